@@ -1,0 +1,115 @@
+// What is asked of the engine, and what it answers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bass/status.h"
+#include "bass/types.h"
+
+namespace bass {
+
+using RequestId = uint64_t;
+
+/// How a token is drawn from the model's logits. Applied in this order: repetition penalty, presence and frequency
+/// penalties, logit bias, temperature, top-k, top-p, min-p.
+struct SamplingOptions {
+  float temperature = 0.8f;         ///< >= 0; 0 is greedy
+  float top_p = 1.0f;               ///< (0, 1]; 1 is off
+  int top_k = 0;                    ///< >= 0; 0 is off
+  float min_p = 0.0f;               ///< [0, 1]; 0 is off
+  float repetition_penalty = 1.0f;  ///< > 0; 1 is off; over prompt and output
+  float presence_penalty = 0.0f;    ///< [-2, 2]; over the output
+  float frequency_penalty = 0.0f;   ///< [-2, 2]; over the output
+  std::vector<std::pair<TokenId, float>> logit_bias;
+  bool ignore_eos = false;          ///< end tokens are banned, not emitted
+};
+
+/// Which drafts may be used for a request. kAuto: every drafter that is at hand.
+enum class DrafterChoice : uint8_t { kAuto, kModel, kNgram, kOff };
+
+struct SpeculationOptions {
+  DrafterChoice drafter = DrafterChoice::kAuto;
+  std::string draft_length = "bass";  ///< bass[:l0=7,...] | fixed:K | off
+  std::optional<VerifyRule> verify;   ///< none: match with a seed, rejection without
+};
+
+/// n samples of one prompt.
+struct Request {
+  std::string prompt;
+  std::vector<TokenId> prompt_tokens;  ///< used instead of `prompt` when not empty
+  bool chat = false;                   ///< format `prompt` as a user's message by the model's chat template
+  std::optional<std::string> system;   ///< system message, with `chat`
+  int n = 1;                           ///< samples, >= 1
+  int max_tokens = 128;                ///< new tokens a sample; >= 1 (0 only with prompt_logprobs)
+  SamplingOptions sampling;
+  SpeculationOptions speculation;
+  std::vector<std::string> stop;       ///< none may be empty
+  std::optional<uint64_t> seed;
+  std::optional<double> time_budget_s; ///< from submission; > 0
+  bool prompt_logprobs = false;        ///< report the log-probability of every prompt token (Event::kPrompt)
+};
+
+/// Where an emitted token came from.
+enum class TokenOrigin : uint8_t {
+  kRegular,     ///< a step without a draft
+  kAccepted,    ///< a drafted token that verification accepted
+  kCorrection,  ///< drawn in place of a rejected draft
+  kBonus,       ///< drawn after a fully accepted draft
+};
+
+enum class FinishReason : uint8_t { kStop, kLength, kDeadline, kCancelled, kError };
+const char* to_string(FinishReason reason);
+
+struct TokenInfo {
+  TokenId id = 0;
+  float logprob = 0;  ///< main model, temperature 1, before processors, natural logarithm
+  TokenOrigin origin = TokenOrigin::kRegular;
+};
+
+/// Counters of speculation, of one choice or of a whole engine.
+struct SpeculationStats {
+  static constexpr int kMaxDraftLen = 32;
+  int64_t rounds = 0;    ///< verifications of at least one drafted token
+  int64_t drafted = 0;   ///< drafted tokens that were verified
+  int64_t accepted = 0;
+  std::array<int64_t, kMaxDraftLen + 1> draft_length_histogram{};  ///< [0]: decode steps without a draft
+};
+
+struct ChoiceStats {
+  double decode_s = 0;         ///< from the end of the prompt's prefill to the choice's last token
+  double finished_at_s = 0;    ///< after submission
+  SpeculationStats speculation;
+};
+
+/// One answer of the engine. Events of a choice come in order; kDone is a request's last event.
+struct Event {
+  enum class Kind : uint8_t {
+    kPrompt,    ///< the prompt was processed: n_prompt_tokens, prompt_tokens, and with prompt_logprobs the rest
+    kTokens,    ///< new tokens of a choice, and their text
+    kFinished,  ///< a choice ended: finish_reason, stats; with kError also `error`
+    kDone,      ///< all choices of the request ended
+  };
+  Kind kind = Kind::kDone;
+  RequestId request_id = 0;
+  int choice_idx = 0;
+
+  std::vector<TokenInfo> tokens;  ///< kTokens
+  std::string text;               ///< kTokens, kFinished: whole UTF-8 characters, cut before a stop string
+
+  FinishReason finish_reason = FinishReason::kStop;
+  ChoiceStats stats;
+  Status error;
+
+  int n_prompt_tokens = 0;
+  std::vector<TokenId> prompt_tokens;
+  std::vector<float> prompt_logprobs;                      ///< of tokens 1.., n_prompt_tokens - 1 values
+  std::vector<TokenId> prompt_argmax;                      ///< the most probable token in place of each of these
+  std::vector<std::pair<TokenId, float>> last_top5;        ///< most probable tokens after the prompt
+};
+
+}  // namespace bass

@@ -1,0 +1,25 @@
+// A model file's tokenizer without its weights: works with vocabulary-only files too.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bass/request.h"
+
+namespace bass {
+
+/// Thread-safe.
+class FileTokenizer {
+ public:
+  static Result<std::unique_ptr<FileTokenizer>> load(const std::string& gguf_path);
+  virtual ~FileTokenizer() = default;
+  [[nodiscard]] virtual Result<std::vector<TokenId>> encode(std::string_view text, bool add_special,
+                                                            bool parse_special) const = 0;
+  /// Bytes of the tokens, not necessarily valid UTF-8. Error: an id outside the vocabulary.
+  [[nodiscard]] virtual Result<std::string> decode(std::span<const TokenId> tokens) const = 0;
+};
+
+}  // namespace bass

@@ -1,0 +1,59 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace bass {
+
+Result<MappedFile> MappedFile::open(const std::string& path) {
+  // O_NONBLOCK: opening a FIFO must not wait for its writer.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return invalid_file(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+  struct stat info {};
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(fd);
+    return invalid_file(fmt::format("{}: is {}, need a regular file", path,
+                                    S_ISDIR(info.st_mode) ? "a directory" : "a FIFO or device"));
+  }
+  if (info.st_size == 0) {
+    ::close(fd);
+    return invalid_file(fmt::format("{}: is empty", path));
+  }
+  void* data = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+  const int map_errno = errno;
+  ::close(fd);
+  if (data == MAP_FAILED) return invalid_file(fmt::format("{}: cannot map: {}", path, std::strerror(map_errno)));
+  MappedFile file;
+  file.data_ = static_cast<const std::byte*>(data);
+  file.size_bytes_ = static_cast<size_t>(info.st_size);
+  file.path_ = path;
+  return file;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_bytes_, other.size_bytes_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_bytes_);
+}
+
+void MappedFile::release(std::span<const std::byte> part) const {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<uintptr_t>(part.data()) + part.size()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // a hint: failure is harmless
+}
+
+}  // namespace bass

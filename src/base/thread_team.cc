@@ -1,0 +1,95 @@
+#include "base/thread_team.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace bass {
+namespace {
+
+// Barriers inside a step are microseconds apart, steps are some hundred microseconds apart: spinning covers both.
+constexpr int kSpins = 2000;
+constexpr int kYields = 50;
+
+void cpu_relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+// Waits until `value` differs from `old_value`: spin, yield, then sleep on the futex.
+void wait_for_change(const std::atomic<uint32_t>& value, uint32_t old_value) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (value.load(std::memory_order_acquire) != old_value) return;
+    cpu_relax();
+  }
+  for (int i = 0; i < kYields; ++i) {
+    if (value.load(std::memory_order_acquire) != old_value) return;
+    std::this_thread::yield();
+  }
+  while (value.load(std::memory_order_acquire) == old_value) value.wait(old_value, std::memory_order_acquire);
+}
+
+}  // namespace
+
+void SpinBarrier::wait() {
+  const uint32_t generation = generation_.load(std::memory_order_relaxed);
+  if (n_arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == n_threads_) {
+    n_arrived_.store(0, std::memory_order_relaxed);
+    generation_.fetch_add(1, std::memory_order_release);
+    generation_.notify_all();
+    return;
+  }
+  wait_for_change(generation_, generation);
+}
+
+ThreadTeam::ThreadTeam(int n_threads) : n_threads_(n_threads), barrier_(n_threads) {
+  BASS_CHECK(n_threads >= 1);
+  threads_.reserve(static_cast<size_t>(n_threads) - 1);
+  for (int i = 1; i < n_threads; ++i) threads_.emplace_back([this, i] { worker_loop(i); });
+}
+
+ThreadTeam::~ThreadTeam() {
+  stop_.store(true, std::memory_order_release);
+  job_id_.fetch_add(1, std::memory_order_release);
+  job_id_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadTeam::run(const std::function<void(const TeamContext&)>& body) {
+  const TeamContext context(0, n_threads_, &barrier_);
+  if (n_threads_ > 1) {
+    body_ = &body;
+    job_id_.fetch_add(1, std::memory_order_release);
+    job_id_.notify_all();
+  }
+  body(context);
+  context.barrier();  // all threads have left `body`
+}
+
+void ThreadTeam::worker_loop(int thread_idx) {
+  const TeamContext context(thread_idx, n_threads_, &barrier_);
+  for (uint32_t seen_job_id = 0;;) {
+    wait_for_change(job_id_, seen_job_id);
+    // A new job starts only after this thread has passed the last one's barrier, so none is skipped.
+    ++seen_job_id;
+    if (stop_.load(std::memory_order_acquire)) return;
+    (*body_)(context);
+    context.barrier();
+  }
+}
+
+int available_threads() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return std::max(1u, std::thread::hardware_concurrency());
+  return std::max(1, CPU_COUNT(&set));
+}
+
+}  // namespace bass

@@ -1,0 +1,88 @@
+// A team of threads that runs one function SPMD: every thread runs the whole function and meets the others at
+// barriers. There is no fork/join an operation: a forward pass is one `run`.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace bass {
+
+/// A contiguous range of work items.
+struct WorkRange {
+  int begin = 0;
+  int end = 0;
+};
+
+/// Meeting point of a fixed number of threads. Spins for a short while, then yields, then sleeps, so that it stays
+/// correct and fair with more threads than cores.
+class SpinBarrier {
+ public:
+  explicit SpinBarrier(int n_threads) : n_threads_(n_threads) {}
+  void wait();
+
+ private:
+  const int n_threads_;
+  alignas(64) std::atomic<int> n_arrived_{0};
+  alignas(64) std::atomic<uint32_t> generation_{0};
+};
+
+/// What one thread of a team knows while it runs.
+class TeamContext {
+ public:
+  TeamContext(int thread_idx, int n_threads, SpinBarrier* barrier)
+      : thread_idx_(thread_idx), n_threads_(n_threads), barrier_(barrier) {}
+
+  [[nodiscard]] int thread_idx() const { return thread_idx_; }
+  [[nodiscard]] int n_threads() const { return n_threads_; }
+
+  /// Returns when all threads of the team have arrived; what they wrote before is visible after.
+  void barrier() const {
+    if (n_threads_ > 1) barrier_->wait();
+  }
+
+  /// This thread's contiguous part of n_items (sizes differ by at most one).
+  [[nodiscard]] WorkRange share(int n_items) const {
+    const auto n = static_cast<int64_t>(n_items);
+    return {static_cast<int>(n * thread_idx_ / n_threads_), static_cast<int>(n * (thread_idx_ + 1) / n_threads_)};
+  }
+
+ private:
+  int thread_idx_;
+  int n_threads_;
+  SpinBarrier* barrier_;
+};
+
+/// Owns n_threads - 1 threads; the caller of `run` is the remaining one (thread 0).
+/// `run` must not be called from two threads at once. Idle threads sleep.
+class ThreadTeam {
+ public:
+  explicit ThreadTeam(int n_threads);  // n_threads >= 1
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
+
+  [[nodiscard]] int n_threads() const { return n_threads_; }
+
+  /// Runs `body` on every thread of the team and returns when all have finished. `body` must not throw.
+  void run(const std::function<void(const TeamContext&)>& body);
+
+ private:
+  void worker_loop(int thread_idx);
+
+  const int n_threads_;
+  SpinBarrier barrier_;
+  const std::function<void(const TeamContext&)>* body_ = nullptr;
+  alignas(64) std::atomic<uint32_t> job_id_{0};
+  alignas(64) std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+/// Processors that this process may run on (its affinity mask, not the machine's count).
+int available_threads();
+
+}  // namespace bass
