@@ -1,0 +1,138 @@
+// The operations between the matrix products: normalisation, quantisation, activation, rotation, KV write.
+// Include after a simd_*.h and math_impl.h.
+#pragma once
+
+#include "kernels/cpu/kernels.h"
+
+namespace bass::cpu::BASS_SIMD_NAMESPACE {
+namespace detail {
+
+// A vector at i of an array of n; lanes past the end read 0 and are not written.
+BASS_SIMD_INLINE F32x16 load_at(const float* p, int i, int n) {
+  return i + kLanes <= n ? load(p + i) : load_partial(p + i, n - i, 0.0f);
+}
+BASS_SIMD_INLINE void store_at(float* p, int i, int n, F32x16 x) {
+  if (i + kLanes <= n) {
+    store(p + i, x);
+  } else {
+    store_partial(p + i, n - i, x);
+  }
+}
+
+/// One group of one row: 32 values to one or two planes of bytes, plane 1 plane_stride bytes after plane 0.
+struct QuantGroup {
+  int8_t* q;
+  size_t plane_stride;
+  float* scale;
+  int32_t* sum;
+  float* scaled_sum;
+};
+
+template <int kPlanes>
+BASS_SIMD_INLINE void quantise_group(const float* x, const QuantGroup& out) {
+  constexpr float kQMax = kPlanes == 1 ? 127.0f : 32512.0f;
+  const F32x16 x0 = load(x);
+  const F32x16 x1 = load(x + kLanes);
+  const float amax = reduce_max(max(abs(x0), abs(x1)));
+  float inverse = kQMax / amax;
+  float scale = amax / kQMax;
+  if (!(inverse <= __FLT_MAX__)) {  // zero, or so small that the inverse is infinite
+    inverse = 0;
+    scale = 0;
+  }
+  const I32x16 q[2] = {round_to_i32(mul(x0, broadcast(inverse))), round_to_i32(mul(x1, broadcast(inverse)))};
+  for (int i = 0; i < 2; ++i) {
+    if constexpr (kPlanes == 1) {
+      store_i8(out.q + i * kLanes, q[i]);
+    } else {
+      const I32x16 hi = shift_right<8>(add(q[i], broadcast_i32(128)));
+      store_i8(out.q + i * kLanes, hi);
+      store_i8(out.q + out.plane_stride + i * kLanes, sub(q[i], shift_left<8>(hi)));
+    }
+  }
+  const int32_t sum = reduce_add(add(q[0], q[1]));
+  *out.scale = scale;
+  *out.sum = sum;
+  *out.scaled_sum = scale * static_cast<float>(sum);
+}
+
+}  // namespace detail
+
+inline void rms_norm(const float* x, const float* weight, int n, float eps, float* out) {
+  F32x16 squares = zero_f32();
+  for (int i = 0; i < n; i += kLanes) {
+    const F32x16 v = detail::load_at(x, i, n);
+    squares = fma(v, v, squares);
+  }
+  const float mean = reduce_add(squares) / static_cast<float>(n);
+  const F32x16 factor = broadcast(1.0f / __builtin_sqrtf(mean + eps));
+  for (int i = 0; i < n; i += kLanes) {
+    detail::store_at(out, i, n, mul(mul(detail::load_at(x, i, n), factor), detail::load_at(weight, i, n)));
+  }
+}
+
+inline void quantise(const float* x, int row_idx, int begin, int end, const ActivationRows& rows) {
+  const auto row = static_cast<size_t>(row_idx);
+  const auto n_cols = static_cast<size_t>(rows.n_cols);
+  const auto first = static_cast<size_t>(begin);
+  const int n = end - begin;
+  if (rows.f32 != nullptr) {
+    float* copy = rows.f32 + row * n_cols + first;
+    for (int i = 0; i < n; i += kLanes) detail::store_at(copy, i, n, detail::load_at(x, i, n));
+  }
+  if (rows.n_planes == 0) return;
+  const size_t n_groups = n_cols / kGroupLen;
+  int8_t* q = rows.q + row * static_cast<size_t>(rows.n_planes) * n_cols;
+  for (size_t g = first / kGroupLen; g < static_cast<size_t>(end) / kGroupLen; ++g) {
+    const size_t i = row * n_groups + g;
+    const detail::QuantGroup out{q + g * kGroupLen, n_cols, rows.scale + i, rows.sum + i, rows.scaled_sum + i};
+    const float* group = x + (g * kGroupLen - first);
+    if (rows.n_planes == 1) {
+      detail::quantise_group<1>(group, out);
+    } else {
+      detail::quantise_group<2>(group, out);
+    }
+  }
+}
+
+inline void silu_mul(const float* gate, const float* up, int n, float* out) {
+  const F32x16 one = broadcast(1.0f);
+  for (int i = 0; i < n; i += kLanes) {
+    const F32x16 g = detail::load_at(gate, i, n);
+    const F32x16 product = mul(detail::load_at(up, i, n), g);
+    detail::store_at(out, i, n, div(product, add(one, exp_f32(neg(g)))));
+  }
+}
+
+inline void rope(float* head, int rope_dim, const float* cos_pairs, const float* sin_pairs) {
+  for (int i = 0; i < rope_dim; i += kLanes) {
+    const F32x16 x = detail::load_at(head, i, rope_dim);
+    const F32x16 straight = mul(x, detail::load_at(cos_pairs, i, rope_dim));
+    detail::store_at(head, i, rope_dim, fma(swap_pairs(x), detail::load_at(sin_pairs, i, rope_dim), straight));
+  }
+}
+
+inline void write_kv(const float* k, const float* v, int head_dim, int token_in_page, std::byte* page_head) {
+  auto* k_page = reinterpret_cast<uint16_t*>(page_head);                   // [head_dim, kKvPageLen]
+  uint16_t* v_page = k_page + static_cast<size_t>(head_dim) * kKvPageLen;  // [kKvPageLen, head_dim]
+  uint16_t* v_row = v_page + static_cast<size_t>(token_in_page) * static_cast<size_t>(head_dim);
+  const F32x16 highest = broadcast(65504.0f);  // of f16
+  const F32x16 lowest = broadcast(-65504.0f);
+  for (int d = 0; d < head_dim; d += kLanes) {
+    uint16_t column[kLanes];
+    store_f16(column, max(min(load(k + d), highest), lowest));
+    for (int i = 0; i < kLanes; ++i)
+      k_page[static_cast<size_t>(d + i) * kKvPageLen + static_cast<size_t>(token_in_page)] = column[i];
+    store_f16(v_row + d, max(min(load(v + d), highest), lowest));
+  }
+}
+
+inline void exp_row(const float* x, int n, float* out) {
+  for (int i = 0; i < n; i += kLanes) detail::store_at(out, i, n, exp_f32(detail::load_at(x, i, n)));
+}
+
+inline void log_row(const float* x, int n, float* out) {
+  for (int i = 0; i < n; i += kLanes) detail::store_at(out, i, n, log_f32(detail::load_at(x, i, n)));
+}
+
+}  // namespace bass::cpu::BASS_SIMD_NAMESPACE

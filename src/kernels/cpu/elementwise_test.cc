@@ -1,0 +1,218 @@
+// Normalisation, quantisation, activation, rotation, KV write; and the accuracy of exp and log.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/kernels_testing.h"
+#include "kernels/reference/reference.h"
+
+namespace bass::cpu {
+namespace {
+
+using testing::Activations;
+using testing::random_floats;
+using testing::same_bits;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr int kLengths[] = {1, 2, 15, 16, 17, 31, 32, 33, 64, 576, 1000};
+
+float float_of_bits(uint32_t bits) { return std::bit_cast<float>(bits); }
+
+double ulps(float got, double want) {
+  const float rounded = std::fabs(static_cast<float>(want));
+  return std::fabs(got - want) / (std::nextafter(rounded, kInfinity) - rounded);
+}
+
+class ElementwiseTest : public ::testing::TestWithParam<const Kernels*> {
+ protected:
+  const Kernels& kernels_ = *GetParam();
+  std::mt19937 rng_{11};
+};
+
+// The floats with bits begin, begin + step, ... that are no NaN.
+std::vector<float> sweep(uint64_t begin, uint64_t end, uint64_t step) {
+  std::vector<float> x;
+  for (uint64_t bits = begin; bits < end; bits += step) {
+    const float value = float_of_bits(static_cast<uint32_t>(bits));
+    if (!std::isnan(value)) x.push_back(value);
+  }
+  return x;
+}
+constexpr uint64_t kAllBits = uint64_t{1} << 32;
+
+TEST_P(ElementwiseTest, ExpIsAccurateEverywhere) {
+  const std::vector<float> x = sweep(0, kAllBits, 1009);
+  std::vector<float> got(x.size());
+  kernels_.exp(x.data(), static_cast<int>(x.size()), got.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double want = std::exp(static_cast<double>(x[i]));
+    if (want < std::numeric_limits<float>::min()) {
+      ASSERT_EQ(got[i], 0.0f) << x[i];
+    } else if (want > std::numeric_limits<float>::max()) {
+      ASSERT_EQ(got[i], kInfinity) << x[i];
+    } else {
+      ASSERT_LE(ulps(got[i], want), 1.0) << x[i];
+    }
+  }
+}
+
+TEST_P(ElementwiseTest, ExpHasExactSpecialValues) {
+  const std::vector<float> x{0.0f, -0.0f, -kInfinity, kInfinity, -1e30f, 1e30f, 1e-45f, -1e-45f};
+  std::vector<float> got(x.size());
+  kernels_.exp(x.data(), static_cast<int>(x.size()), got.data());
+  EXPECT_EQ(got, (std::vector<float>{1, 1, 0, kInfinity, 0, kInfinity, 1, 1}));
+}
+
+TEST_P(ElementwiseTest, LogIsAccurateForNormalNumbers) {
+  constexpr uint64_t kOneBits = 0x3F800000;
+  std::vector<float> x = sweep(0x00800000, 0x7F800000, 1009);
+  const std::vector<float> around_one = sweep(kOneBits - 2000, kOneBits + 2000, 1);  // where log is small
+  x.insert(x.end(), around_one.begin(), around_one.end());
+  std::vector<float> got(x.size());
+  kernels_.log(x.data(), static_cast<int>(x.size()), got.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double want = std::log(static_cast<double>(x[i]));
+    if (want == 0) {
+      ASSERT_EQ(got[i], 0.0f);
+    } else {
+      ASSERT_LE(ulps(got[i], want), 1.0) << x[i];
+    }
+  }
+}
+
+TEST_P(ElementwiseTest, LogHasExactSpecialValues) {
+  const std::vector<float> x{0.0f, -0.0f, kInfinity, 1.0f};
+  std::vector<float> got(x.size());
+  kernels_.log(x.data(), static_cast<int>(x.size()), got.data());
+  EXPECT_EQ(got, (std::vector<float>{-kInfinity, -kInfinity, kInfinity, 0}));
+}
+
+TEST_P(ElementwiseTest, ExpAndLogHaveTheSameBitsEverywhereAndInEveryLane) {
+  const Kernels& scalar = *find_kernels(Isa::kScalar);
+  std::vector<float> x = sweep(0, kAllBits, 100003);
+  const auto n = static_cast<int>(x.size());
+  std::vector<float> got(x.size()), want(x.size());
+  kernels_.exp(x.data(), n, got.data());
+  for (size_t i = 0; i < x.size(); ++i) scalar.exp(&x[i], 1, &want[i]);
+  EXPECT_TRUE(same_bits(got, want));
+  for (float& value : x) value = std::fabs(value);
+  kernels_.log(x.data(), n, got.data());
+  for (size_t i = 0; i < x.size(); ++i) scalar.log(&x[i], 1, &want[i]);
+  EXPECT_TRUE(same_bits(got, want));
+}
+
+TEST_P(ElementwiseTest, RmsNormHasTheBitsOfTheReference) {
+  for (const int n : kLengths) {
+    for (const float deviation : {1.0f, 1e-4f, 1e6f}) {
+      const std::vector<float> x = random_floats(static_cast<size_t>(n) + 1, rng_, deviation);
+      const std::vector<float> weight = random_floats(static_cast<size_t>(n) + 1, rng_);
+      std::vector<float> got(static_cast<size_t>(n) + 1, 7.0f), want(static_cast<size_t>(n) + 1, 7.0f);
+      kernels_.rms_norm(x.data() + 1, weight.data() + 1, n, 1e-5f, got.data());
+      reference::rms_norm(x.data() + 1, weight.data() + 1, n, 1e-5f, want.data());
+      EXPECT_TRUE(same_bits(got, want)) << n;
+    }
+  }
+}
+
+TEST_P(ElementwiseTest, SiluHasTheBitsOfTheReferenceAlsoInPlace) {
+  for (const int n : kLengths) {
+    std::vector<float> gate = random_floats(static_cast<size_t>(n), rng_, 10.0f);
+    gate[0] = -200.0f;
+    gate.back() = 150.0f;
+    const std::vector<float> up = random_floats(static_cast<size_t>(n), rng_);
+    std::vector<float> want(static_cast<size_t>(n));
+    reference::silu_mul(gate.data(), up.data(), n, want.data());
+    kernels_.silu_mul(gate.data(), up.data(), n, gate.data());
+    EXPECT_TRUE(same_bits(gate, want)) << n;
+  }
+}
+
+TEST_P(ElementwiseTest, RopeHasTheBitsOfTheReference) {
+  for (const int n : {2, 14, 16, 18, 32, 64, 80}) {
+    std::vector<float> got = random_floats(static_cast<size_t>(n) + 2, rng_);
+    std::vector<float> want = got;
+    const std::vector<float> cos_pairs = random_floats(static_cast<size_t>(n), rng_);
+    const std::vector<float> sin_pairs = random_floats(static_cast<size_t>(n), rng_);
+    kernels_.rope(got.data() + 1, n, cos_pairs.data(), sin_pairs.data());
+    reference::rope(want.data() + 1, n, cos_pairs.data(), sin_pairs.data());
+    EXPECT_TRUE(same_bits(got, want)) << n;
+  }
+}
+
+void expect_quantised(const Activations& got, int row, const std::vector<float>& x, int n_planes) {
+  const auto n = x.size();
+  const auto r = static_cast<size_t>(row);
+  const reference::QuantisedRow want = reference::quantise(x.data(), static_cast<int>(n), n_planes);
+  const int8_t* q = got.q.data() + r * n * static_cast<size_t>(n_planes);
+  for (size_t i = 0; i < n; ++i) {
+    const int value = n_planes == 1 ? q[i] : 256 * q[i] + q[n + i];
+    ASSERT_EQ(value, want.q[i]) << i;
+  }
+  const size_t n_groups = n / kGroupLen;
+  EXPECT_TRUE(same_bits(got.f32.data() + r * n, x.data(), n));
+  EXPECT_TRUE(same_bits(got.scale.data() + r * n_groups, want.scale.data(), n_groups));
+  EXPECT_TRUE(same_bits(got.scaled_sum.data() + r * n_groups, want.scaled_sum.data(), n_groups));
+  for (size_t g = 0; g < n_groups; ++g) EXPECT_EQ(got.sum[r * n_groups + g], want.sum[g]);
+}
+
+TEST_P(ElementwiseTest, QuantiseHasTheBitsOfTheReference) {
+  constexpr int kCols = 192;
+  for (int n_planes = 1; n_planes <= 2; ++n_planes) {
+    std::vector<float> x = random_floats(kCols, rng_);
+    std::fill_n(x.begin() + 32, 32, 0.0f);    // an empty group
+    std::fill_n(x.begin() + 64, 32, 1e-39f);  // too small to have an inverse
+    for (size_t i = 0; i < 32; ++i) x[96 + i] = (static_cast<float>(i) - 15.5f) / 127.0f * 31.0f;  // ties
+    x[96] = 31.0f;
+    std::vector<float> rows = x;
+    rows.insert(rows.end(), x.begin(), x.end());
+    const Activations got(kernels_, rows.data(), 2, kCols, n_planes);
+    expect_quantised(got, 0, x, n_planes);
+    expect_quantised(got, 1, x, n_planes);
+  }
+}
+
+TEST_P(ElementwiseTest, QuantisesColumnsInParts) {
+  constexpr int kCols = 160;
+  const std::vector<float> x = random_floats(kCols, rng_);
+  for (int n_planes = 1; n_planes <= 2; ++n_planes) {
+    const std::vector<float> zeros(kCols * 2, 0.0f);
+    Activations got(kernels_, zeros.data(), 2, kCols, n_planes);
+    kernels_.quantise(x.data() + 96, 1, 96, 160, got.rows);
+    kernels_.quantise(x.data(), 1, 0, 96, got.rows);
+    expect_quantised(got, 1, x, n_planes);
+    expect_quantised(got, 0, std::vector<float>(kCols, 0.0f), n_planes);
+  }
+  std::vector<float> copy(kCols);
+  ActivationRows plain;
+  plain.n_cols = kCols;
+  plain.f32 = copy.data();
+  kernels_.quantise(x.data(), 0, 0, 77, plain);
+  kernels_.quantise(x.data() + 77, 0, 77, kCols, plain);
+  EXPECT_EQ(copy, x);
+}
+
+TEST_P(ElementwiseTest, WritesKeysTransposedAndValuesInRows) {
+  constexpr int kDim = 48;
+  std::vector<float> k = random_floats(kDim, rng_);
+  const std::vector<float> v = random_floats(kDim, rng_);
+  k[3] = 1e9f;
+  k[4] = -1e9f;
+  for (const int slot : {0, 5, 31}) {
+    std::vector<uint16_t> page(2 * kDim * kKvPageLen, 0xABCD);
+    kernels_.write_kv(k.data(), v.data(), kDim, slot, reinterpret_cast<std::byte*>(page.data()));
+    for (int d = 0; d < kDim; ++d) {
+      for (int t = 0; t < kKvPageLen; ++t) {
+        const float key = std::clamp(k[static_cast<size_t>(d)], -65504.0f, 65504.0f);
+        EXPECT_EQ(page[static_cast<size_t>(d * kKvPageLen + t)], t == slot ? f32_to_f16(key) : 0xABCD);
+        EXPECT_EQ(page[static_cast<size_t>(kDim * kKvPageLen + t * kDim + d)],
+                  t == slot ? f32_to_f16(v[static_cast<size_t>(d)]) : 0xABCD);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, ElementwiseTest, ::testing::ValuesIn(testing::all_kernels()), testing::isa_name);
+
+}  // namespace
+}  // namespace bass::cpu

@@ -1,0 +1,32 @@
+// The table of one instruction set. Include last.
+#pragma once
+
+#include "kernels/cpu/kernels.h"
+
+namespace bass::cpu::BASS_SIMD_NAMESPACE {
+
+constexpr Kernels make_kernels(Isa isa, const char* name) {
+  return {
+      .isa = isa,
+      .name = name,
+      .rms_norm = rms_norm,
+      .quantise = quantise,
+      .matmul = matmul,
+      .silu_mul = silu_mul,
+      .rope = rope,
+      .write_kv = write_kv,
+      .attend = attend,
+      .exp = exp_row,
+      .log = log_row,
+      .row_stats = row_stats,
+      .scale = scale,
+      .kept_mass = kept_mass,
+      .gumbel_argmax = gumbel_argmax,
+      .residual_argmax = residual_argmax,
+      .dot_peak = dot_peak,
+      .dot_peak_operations = kDotOperations,
+      .read_bytes = read_bytes,
+  };
+}
+
+}  // namespace bass::cpu::BASS_SIMD_NAMESPACE

@@ -1,0 +1,98 @@
+#include "kernels/cpu/kernels.h"
+
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "kernels/cpu/kernel_tables.h"
+
+#ifdef BASS_X86_KERNELS
+#include <cpuid.h>
+#endif
+
+namespace bass::cpu {
+namespace {
+
+constexpr int kMaxTables = 4;
+constexpr char kForceVariable[] = "BASS_FORCE_ISA";
+
+struct Candidate {
+  const Kernels* table;
+  bool is_available;
+};
+
+#ifdef BASS_X86_KERNELS
+
+// __builtin_cpu_supports looks at what the operating system saves, too (XCR0), so that a positive answer for AVX-512
+// means usable zmm registers. It has no name for AVX-VNNI in the compilers that we support.
+bool has_avx_vnni() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 4 & 1) != 0;
+}
+
+std::array<Candidate, kMaxTables> candidates() {
+  __builtin_cpu_init();
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  const bool has_f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+  const bool has_avx2 = has_f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                          __builtin_cpu_supports("avx512vnni");
+  return {{{&kScalarKernels, true},
+           {&kAvx2Kernels, has_avx2},
+           {&kAvxVnniKernels, has_avx2 && has_avx_vnni()},
+           {&kAvx512VnniKernels, has_avx2 && has_avx512}}};
+}
+
+#else
+
+std::array<Candidate, 1> candidates() { return {{{&kScalarKernels, true}}}; }
+
+#endif
+
+std::string available_names() {
+  std::string names;
+  for (const Candidate& candidate : candidates()) {
+    if (!candidate.is_available) continue;
+    if (!names.empty()) names += ", ";
+    names += candidate.table->name;
+  }
+  return names;
+}
+
+}  // namespace
+
+int available_kernels(const Kernels** tables, int max_tables) {
+  int n = 0;
+  for (const Candidate& candidate : candidates()) {
+    if (candidate.is_available && n < max_tables) tables[n++] = candidate.table;
+  }
+  return n;
+}
+
+const Kernels* find_kernels(Isa isa) {
+  for (const Candidate& candidate : candidates()) {
+    if (candidate.table->isa == isa && candidate.is_available) return candidate.table;
+  }
+  return nullptr;
+}
+
+Result<const Kernels*> select_kernels() {
+  const char* forced = std::getenv(kForceVariable);
+  if (forced == nullptr || *forced == '\0') {
+    const Kernels* tables[kMaxTables];
+    return tables[available_kernels(tables, kMaxTables) - 1];
+  }
+  bool is_known = false;
+  for (const Candidate& candidate : candidates()) {
+    if (std::string_view(candidate.table->name) != forced) continue;
+    if (candidate.is_available) return candidate.table;
+    is_known = true;
+  }
+  return invalid_argument(std::string(kForceVariable) + "=" + forced +
+                          (is_known ? ": this processor lacks it" : " is no instruction set that BASS knows") +
+                          "; this processor has " + available_names() + " (unset the variable to use the best)");
+}
+
+}  // namespace bass::cpu

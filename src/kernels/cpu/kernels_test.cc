@@ -1,0 +1,57 @@
+// The choice of a table.
+#include "kernels/cpu/kernels.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+#include "kernels/cpu/kernels_testing.h"
+
+namespace bass::cpu {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SelectKernelsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const char* value = std::getenv("BASS_FORCE_ISA")) saved_ = value;
+  }
+  void TearDown() override {
+    if (saved_.empty()) {
+      unsetenv("BASS_FORCE_ISA");
+    } else {
+      setenv("BASS_FORCE_ISA", saved_.c_str(), 1);
+    }
+  }
+  std::string saved_;
+};
+
+TEST_F(SelectKernelsTest, TakesTheBestByDefault) {
+  unsetenv("BASS_FORCE_ISA");
+  EXPECT_EQ(select_kernels().value(), testing::all_kernels().back());
+}
+
+TEST_F(SelectKernelsTest, TakesTheNamedOne) {
+  for (const Kernels* table : testing::all_kernels()) {
+    setenv("BASS_FORCE_ISA", table->name, 1);
+    EXPECT_EQ(select_kernels().value(), table);
+  }
+}
+
+TEST_F(SelectKernelsTest, RefusesAnUnknownNameAndListsWhatThereIs) {
+  setenv("BASS_FORCE_ISA", "mmx", 1);
+  const auto result = select_kernels();
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(result.status().message(), HasSubstr("mmx"));
+  EXPECT_THAT(result.status().message(), HasSubstr("scalar"));
+}
+
+TEST_F(SelectKernelsTest, FindsEachAvailableTableByItsIsa) {
+  EXPECT_EQ(testing::all_kernels().front(), find_kernels(Isa::kScalar));
+  for (const Kernels* table : testing::all_kernels()) EXPECT_EQ(find_kernels(table->isa), table);
+}
+
+}  // namespace
+}  // namespace bass::cpu

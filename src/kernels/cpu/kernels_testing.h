@@ -1,0 +1,136 @@
+// What the tests of the kernels share: aligned memory, random weights in file format, activations in all forms.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <new>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/pack.h"
+#include "tensor/dtype.h"
+
+namespace bass::cpu::testing {
+
+template <class T>
+struct AlignedAllocator {
+  using value_type = T;
+  AlignedAllocator() = default;
+  template <class U>
+  explicit AlignedAllocator(const AlignedAllocator<U>&) {}
+  T* allocate(size_t n) { return static_cast<T*>(::operator new (n * sizeof(T), std::align_val_t{64})); }
+  void deallocate(T* p, size_t) { ::operator delete (p, std::align_val_t{64}); }
+  bool operator==(const AlignedAllocator&) const { return true; }
+};
+template <class T>
+using AlignedVector = std::vector<T, AlignedAllocator<T>>;
+
+inline std::vector<const Kernels*> all_kernels() {
+  const Kernels* tables[8];
+  const int n = available_kernels(tables, 8);
+  return {tables, tables + n};
+}
+
+inline std::string isa_name(const ::testing::TestParamInfo<const Kernels*>& param) { return param.param->name; }
+
+inline std::vector<float> random_floats(size_t n, std::mt19937& rng, float deviation = 1.0f) {
+  std::normal_distribution<float> normal(0.0f, deviation);
+  std::vector<float> values(n);
+  for (float& value : values) value = normal(rng);
+  return values;
+}
+
+/// Random weights in the layout of a file; quants use their whole range, also -128.
+struct FileMatrix {
+  DType type;
+  int n_out;
+  int n_in;
+  size_t row_bytes;
+  std::vector<std::byte> data;
+
+  FileMatrix(DType dtype, int out, int in, std::mt19937& rng) : type(dtype), n_out(out), n_in(in) {
+    const DTypeInfo& info = dtype_info(type);
+    row_bytes = static_cast<size_t>(n_in / info.block_len * info.block_bytes);
+    data.resize(row_bytes * static_cast<size_t>(n_out));
+    for (std::byte& byte : data) byte = static_cast<std::byte>(rng() & 255);
+    for (int r = 0; r < n_out; ++r) {
+      for (int b = 0; b < n_in / info.block_len; ++b) set_scale(r, b, info, rng);
+    }
+  }
+
+  [[nodiscard]] const std::byte* row(int r) const { return data.data() + static_cast<size_t>(r) * row_bytes; }
+
+ private:
+  // Overwrites what must be a sensible number: the scale and the minimum, or the element of a float type.
+  void set_scale(int r, int b, const DTypeInfo& info, std::mt19937& rng) {
+    std::byte* block = data.data() + static_cast<size_t>(r) * row_bytes + static_cast<size_t>(b * info.block_bytes);
+    const float value = random_floats(1, rng, 0.05f)[0];
+    const float minimum = random_floats(1, rng, 0.1f)[0];
+    uint16_t bits = f32_to_f16(value);
+    if (type == DType::kF32) {
+      std::memcpy(block, &value, sizeof(value));
+      return;
+    }
+    if (type == DType::kBF16) {
+      uint32_t wide;
+      std::memcpy(&wide, &value, sizeof(wide));
+      bits = static_cast<uint16_t>(wide >> 16);
+    }
+    std::memcpy(block, &bits, sizeof(bits));
+    bits = f32_to_f16(minimum);
+    if (type == DType::kQ4_1) std::memcpy(block + 2, &bits, sizeof(bits));
+  }
+};
+
+/// A packed copy of a FileMatrix.
+struct PackedCopy {
+  AlignedVector<std::byte> data;
+  PackedMatrix matrix;
+
+  explicit PackedCopy(const FileMatrix& file) : data(packed_bytes(file.type, file.n_out, file.n_in)) {
+    matrix = {file.type, file.n_out, file.n_in, data.data()};
+    pack_tiles({file.type, file.n_out, file.n_in, file.data.data(), file.row_bytes}, {0, matrix.n_tiles()},
+               data.data());
+  }
+};
+
+/// n_rows of activations in all forms, quantised by one table.
+struct Activations {
+  std::vector<float> f32;
+  AlignedVector<int8_t> q;
+  std::vector<float> scale;
+  std::vector<int32_t> sum;
+  std::vector<float> scaled_sum;
+  ActivationRows rows;
+
+  Activations(const Kernels& kernels, const float* x, int n_rows, int n_cols, int n_planes) {
+    const auto n = static_cast<size_t>(n_rows) * static_cast<size_t>(n_cols);
+    f32.resize(n);
+    q.resize(n * static_cast<size_t>(n_planes));
+    scale.resize(n / kGroupLen);
+    sum.resize(n / kGroupLen);
+    scaled_sum.resize(n / kGroupLen);
+    rows = {n_cols, n_planes, f32.data(), q.data(), scale.data(), sum.data(), scaled_sum.data()};
+    for (int r = 0; r < n_rows; ++r) kernels.quantise(x + static_cast<ptrdiff_t>(r) * n_cols, r, 0, n_cols, rows);
+  }
+};
+
+/// Equal bit for bit; a NaN equals the same NaN.
+inline ::testing::AssertionResult same_bits(const float* a, const float* b, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    if (std::memcmp(a + i, b + i, sizeof(float)) != 0) {
+      return ::testing::AssertionFailure() << "element " << i << " of " << n << ": " << a[i] << " and " << b[i];
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+inline ::testing::AssertionResult same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return ::testing::AssertionFailure() << a.size() << " and " << b.size() << " elements";
+  return same_bits(a.data(), b.data(), a.size());
+}
+
+}  // namespace bass::cpu::testing

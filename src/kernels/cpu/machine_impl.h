@@ -1,0 +1,49 @@
+// Two loops that measure the machine: bytes read from memory, and byte dot products from registers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/kernels.h"
+
+namespace bass::cpu::BASS_SIMD_NAMESPACE {
+
+inline constexpr int kPeakChains = 12;  // independent sums: enough to hide the latency of a dot product
+inline constexpr double kDotOperations = 2.0 * 4 * kLanes * kPeakChains;  // of one iteration
+
+inline int64_t lane_sum(I32x16 x) {
+  int32_t lanes[kLanes];
+  store_i32(lanes, x);
+  int64_t sum = 0;
+  for (const int32_t lane : lanes) sum += lane;
+  return sum;
+}
+
+/// `n_iterations` of kPeakChains byte dot products; the sum keeps the compiler from leaving them out.
+inline int64_t dot_peak(int64_t n_iterations) {
+  int8_t quad[4] = {1, -2, 3, -4};
+  const I32x16 bytes = broadcast_i32(0x01020304);
+  I32x16 sums[kPeakChains];
+  for (auto& sum : sums) sum = zero_i32();
+  for (int64_t i = 0; i < n_iterations; ++i) {
+    for (auto& sum : sums) sum = dot_u8s8(sum, bytes, quad);
+    asm volatile("" : : "r"(quad) : "memory");  // the operand may have changed: no iteration is redundant
+  }
+  I32x16 total = zero_i32();
+  for (const auto& sum : sums) total = add(total, sum);
+  return lane_sum(total);
+}
+
+/// Reads n_bytes (a multiple of 512) with the widest loads. data: any alignment
+inline int64_t read_bytes(const std::byte* data, size_t n_bytes) {
+  I32x16 sums[8];
+  for (auto& sum : sums) sum = zero_i32();
+  for (size_t i = 0; i + 512 <= n_bytes; i += 512) {
+    for (size_t k = 0; k < 8; ++k) sums[k] = bit_xor(sums[k], load_i32(data + i + k * 64));
+  }
+  I32x16 total = zero_i32();
+  for (const auto& sum : sums) total = bit_xor(total, sum);
+  return lane_sum(total);
+}
+
+}  // namespace bass::cpu::BASS_SIMD_NAMESPACE

@@ -1,0 +1,70 @@
+// exp and log of 16 lanes in one stated order of operations, so that every instruction set gives the same bits.
+// Include after a simd_*.h. Coefficients: minimax fits of our own (Lawson iteration in double, relative error).
+#pragma once
+
+namespace bass::cpu::BASS_SIMD_NAMESPACE {
+
+inline constexpr float kLog2E = 0x1.715476p+0f;
+inline constexpr float kLn2High = 0x1.62e43p-1f;   // float(ln 2)
+inline constexpr float kLn2Low = -0x1.05c61p-29f;  // ln 2 - kLn2High
+
+/// e^x within 1 ulp. 0 where the result is below the smallest normal number (x < -87.33654; exp(-inf) = 0), infinity
+/// above the largest (x > 88.72283). A NaN gives an unspecified value.
+///
+/// x = n ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + (r + r^2 P(r)); times 2^n by adding n to the exponent's bits.
+BASS_SIMD_INLINE F32x16 exp_f32(F32x16 x) {
+  const F32x16 lowest = broadcast(-0x1.5d589ep+6f);  // ln 2^-126, rounded towards zero
+  const F32x16 highest = broadcast(0x1.62e42ep+6f);  // ln 2^128, rounded towards zero
+  const F32x16 rounder = broadcast(0x1.8p+23f);      // adding it rounds to an integer, held in the lowest bits
+  const F32x16 inside = max(min(x, highest), lowest);
+
+  const F32x16 shifted = fma(inside, broadcast(kLog2E), rounder);
+  const F32x16 n = sub(shifted, rounder);
+  const F32x16 r = fma(n, broadcast(-kLn2Low), fma(n, broadcast(-kLn2High), inside));
+  F32x16 p = broadcast(0x1.6a2352p-10f);
+  p = fma(p, r, broadcast(0x1.123a6cp-7f));
+  p = fma(p, r, broadcast(0x1.5558f4p-5f));
+  p = fma(p, r, broadcast(0x1.555490p-3f));
+  p = fma(p, r, broadcast(0x1.fffffcp-2f));
+  const F32x16 e_r = add(fma(p, mul(r, r), r), broadcast(1.0f));
+  const F32x16 result = float_of(add(bits_of(e_r), shift_left<23>(bits_of(shifted))));
+
+  const F32x16 no_underflow = select(gt(lowest, x), zero_f32(), result);
+  return select(gt(x, highest), broadcast(__builtin_inff()), no_underflow);
+}
+
+/// Natural logarithm of a positive normal number within 1 ulp; -inf for zero and subnormal numbers, infinity for
+/// infinity. Negative numbers and NaN give unspecified values.
+///
+/// x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); log(1 + f) = f - f^2 / 2 + f^3 P(f).
+BASS_SIMD_INLINE F32x16 log_f32(F32x16 x) {
+  const I32x16 sqrt_half_bits = broadcast_i32(0x3F3504F3);
+  const I32x16 offset = sub(bits_of(x), sqrt_half_bits);
+  const F32x16 e = to_f32(shift_right<23>(offset));
+  const I32x16 mantissa = bit_and(offset, broadcast_i32(0x7FFFFF));
+  const F32x16 f = sub(float_of(add(mantissa, sqrt_half_bits)), broadcast(1.0f));
+
+  F32x16 p = broadcast(-0.07634493f);
+  p = fma(p, f, broadcast(0.12761575f));
+  p = fma(p, f, broadcast(-0.13160183f));
+  p = fma(p, f, broadcast(0.14201759f));
+  p = fma(p, f, broadcast(-0.16623357f));
+  p = fma(p, f, broadcast(0.20001227f));
+  p = fma(p, f, broadcast(-0.2500082f));
+  p = fma(p, f, broadcast(0.3333333f));
+  const F32x16 f2 = mul(f, f);
+  F32x16 tail = mul(mul(f2, f), p);
+  tail = fma(e, broadcast(kLn2Low), tail);
+  tail = fma(f2, broadcast(-0.5f), tail);
+  const F32x16 result = fma(e, broadcast(kLn2High), add(f, tail));
+
+  const F32x16 infinity = broadcast(__builtin_inff());
+  const F32x16 bounded = select(gt(broadcast(0x1p-126f), x), neg(infinity), result);
+  return select(eq(x, infinity), infinity, bounded);
+}
+
+/// The same arithmetic for one number.
+BASS_SIMD_INLINE float exp_scalar(float x) { return first_lane(exp_f32(broadcast(x))); }
+BASS_SIMD_INLINE float log_scalar(float x) { return first_lane(log_f32(broadcast(x))); }
+
+}  // namespace bass::cpu::BASS_SIMD_NAMESPACE

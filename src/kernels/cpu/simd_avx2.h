@@ -1,0 +1,277 @@
+// The 16-lane vectors of the CPU kernels on AVX2, FMA and F16C: two 256-bit registers each. With AVX-VNNI (the compiler
+// defines __AVXVNNI__) the byte dot products are one instruction.
+// simd_scalar.h documents the functions; all three simd_*.h define the same ones with the same bits.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#ifndef BASS_SIMD_NAMESPACE
+#error "define BASS_SIMD_NAMESPACE (see kernels_avx2.cc)"
+#endif
+#define BASS_SIMD_INLINE inline __attribute__((always_inline))
+
+namespace bass::cpu::BASS_SIMD_NAMESPACE {
+
+inline constexpr int kLanes = 16;
+// Register blocking of the kernels, for 16 registers (simd_avx512.h says what each counts).
+inline constexpr int kMatmulRows = 4;  // 8 registers of int sums; the fp32 sums live in the first cache
+inline constexpr int kFloatMatmulRows = 4;
+inline constexpr int kAttentionRows = 6;
+inline constexpr int kScoreVectors = 1;
+inline constexpr int kValueVectors = 1;
+
+struct F32x16 {
+  __m256 lo, hi;
+};
+struct I32x16 {
+  __m256i lo, hi;
+};
+/// All bits of a lane set or clear.
+struct Mask16 {
+  __m256 lo, hi;
+};
+
+// --- making and moving
+
+BASS_SIMD_INLINE F32x16 zero_f32() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+BASS_SIMD_INLINE I32x16 zero_i32() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+BASS_SIMD_INLINE F32x16 broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+BASS_SIMD_INLINE I32x16 broadcast_i32(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+BASS_SIMD_INLINE I32x16 iota_i32() {
+  return {_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15)};
+}
+BASS_SIMD_INLINE F32x16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+BASS_SIMD_INLINE void store(float* p, F32x16 x) {
+  _mm256_storeu_ps(p, x.lo);
+  _mm256_storeu_ps(p + 8, x.hi);
+}
+BASS_SIMD_INLINE I32x16 load_i32(const void* p) {
+  const auto* q = static_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(q), _mm256_loadu_si256(q + 1)};
+}
+BASS_SIMD_INLINE void store_i32(void* p, I32x16 x) {
+  auto* q = static_cast<__m256i*>(p);
+  _mm256_storeu_si256(q, x.lo);
+  _mm256_storeu_si256(q + 1, x.hi);
+}
+BASS_SIMD_INLINE Mask16 first_lanes(int n) {
+  const I32x16 lane = iota_i32();
+  const __m256i count = _mm256_set1_epi32(n);
+  return {_mm256_castsi256_ps(_mm256_cmpgt_epi32(count, lane.lo)),
+          _mm256_castsi256_ps(_mm256_cmpgt_epi32(count, lane.hi))};
+}
+BASS_SIMD_INLINE F32x16 load_partial(const float* p, int n, float fill) {
+  const Mask16 m = first_lanes(n);
+  const __m256 other = _mm256_set1_ps(fill);
+  return {_mm256_blendv_ps(other, _mm256_maskload_ps(p, _mm256_castps_si256(m.lo)), m.lo),
+          _mm256_blendv_ps(other, _mm256_maskload_ps(p + 8, _mm256_castps_si256(m.hi)), m.hi)};
+}
+BASS_SIMD_INLINE void store_partial(float* p, int n, F32x16 x) {
+  const Mask16 m = first_lanes(n);
+  _mm256_maskstore_ps(p, _mm256_castps_si256(m.lo), x.lo);
+  _mm256_maskstore_ps(p + 8, _mm256_castps_si256(m.hi), x.hi);
+}
+BASS_SIMD_INLINE F32x16 load_f16(const uint16_t* p) {
+  const auto* q = reinterpret_cast<const __m128i*>(p);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(q)), _mm256_cvtph_ps(_mm_loadu_si128(q + 1))};
+}
+BASS_SIMD_INLINE void store_f16(uint16_t* p, F32x16 x) {
+  auto* q = reinterpret_cast<__m128i*>(p);
+  _mm_storeu_si128(q, _mm256_cvtps_ph(x.lo, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  _mm_storeu_si128(q + 1, _mm256_cvtps_ph(x.hi, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+BASS_SIMD_INLINE F32x16 load_bf16(const uint16_t* p) {
+  const auto* q = reinterpret_cast<const __m128i*>(p);
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(q)), 16)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(q + 1)), 16))};
+}
+BASS_SIMD_INLINE void store_i8(int8_t* p, I32x16 x) {
+  // Byte 0 of the four int32 of each 128-bit half, gathered into its lowest 32 bits.
+  const __m256i low_bytes = _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  //
+                                             0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
+  const __m256i lo = _mm256_shuffle_epi8(x.lo, low_bytes);
+  const __m256i hi = _mm256_shuffle_epi8(x.hi, low_bytes);
+  const __m128i lo8 = _mm_unpacklo_epi32(_mm256_castsi256_si128(lo), _mm256_extracti128_si256(lo, 1));
+  const __m128i hi8 = _mm_unpacklo_epi32(_mm256_castsi256_si128(hi), _mm256_extracti128_si256(hi, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_unpacklo_epi64(lo8, hi8));
+}
+BASS_SIMD_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+// --- fp32
+
+BASS_SIMD_INLINE F32x16 add(F32x16 a, F32x16 b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+BASS_SIMD_INLINE F32x16 sub(F32x16 a, F32x16 b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
+BASS_SIMD_INLINE F32x16 mul(F32x16 a, F32x16 b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
+BASS_SIMD_INLINE F32x16 div(F32x16 a, F32x16 b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+BASS_SIMD_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+BASS_SIMD_INLINE F32x16 max(F32x16 a, F32x16 b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+BASS_SIMD_INLINE F32x16 min(F32x16 a, F32x16 b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
+BASS_SIMD_INLINE F32x16 abs(F32x16 x) {
+  const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF));
+  return {_mm256_and_ps(x.lo, magnitude), _mm256_and_ps(x.hi, magnitude)};
+}
+BASS_SIMD_INLINE F32x16 neg(F32x16 x) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_xor_ps(x.lo, sign), _mm256_xor_ps(x.hi, sign)};
+}
+BASS_SIMD_INLINE F32x16 swap_pairs(F32x16 x) { return {_mm256_permute_ps(x.lo, 0xB1), _mm256_permute_ps(x.hi, 0xB1)}; }
+
+// --- int32
+
+BASS_SIMD_INLINE I32x16 add(I32x16 a, I32x16 b) { return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)}; }
+BASS_SIMD_INLINE I32x16 sub(I32x16 a, I32x16 b) { return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)}; }
+BASS_SIMD_INLINE I32x16 mul_lo(I32x16 a, I32x16 b) {
+  return {_mm256_mullo_epi32(a.lo, b.lo), _mm256_mullo_epi32(a.hi, b.hi)};
+}
+namespace detail {
+BASS_SIMD_INLINE __m256i mul_hi_u32(__m256i a, __m256i b) {
+  const __m256i even = _mm256_srli_epi64(_mm256_mul_epu32(a, b), 32);
+  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
+  return _mm256_blend_epi32(even, odd, 0xAA);
+}
+}  // namespace detail
+BASS_SIMD_INLINE I32x16 mul_hi_u32(I32x16 a, I32x16 b) {
+  return {detail::mul_hi_u32(a.lo, b.lo), detail::mul_hi_u32(a.hi, b.hi)};
+}
+BASS_SIMD_INLINE I32x16 bit_and(I32x16 a, I32x16 b) {
+  return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)};
+}
+BASS_SIMD_INLINE I32x16 bit_or(I32x16 a, I32x16 b) {
+  return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
+}
+BASS_SIMD_INLINE I32x16 bit_xor(I32x16 a, I32x16 b) {
+  return {_mm256_xor_si256(a.lo, b.lo), _mm256_xor_si256(a.hi, b.hi)};
+}
+template <int kBits>
+BASS_SIMD_INLINE I32x16 shift_left(I32x16 x) {
+  return {_mm256_slli_epi32(x.lo, kBits), _mm256_slli_epi32(x.hi, kBits)};
+}
+template <int kBits>
+BASS_SIMD_INLINE I32x16 shift_right(I32x16 x) {
+  return {_mm256_srai_epi32(x.lo, kBits), _mm256_srai_epi32(x.hi, kBits)};
+}
+template <int kBits>
+BASS_SIMD_INLINE I32x16 shift_right_logical(I32x16 x) {
+  return {_mm256_srli_epi32(x.lo, kBits), _mm256_srli_epi32(x.hi, kBits)};
+}
+
+// --- conversions
+
+BASS_SIMD_INLINE I32x16 round_to_i32(F32x16 x) { return {_mm256_cvtps_epi32(x.lo), _mm256_cvtps_epi32(x.hi)}; }
+BASS_SIMD_INLINE F32x16 to_f32(I32x16 x) { return {_mm256_cvtepi32_ps(x.lo), _mm256_cvtepi32_ps(x.hi)}; }
+BASS_SIMD_INLINE I32x16 bits_of(F32x16 x) { return {_mm256_castps_si256(x.lo), _mm256_castps_si256(x.hi)}; }
+BASS_SIMD_INLINE F32x16 float_of(I32x16 x) { return {_mm256_castsi256_ps(x.lo), _mm256_castsi256_ps(x.hi)}; }
+
+// --- masks
+
+BASS_SIMD_INLINE Mask16 gt(F32x16 a, F32x16 b) {
+  return {_mm256_cmp_ps(a.lo, b.lo, _CMP_GT_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_GT_OQ)};
+}
+BASS_SIMD_INLINE Mask16 ge(F32x16 a, F32x16 b) {
+  return {_mm256_cmp_ps(a.lo, b.lo, _CMP_GE_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_GE_OQ)};
+}
+BASS_SIMD_INLINE Mask16 eq(F32x16 a, F32x16 b) {
+  return {_mm256_cmp_ps(a.lo, b.lo, _CMP_EQ_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_EQ_OQ)};
+}
+BASS_SIMD_INLINE Mask16 gt(I32x16 a, I32x16 b) {
+  return {_mm256_castsi256_ps(_mm256_cmpgt_epi32(a.lo, b.lo)), _mm256_castsi256_ps(_mm256_cmpgt_epi32(a.hi, b.hi))};
+}
+BASS_SIMD_INLINE Mask16 eq(I32x16 a, I32x16 b) {
+  return {_mm256_castsi256_ps(_mm256_cmpeq_epi32(a.lo, b.lo)), _mm256_castsi256_ps(_mm256_cmpeq_epi32(a.hi, b.hi))};
+}
+BASS_SIMD_INLINE Mask16 mask_and(Mask16 a, Mask16 b) { return {_mm256_and_ps(a.lo, b.lo), _mm256_and_ps(a.hi, b.hi)}; }
+BASS_SIMD_INLINE Mask16 mask_or(Mask16 a, Mask16 b) { return {_mm256_or_ps(a.lo, b.lo), _mm256_or_ps(a.hi, b.hi)}; }
+BASS_SIMD_INLINE Mask16 mask_not(Mask16 a) {
+  const __m256 ones = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
+  return {_mm256_xor_ps(a.lo, ones), _mm256_xor_ps(a.hi, ones)};
+}
+BASS_SIMD_INLINE uint32_t mask_bits(Mask16 m) {
+  return static_cast<uint32_t>(_mm256_movemask_ps(m.lo)) | static_cast<uint32_t>(_mm256_movemask_ps(m.hi)) << 8;
+}
+BASS_SIMD_INLINE bool any(Mask16 m) { return _mm256_movemask_ps(_mm256_or_ps(m.lo, m.hi)) != 0; }
+BASS_SIMD_INLINE F32x16 select(Mask16 m, F32x16 a, F32x16 b) {
+  return {_mm256_blendv_ps(b.lo, a.lo, m.lo), _mm256_blendv_ps(b.hi, a.hi, m.hi)};
+}
+BASS_SIMD_INLINE I32x16 select(Mask16 m, I32x16 a, I32x16 b) { return bits_of(select(m, float_of(a), float_of(b))); }
+
+// --- reductions
+
+BASS_SIMD_INLINE float reduce_add(F32x16 x) {
+  const __m256 x8 = _mm256_add_ps(x.lo, x.hi);
+  const __m128 x4 = _mm_add_ps(_mm256_castps256_ps128(x8), _mm256_extractf128_ps(x8, 1));
+  const __m128 x2 = _mm_add_ps(x4, _mm_movehl_ps(x4, x4));
+  return _mm_cvtss_f32(_mm_add_ss(x2, _mm_movehdup_ps(x2)));
+}
+BASS_SIMD_INLINE float reduce_max(F32x16 x) {
+  const __m256 x8 = _mm256_max_ps(x.lo, x.hi);
+  const __m128 x4 = _mm_max_ps(_mm256_castps256_ps128(x8), _mm256_extractf128_ps(x8, 1));
+  const __m128 x2 = _mm_max_ps(x4, _mm_movehl_ps(x4, x4));
+  return _mm_cvtss_f32(_mm_max_ss(x2, _mm_movehdup_ps(x2)));
+}
+BASS_SIMD_INLINE int32_t reduce_add(I32x16 x) {
+  const __m256i x8 = _mm256_add_epi32(x.lo, x.hi);
+  const __m128i x4 = _mm_add_epi32(_mm256_castsi256_si128(x8), _mm256_extracti128_si256(x8, 1));
+  const __m128i x2 = _mm_add_epi32(x4, _mm_shuffle_epi32(x4, 0xEE));
+  return _mm_cvtsi128_si32(_mm_add_epi32(x2, _mm_shuffle_epi32(x2, 0x55)));
+}
+BASS_SIMD_INLINE float first_lane(F32x16 x) { return _mm256_cvtss_f32(x.lo); }
+
+// --- byte dot products
+
+namespace detail {
+BASS_SIMD_INLINE __m256i broadcast_quad(const int8_t* quad) {
+  int32_t bytes;
+  __builtin_memcpy(&bytes, quad, sizeof(bytes));
+  return _mm256_set1_epi32(bytes);
+}
+}  // namespace detail
+
+#ifdef __AVXVNNI__
+
+BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, const int8_t* quad) {
+  const __m256i s8 = detail::broadcast_quad(quad);
+  return {_mm256_dpbusd_avx_epi32(acc.lo, u8.lo, s8), _mm256_dpbusd_avx_epi32(acc.hi, u8.hi, s8)};
+}
+BASS_SIMD_INLINE I32x16 dot_u4s8_start(int32_t start) { return broadcast_i32(start); }
+BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, const int8_t* quad) { return dot_u8s8(acc, u4, quad); }
+BASS_SIMD_INLINE I32x16 dot_u4s8_finish(I32x16 acc, int32_t /*start*/) { return acc; }
+
+#else
+
+namespace detail {
+// maddubs adds two products with saturation at 16 bits. The low seven bits and the top bit of u8 taken apart cannot
+// reach it: |2 * 127 * -128| = 32512 and 2 * 128 * -128 = -32768 fit.
+BASS_SIMD_INLINE __m256i dot_u8s8(__m256i acc, __m256i u8, __m256i s8) {
+  const __m256i top = _mm256_set1_epi8(-128);
+  const __m256i ones = _mm256_set1_epi16(1);
+  const __m256i low_sums = _mm256_maddubs_epi16(_mm256_andnot_si256(top, u8), s8);
+  const __m256i top_sums = _mm256_maddubs_epi16(_mm256_and_si256(top, u8), s8);
+  return _mm256_add_epi32(acc, _mm256_add_epi32(_mm256_madd_epi16(low_sums, ones), _mm256_madd_epi16(top_sums, ones)));
+}
+}  // namespace detail
+BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, const int8_t* quad) {
+  const __m256i s8 = detail::broadcast_quad(quad);
+  return {detail::dot_u8s8(acc.lo, u8.lo, s8), detail::dot_u8s8(acc.hi, u8.hi, s8)};
+}
+// The accumulator is 2 x 16 bits a lane: eight steps of at most 2 * 15 * 128 = 3840 each stay below 2^15.
+BASS_SIMD_INLINE I32x16 dot_u4s8_start(int32_t /*start*/) { return zero_i32(); }
+BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, const int8_t* quad) {
+  const __m256i s8 = detail::broadcast_quad(quad);
+  return {_mm256_add_epi16(acc.lo, _mm256_maddubs_epi16(u4.lo, s8)),
+          _mm256_add_epi16(acc.hi, _mm256_maddubs_epi16(u4.hi, s8))};
+}
+BASS_SIMD_INLINE I32x16 dot_u4s8_finish(I32x16 acc, int32_t start) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  const __m256i base = _mm256_set1_epi32(start);
+  return {_mm256_add_epi32(base, _mm256_madd_epi16(acc.lo, ones)),
+          _mm256_add_epi32(base, _mm256_madd_epi16(acc.hi, ones))};
+}
+
+#endif
+
+}  // namespace bass::cpu::BASS_SIMD_NAMESPACE

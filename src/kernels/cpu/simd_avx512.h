@@ -1,0 +1,172 @@
+// The 16-lane vectors of the CPU kernels on AVX-512 (F, BW, DQ, VL, VNNI): one 512-bit register each.
+// simd_scalar.h documents the functions; all three simd_*.h define the same ones with the same bits.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#ifndef BASS_SIMD_NAMESPACE
+#error "define BASS_SIMD_NAMESPACE (see kernels_avx512vnni.cc)"
+#endif
+#define BASS_SIMD_INLINE inline __attribute__((always_inline))
+
+namespace bass::cpu::BASS_SIMD_NAMESPACE {
+
+inline constexpr int kLanes = 16;
+// Register blocking of the kernels, for 32 registers.
+inline constexpr int kMatmulRows = 12;      // rows that share the unpacked weights of a group: 12 int and 12 fp32 sums
+inline constexpr int kFloatMatmulRows = 8;  // the same for float weights
+inline constexpr int kAttentionRows = 6;    // rows that share the converted K and V of a chunk
+inline constexpr int kScoreVectors = 2;     // vectors of positions in flight, x kAttentionRows
+inline constexpr int kValueVectors = 4;     // vectors of head_dim in flight, x kAttentionRows
+
+struct F32x16 {
+  __m512 v;
+};
+struct I32x16 {
+  __m512i v;
+};
+struct Mask16 {
+  __mmask16 v;
+};
+/// Four neighbouring bytes at any address.
+struct Quad {
+  int8_t v[4];
+};
+
+// --- making and moving
+
+BASS_SIMD_INLINE F32x16 zero_f32() { return {_mm512_setzero_ps()}; }
+BASS_SIMD_INLINE I32x16 zero_i32() { return {_mm512_setzero_si512()}; }
+BASS_SIMD_INLINE F32x16 broadcast(float x) { return {_mm512_set1_ps(x)}; }
+BASS_SIMD_INLINE I32x16 broadcast_i32(int32_t x) { return {_mm512_set1_epi32(x)}; }
+BASS_SIMD_INLINE I32x16 iota_i32() { return {_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)}; }
+BASS_SIMD_INLINE F32x16 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+BASS_SIMD_INLINE void store(float* p, F32x16 x) { _mm512_storeu_ps(p, x.v); }
+BASS_SIMD_INLINE I32x16 load_i32(const void* p) { return {_mm512_loadu_si512(p)}; }
+BASS_SIMD_INLINE void store_i32(void* p, I32x16 x) { _mm512_storeu_si512(p, x.v); }
+BASS_SIMD_INLINE Mask16 first_lanes(int n) {
+  return {static_cast<__mmask16>(n >= kLanes ? 0xFFFFu : n <= 0 ? 0u : (1u << n) - 1u)};
+}
+BASS_SIMD_INLINE F32x16 load_partial(const float* p, int n, float fill) {
+  return {_mm512_mask_loadu_ps(_mm512_set1_ps(fill), first_lanes(n).v, p)};
+}
+BASS_SIMD_INLINE void store_partial(float* p, int n, F32x16 x) { _mm512_mask_storeu_ps(p, first_lanes(n).v, x.v); }
+BASS_SIMD_INLINE F32x16 load_f16(const uint16_t* p) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+BASS_SIMD_INLINE void store_f16(uint16_t* p, F32x16 x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+BASS_SIMD_INLINE F32x16 load_bf16(const uint16_t* p) {
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+}
+BASS_SIMD_INLINE void store_i8(int8_t* p, I32x16 x) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(x.v));
+}
+BASS_SIMD_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+// --- fp32
+
+BASS_SIMD_INLINE F32x16 add(F32x16 a, F32x16 b) { return {_mm512_add_ps(a.v, b.v)}; }
+BASS_SIMD_INLINE F32x16 sub(F32x16 a, F32x16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+BASS_SIMD_INLINE F32x16 mul(F32x16 a, F32x16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+BASS_SIMD_INLINE F32x16 div(F32x16 a, F32x16 b) { return {_mm512_div_ps(a.v, b.v)}; }
+BASS_SIMD_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+BASS_SIMD_INLINE F32x16 max(F32x16 a, F32x16 b) { return {_mm512_max_ps(a.v, b.v)}; }
+BASS_SIMD_INLINE F32x16 min(F32x16 a, F32x16 b) { return {_mm512_min_ps(a.v, b.v)}; }
+BASS_SIMD_INLINE F32x16 abs(F32x16 x) {
+  return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x.v), _mm512_set1_epi32(0x7FFFFFFF)))};
+}
+BASS_SIMD_INLINE F32x16 neg(F32x16 x) {
+  return {_mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(x.v), _mm512_set1_epi32(INT32_MIN)))};
+}
+BASS_SIMD_INLINE F32x16 swap_pairs(F32x16 x) { return {_mm512_permute_ps(x.v, 0xB1)}; }
+
+// --- int32
+
+BASS_SIMD_INLINE I32x16 add(I32x16 a, I32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+BASS_SIMD_INLINE I32x16 sub(I32x16 a, I32x16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+BASS_SIMD_INLINE I32x16 mul_lo(I32x16 a, I32x16 b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
+BASS_SIMD_INLINE I32x16 mul_hi_u32(I32x16 a, I32x16 b) {
+  const __m512i even = _mm512_srli_epi64(_mm512_mul_epu32(a.v, b.v), 32);
+  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a.v, 32), _mm512_srli_epi64(b.v, 32));
+  return {_mm512_mask_blend_epi32(0xAAAA, even, odd)};
+}
+BASS_SIMD_INLINE I32x16 bit_and(I32x16 a, I32x16 b) { return {_mm512_and_si512(a.v, b.v)}; }
+BASS_SIMD_INLINE I32x16 bit_or(I32x16 a, I32x16 b) { return {_mm512_or_si512(a.v, b.v)}; }
+BASS_SIMD_INLINE I32x16 bit_xor(I32x16 a, I32x16 b) { return {_mm512_xor_si512(a.v, b.v)}; }
+template <int kBits>
+BASS_SIMD_INLINE I32x16 shift_left(I32x16 x) {
+  return {_mm512_slli_epi32(x.v, kBits)};
+}
+template <int kBits>
+BASS_SIMD_INLINE I32x16 shift_right(I32x16 x) {
+  return {_mm512_srai_epi32(x.v, kBits)};
+}
+template <int kBits>
+BASS_SIMD_INLINE I32x16 shift_right_logical(I32x16 x) {
+  return {_mm512_srli_epi32(x.v, kBits)};
+}
+
+// --- conversions
+
+BASS_SIMD_INLINE I32x16 round_to_i32(F32x16 x) { return {_mm512_cvtps_epi32(x.v)}; }
+BASS_SIMD_INLINE F32x16 to_f32(I32x16 x) { return {_mm512_cvtepi32_ps(x.v)}; }
+BASS_SIMD_INLINE I32x16 bits_of(F32x16 x) { return {_mm512_castps_si512(x.v)}; }
+BASS_SIMD_INLINE F32x16 float_of(I32x16 x) { return {_mm512_castsi512_ps(x.v)}; }
+
+// --- masks
+
+BASS_SIMD_INLINE Mask16 gt(F32x16 a, F32x16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ)}; }
+BASS_SIMD_INLINE Mask16 ge(F32x16 a, F32x16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_GE_OQ)}; }
+BASS_SIMD_INLINE Mask16 eq(F32x16 a, F32x16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
+BASS_SIMD_INLINE Mask16 gt(I32x16 a, I32x16 b) { return {_mm512_cmpgt_epi32_mask(a.v, b.v)}; }
+BASS_SIMD_INLINE Mask16 eq(I32x16 a, I32x16 b) { return {_mm512_cmpeq_epi32_mask(a.v, b.v)}; }
+BASS_SIMD_INLINE Mask16 mask_and(Mask16 a, Mask16 b) { return {static_cast<__mmask16>(a.v & b.v)}; }
+BASS_SIMD_INLINE Mask16 mask_or(Mask16 a, Mask16 b) { return {static_cast<__mmask16>(a.v | b.v)}; }
+BASS_SIMD_INLINE Mask16 mask_not(Mask16 a) { return {static_cast<__mmask16>(~a.v)}; }
+BASS_SIMD_INLINE uint32_t mask_bits(Mask16 m) { return m.v; }
+BASS_SIMD_INLINE bool any(Mask16 m) { return m.v != 0; }
+BASS_SIMD_INLINE F32x16 select(Mask16 m, F32x16 a, F32x16 b) { return {_mm512_mask_blend_ps(m.v, b.v, a.v)}; }
+BASS_SIMD_INLINE I32x16 select(Mask16 m, I32x16 a, I32x16 b) { return {_mm512_mask_blend_epi32(m.v, b.v, a.v)}; }
+
+// --- reductions
+
+BASS_SIMD_INLINE float reduce_add(F32x16 x) {
+  const __m256 x8 = _mm256_add_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
+  const __m128 x4 = _mm_add_ps(_mm256_castps256_ps128(x8), _mm256_extractf128_ps(x8, 1));
+  const __m128 x2 = _mm_add_ps(x4, _mm_movehl_ps(x4, x4));
+  return _mm_cvtss_f32(_mm_add_ss(x2, _mm_movehdup_ps(x2)));
+}
+BASS_SIMD_INLINE float reduce_max(F32x16 x) {
+  const __m256 x8 = _mm256_max_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
+  const __m128 x4 = _mm_max_ps(_mm256_castps256_ps128(x8), _mm256_extractf128_ps(x8, 1));
+  const __m128 x2 = _mm_max_ps(x4, _mm_movehl_ps(x4, x4));
+  return _mm_cvtss_f32(_mm_max_ss(x2, _mm_movehdup_ps(x2)));
+}
+BASS_SIMD_INLINE int32_t reduce_add(I32x16 x) {
+  const __m256i x8 = _mm256_add_epi32(_mm512_castsi512_si256(x.v), _mm512_extracti64x4_epi64(x.v, 1));
+  const __m128i x4 = _mm_add_epi32(_mm256_castsi256_si128(x8), _mm256_extracti128_si256(x8, 1));
+  const __m128i x2 = _mm_add_epi32(x4, _mm_shuffle_epi32(x4, 0xEE));
+  return _mm_cvtsi128_si32(_mm_add_epi32(x2, _mm_shuffle_epi32(x2, 0x55)));
+}
+BASS_SIMD_INLINE float first_lane(F32x16 x) { return _mm512_cvtss_f32(x.v); }
+
+// --- byte dot products
+
+// Written in assembly because GCC 12 does not fold the broadcast of four bytes into vpdpbusd's memory operand; as an
+// instruction of its own it would cost an issue slot each.
+BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, const int8_t* quad) {
+  asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc.v) : "v"(u8.v), "m"(*reinterpret_cast<const Quad*>(quad)));
+  return acc;
+}
+BASS_SIMD_INLINE I32x16 dot_u4s8_start(int32_t start) { return broadcast_i32(start); }
+BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, const int8_t* quad) { return dot_u8s8(acc, u4, quad); }
+BASS_SIMD_INLINE I32x16 dot_u4s8_finish(I32x16 acc, int32_t /*start*/) { return acc; }
+
+}  // namespace bass::cpu::BASS_SIMD_NAMESPACE

@@ -1,0 +1,260 @@
+// Vocabulary rows: statistics, truncated mass, and the draws by Gumbel noise. Include after a simd_*.h and math_impl.h.
+//
+// One body for all instruction sets: lanes are tokens in ascending order, so every table gives the same bits.
+// Tokens with a NaN or -inf logit are never drawn.
+#pragma once
+
+#include "base/philox.h"
+#include "kernels/cpu/kernels.h"
+
+namespace bass::cpu::BASS_SIMD_NAMESPACE {
+
+/// More than any Gumbel number that 32 random bits can give (33 ln 2 = 22.874).
+inline constexpr float kMaxGumbel = 22.9f;
+/// Tokens that share one vectorised evaluation of Philox: 16 counters of 4 words.
+inline constexpr int kNoiseBlockLen = 64;
+inline constexpr float kInf = __builtin_inff();
+
+struct NoiseBlock {
+  I32x16 bits[4];  // of 64 consecutive tokens
+};
+
+/// A row's vector at `begin`: past the end of the row there is `fill`.
+BASS_SIMD_INLINE F32x16 load_row(const float* row, int begin, int n, float fill) {
+  return n - begin >= kLanes ? load(row + begin)
+         : n > begin         ? load_partial(row + begin, n - begin, fill)
+                             : broadcast(fill);
+}
+
+BASS_SIMD_INLINE I32x16 ids_from(int begin) { return add(broadcast_i32(begin), iota_i32()); }
+
+BASS_SIMD_INLINE Mask16 kept_lanes(F32x16 z, int begin, KeptSet kept) {
+  const F32x16 cut = broadcast(kept.cut_value);
+  const Mask16 is_past_cut_id = gt(ids_from(begin), broadcast_i32(kept.cut_id));
+  return mask_or(gt(z, cut), mask_and(eq(z, cut), mask_not(is_past_cut_id)));
+}
+
+/// The vector at `begin` with -inf for tokens that are not kept.
+BASS_SIMD_INLINE F32x16 load_kept(const float* z, int begin, int n, KeptSet kept) {
+  const F32x16 row = load_row(z, begin, n, -kInf);
+  return select(kept_lanes(row, begin, kept), row, broadcast(-kInf));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Random numbers
+
+/// The 4 x 4 matrix whose rows are a, b, c, d transposed, within every 128-bit quarter; Half is one AVX2 register.
+template <class Half>
+BASS_SIMD_INLINE void transpose_registers(Half& a, Half& b, Half& c, Half& d) {
+  const Half ab_low = _mm256_unpacklo_epi32(a, b), ab_high = _mm256_unpackhi_epi32(a, b);
+  const Half cd_low = _mm256_unpacklo_epi32(c, d), cd_high = _mm256_unpackhi_epi32(c, d);
+  a = _mm256_unpacklo_epi64(ab_low, cd_low);
+  b = _mm256_unpackhi_epi64(ab_low, cd_low);
+  c = _mm256_unpacklo_epi64(ab_high, cd_high);
+  d = _mm256_unpackhi_epi64(ab_high, cd_high);
+}
+
+/// The same for x[0] .. x[3]. A template, so that the instructions that this instruction set lacks are never looked up.
+template <class Vector>
+BASS_SIMD_INLINE void transpose_quarters(Vector (&x)[4]) {
+  if constexpr (sizeof(Mask16) == 2) {  // AVX-512
+    const auto ab_low = _mm512_unpacklo_epi32(x[0].v, x[1].v), ab_high = _mm512_unpackhi_epi32(x[0].v, x[1].v);
+    const auto cd_low = _mm512_unpacklo_epi32(x[2].v, x[3].v), cd_high = _mm512_unpackhi_epi32(x[2].v, x[3].v);
+    x[0].v = _mm512_unpacklo_epi64(ab_low, cd_low);
+    x[1].v = _mm512_unpackhi_epi64(ab_low, cd_low);
+    x[2].v = _mm512_unpacklo_epi64(ab_high, cd_high);
+    x[3].v = _mm512_unpackhi_epi64(ab_high, cd_high);
+  } else if constexpr (requires(Vector v) { v.lo; }) {  // AVX2
+    transpose_registers(x[0].lo, x[1].lo, x[2].lo, x[3].lo);
+    transpose_registers(x[0].hi, x[1].hi, x[2].hi, x[3].hi);
+  } else {
+    const Vector in[4] = {x[0], x[1], x[2], x[3]};
+    for (int i = 0; i < kLanes; ++i) {
+      for (int row = 0; row < 4; ++row) x[row].v[i] = in[i % 4].v[i / 4 * 4 + row];
+    }
+  }
+}
+
+/// The random bits of tokens begin .. begin + 63 (begin a multiple of 64), as RandomStream::bits gives them.
+BASS_SIMD_INLINE NoiseBlock noise_bits(const RandomStream& stream, int begin) {
+  // Lane 4 q + i evaluates counter 4 i + q of the block, so that transposing quarters puts the tokens into order.
+  alignas(64) static constexpr int32_t kCounterOfLane[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  const auto word = [](uint32_t x) { return broadcast_i32(static_cast<int32_t>(x)); };
+  I32x16 c0 = add(broadcast_i32(begin / 4), load_i32(kCounterOfLane));
+  I32x16 c1 = word(stream.position);
+  I32x16 c2 = word(stream.round_start);
+  I32x16 c3 = word(static_cast<uint32_t>(stream.purpose) | stream.sample_idx << 8);
+  auto k0 = static_cast<uint32_t>(stream.seed);
+  auto k1 = static_cast<uint32_t>(stream.seed >> 32);
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const I32x16 high0 = mul_hi_u32(c0, word(kPhiloxMultiplier0)), low0 = mul_lo(c0, word(kPhiloxMultiplier0));
+    const I32x16 high1 = mul_hi_u32(c2, word(kPhiloxMultiplier1)), low1 = mul_lo(c2, word(kPhiloxMultiplier1));
+    c0 = bit_xor(bit_xor(high1, c1), word(k0));
+    c1 = low1;
+    c2 = bit_xor(bit_xor(high0, c3), word(k1));
+    c3 = low0;
+    k0 += kPhiloxWeyl0;
+    k1 += kPhiloxWeyl1;
+  }
+  NoiseBlock block{{c0, c1, c2, c3}};
+  transpose_quarters(block.bits);
+  return block;
+}
+
+/// fl((x + .5) 2^-32) for an unsigned x, rounded once.
+BASS_SIMD_INLINE F32x16 unit_interval(I32x16 x) {
+  const F32x16 high = to_f32(shift_right_logical<16>(x));
+  const F32x16 low = add(to_f32(bit_and(x, broadcast_i32(0xFFFF))), broadcast(0.5f));  // exact
+  return mul(fma(high, broadcast(65536.0f), low), broadcast(0x1p-32f));
+}
+
+/// log(1 + f) for sqrt(1/2) - 1 <= f < sqrt(2) - 1: the polynomial of log_f32, relative error below 2e-7 down to f = 0.
+BASS_SIMD_INLINE F32x16 log1p_polynomial(F32x16 f) {
+  F32x16 p = broadcast(-0.07634493f);
+  p = fma(p, f, broadcast(0.12761575f));
+  p = fma(p, f, broadcast(-0.13160183f));
+  p = fma(p, f, broadcast(0.14201759f));
+  p = fma(p, f, broadcast(-0.16623357f));
+  p = fma(p, f, broadcast(0.20001227f));
+  p = fma(p, f, broadcast(-0.2500082f));
+  p = fma(p, f, broadcast(0.3333333f));
+  const F32x16 f2 = mul(f, f);
+  return add(f, fma(f2, broadcast(-0.5f), mul(mul(f2, f), p)));
+}
+
+/// E = -log(u), u = (x + .5) 2^-32: a standard exponential number, with a relative error below 3e-7 everywhere.
+///
+/// u is never rounded to 1: from u = 46341 / 65536 (just above sqrt(1/2)) upward the polynomial of log_f32 gets the
+/// argument f = -(1 - u) = -((~x) + .5) 2^-32, computed from the complement of the bits, with exponent 0:
+/// log(u) = f - f^2 / 2 + f^3 P(f). Below, u = 2^e (1 + f) is taken apart as in log_f32.
+BASS_SIMD_INLINE F32x16 exponential_of(I32x16 x) {
+  const Mask16 is_high = gt(shift_right_logical<16>(x), broadcast_i32(46340));
+  const F32x16 u = unit_interval(select(is_high, bit_xor(x, broadcast_i32(-1)), x));  // 1 - u where it is high
+  return neg(select(is_high, log1p_polynomial(neg(u)), log_f32(u)));
+}
+
+/// G = -log(E), a standard Gumbel number: at most kMaxGumbel.
+BASS_SIMD_INLINE F32x16 gumbel_of(I32x16 x) { return neg(log_f32(exponential_of(x))); }
+
+/// A cheap lower bound of 1 - u (so of E): the complement's lowest bit is dropped, and 1e-6 taken off for rounding.
+BASS_SIMD_INLINE F32x16 exponential_lower_bound(I32x16 x) {
+  const F32x16 half = to_f32(shift_right_logical<1>(bit_xor(x, broadcast_i32(-1))));
+  return fma(half, broadcast(0x1p-31f * (1 - 1e-6f)), broadcast(0x1p-33f * (1 - 1e-6f)));
+}
+
+/// A cheap upper bound of gumbel_of: -log of the lower bound of E, with log2 replaced by the straight line between
+/// powers of two that the bits of a float are (never above log2), and 1e-4 for the roundings.
+BASS_SIMD_INLINE F32x16 gumbel_upper_bound(I32x16 x) {
+  const F32x16 line = to_f32(bits_of(exponential_lower_bound(x)));
+  return fma(line, broadcast(-0x1.62e43p-1f * 0x1p-23f), broadcast(127 * 0x1.62e43p-1f + 1e-4f));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The running maximum of a draw. Vectors come in ascending order of ids, so a tie never replaces an earlier token.
+
+struct Winner {
+  float score;
+  TokenId id = -1;
+
+  BASS_SIMD_INLINE void offer(F32x16 scores, int begin) {
+    const float highest = reduce_max(scores);
+    if (!(highest > score)) return;
+    score = highest;
+    id = begin + __builtin_ctz(mask_bits(eq(scores, broadcast(highest))));
+  }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The functions of the table (kernels.h)
+
+inline RowStats row_stats(const float* logits, int n) {
+  F32x16 highest = broadcast(-kInf);
+  Mask16 is_nan = first_lanes(0);
+  for (int i = 0; i < n; i += kLanes) {
+    const F32x16 x = load_row(logits, i, n, -kInf);
+    highest = max(x, highest);  // keeps `highest` where x is NaN
+    is_nan = mask_or(is_nan, mask_not(eq(x, x)));
+  }
+  RowStats stats{reduce_max(highest), 0, __builtin_nanf("")};
+  for (int i = 0; i < n; i += kLanes) {
+    const uint32_t hits = mask_bits(eq(load_row(logits, i, n, __builtin_nanf("")), broadcast(stats.max)));
+    if (hits == 0) continue;
+    stats.argmax = i + __builtin_ctz(hits);
+    break;
+  }
+  if (any(is_nan) || stats.max == kInf || stats.max == -kInf) return stats;
+  F32x16 sum = zero_f32();
+  const F32x16 offset = broadcast(stats.max);
+  for (int i = 0; i < n; i += kLanes) sum = add(sum, exp_f32(sub(load_row(logits, i, n, -kInf), offset)));
+  stats.log_sum_exp = stats.max + log_scalar(reduce_add(sum));
+  return stats;
+}
+
+inline void scale(const float* x, float factor, int n, float* out) {
+  for (int i = 0; i < n; i += kLanes) {
+    const F32x16 scaled = mul(load_row(x, i, n, 0.0f), broadcast(factor));
+    if (n - i >= kLanes) {
+      store(out + i, scaled);
+    } else {
+      store_partial(out + i, n - i, scaled);
+    }
+  }
+}
+
+inline float kept_mass(const float* z, int n, float max_z, KeptSet kept) {
+  F32x16 sum = zero_f32();
+  for (int i = 0; i < n; i += kLanes) sum = add(sum, exp_f32(sub(load_kept(z, i, n, kept), broadcast(max_z))));
+  return reduce_add(sum);
+}
+
+inline TokenId gumbel_argmax(const float* z, int n, KeptSet kept, const RandomStream& stream) {
+  Winner winner{-kInf};
+  for (int begin = 0; begin < n; begin += kNoiseBlockLen) {
+    F32x16 rows[4];
+    Mask16 may_win = first_lanes(0);  // with the largest noise that there is
+    for (int v = 0; v < 4; ++v) {
+      rows[v] = load_kept(z, begin + v * kLanes, n, kept);
+      const Mask16 reaches = ge(add(rows[v], broadcast(kMaxGumbel)), broadcast(winner.score));
+      may_win = mask_or(may_win, mask_and(reaches, gt(rows[v], broadcast(-kInf))));
+    }
+    if (!any(may_win)) continue;
+    const NoiseBlock noise = noise_bits(stream, begin);
+    for (int v = 0; v < 4; ++v) {
+      const Mask16 reaches = ge(add(rows[v], gumbel_upper_bound(noise.bits[v])), broadcast(winner.score));
+      if (!any(mask_and(reaches, gt(rows[v], broadcast(-kInf))))) continue;
+      const F32x16 scores = add(rows[v], gumbel_of(noise.bits[v]));
+      winner.offer(select(reaches, scores, broadcast(-kInf)), begin + v * kLanes);
+    }
+  }
+  return winner.id;
+}
+
+/// log((p - q)+) + G is largest where (p - q)+ / E is: that saves two logarithms a token.
+inline TokenId residual_argmax(const float* zp, KeptSet kept_p, float log_norm_p, int n, const float* zq,
+                               KeptSet kept_q, float log_norm_q, int n_q, const RandomStream& stream) {
+  Winner winner{0.0f};
+  for (int begin = 0; begin < n; begin += kNoiseBlockLen) {
+    F32x16 mass[4];
+    Mask16 has_mass = first_lanes(0);
+    for (int v = 0; v < 4; ++v) {
+      const int i = begin + v * kLanes;
+      const F32x16 p = exp_f32(sub(load_kept(zp, i, n, kept_p), broadcast(log_norm_p)));
+      const F32x16 q = exp_f32(sub(load_kept(zq, i, n_q, kept_q), broadcast(log_norm_q)));
+      mass[v] = sub(p, q);
+      has_mass = mask_or(has_mass, gt(mass[v], zero_f32()));
+    }
+    if (!any(has_mass)) continue;
+    const NoiseBlock noise = noise_bits(stream, begin);
+    for (int v = 0; v < 4; ++v) {
+      const F32x16 needed =
+          mul(broadcast(winner.score), mul(exponential_lower_bound(noise.bits[v]), broadcast(0.9999f)));
+      const Mask16 may_win = mask_and(gt(mass[v], zero_f32()), ge(mass[v], needed));
+      if (!any(may_win)) continue;
+      const F32x16 scores = div(mass[v], exponential_of(noise.bits[v]));
+      winner.offer(select(may_win, scores, zero_f32()), begin + v * kLanes);
+    }
+  }
+  return winner.id;
+}
+
+}  // namespace bass::cpu::BASS_SIMD_NAMESPACE

@@ -1,0 +1,198 @@
+#include "kernels/reference/reference.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+#include "kernels/cpu/kernel_tables.h"
+
+namespace bass::reference {
+namespace {
+
+constexpr int kLanes = 16;
+constexpr int kChunkLen = cpu::kKvPageLen;
+using Lanes = std::array<float, kLanes>;
+
+// Lane i with lane i + 8, then + 4, + 2, + 1.
+float add_lanes(Lanes lanes) {
+  for (int half = kLanes / 2; half >= 1; half /= 2) {
+    for (int i = 0; i < half; ++i) lanes[static_cast<size_t>(i)] += lanes[static_cast<size_t>(i + half)];
+  }
+  return lanes[0];
+}
+
+// One group of weights as integers, with its scale and minimum.
+struct WeightGroup {
+  std::array<int, kGroupLen> q{};
+  float scale = 0;
+  float minimum = 0;
+};
+
+template <class Block>
+Block load_block(const void* weights, size_t group_idx) {
+  Block block;
+  std::memcpy(&block, static_cast<const std::byte*>(weights) + group_idx * sizeof(Block), sizeof(Block));
+  return block;
+}
+
+template <class Block>
+WeightGroup decode_nibbles(const Block& block, int offset) {
+  WeightGroup group;
+  group.scale = f16_to_f32(block.d);
+  for (size_t i = 0; i < kGroupLen / 2; ++i) {
+    group.q[i] = (block.q[i] & 15) - offset;
+    group.q[i + kGroupLen / 2] = (block.q[i] >> 4) - offset;
+  }
+  return group;
+}
+
+WeightGroup decode_group(DType type, const void* weights, size_t group_idx) {
+  if (type == DType::kQ4_0) return decode_nibbles(load_block<BlockQ4_0>(weights, group_idx), 8);
+  if (type == DType::kQ4_1) {
+    const auto block = load_block<BlockQ4_1>(weights, group_idx);
+    WeightGroup group = decode_nibbles(block, 0);
+    group.minimum = f16_to_f32(block.m);
+    return group;
+  }
+  BASS_CHECK(type == DType::kQ8_0);
+  const auto block = load_block<BlockQ8_0>(weights, group_idx);
+  WeightGroup group;
+  group.scale = f16_to_f32(block.d);
+  std::copy(std::begin(block.q), std::end(block.q), group.q.begin());
+  return group;
+}
+
+float decode_float(DType type, const void* weights, size_t k) {
+  if (type == DType::kF32) {
+    float value;
+    std::memcpy(&value, static_cast<const std::byte*>(weights) + k * sizeof(value), sizeof(value));
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, static_cast<const std::byte*>(weights) + k * sizeof(bits), sizeof(bits));
+  return type == DType::kF16 ? f16_to_f32(bits) : bf16_to_f32(bits);
+}
+
+// The independent result of one chunk, or of several merged.
+struct Partial {
+  float m = 0;
+  float l = 0;
+  std::vector<float> o;  // [head_dim]
+};
+
+Partial attend_chunk(const AttentionHead& head, int begin, int end) {
+  const auto dim = static_cast<size_t>(head.head_dim);
+  const float scale = 1.0f / std::sqrt(static_cast<float>(head.head_dim));
+  std::array<float, kChunkLen> p;
+  p.fill(-std::numeric_limits<float>::infinity());
+  for (int j = begin; j < end; ++j) {
+    const float* key = head.keys + static_cast<size_t>(j) * dim;
+    float dot = 0;
+    for (size_t d = 0; d < dim; ++d) dot = std::fma(head.q[d], key[d], dot);
+    p[static_cast<size_t>(j - begin)] = dot * scale;
+  }
+  Partial partial;
+  partial.m = *std::max_element(p.begin(), p.end());
+  for (float& x : p) x = exp_f32(x - partial.m);
+  Lanes lanes;
+  for (size_t i = 0; i < kLanes; ++i) lanes[i] = p[i] + p[i + kLanes];
+  partial.l = add_lanes(lanes);
+  partial.o.assign(dim, 0.0f);
+  for (int j = begin; j < end; ++j) {
+    const float* value = head.values + static_cast<size_t>(j) * dim;
+    for (size_t d = 0; d < dim; ++d) partial.o[d] = std::fma(p[static_cast<size_t>(j - begin)], value[d], partial.o[d]);
+  }
+  return partial;
+}
+
+void merge(const Partial& chunk, Partial& total) {
+  const float m = std::max(total.m, chunk.m);
+  const float a = exp_f32(total.m - m);
+  const float b = exp_f32(chunk.m - m);
+  total.l = std::fma(chunk.l, b, total.l * a);
+  for (size_t d = 0; d < total.o.size(); ++d) total.o[d] = std::fma(chunk.o[d], b, total.o[d] * a);
+  total.m = m;
+}
+
+}  // namespace
+
+float exp_f32(float x) {
+  float result;
+  cpu::kScalarKernels.exp(&x, 1, &result);
+  return result;
+}
+
+QuantisedRow quantise(const float* x, int n, int n_planes) {
+  const float q_max = n_planes == 1 ? 127.0f : 32512.0f;
+  QuantisedRow row;
+  for (int begin = 0; begin < n; begin += kGroupLen) {
+    float amax = 0;
+    for (int i = 0; i < kGroupLen; ++i) amax = std::max(amax, std::fabs(x[begin + i]));
+    const bool is_zero = amax == 0 || std::isinf(q_max / amax);
+    const float inverse = is_zero ? 0.0f : q_max / amax;
+    int32_t sum = 0;
+    for (int i = 0; i < kGroupLen; ++i) {
+      row.q.push_back(static_cast<int32_t>(std::nearbyint(x[begin + i] * inverse)));
+      sum += row.q.back();
+    }
+    row.scale.push_back(is_zero ? 0.0f : amax / q_max);
+    row.sum.push_back(sum);
+    row.scaled_sum.push_back(row.scale.back() * static_cast<float>(sum));
+  }
+  return row;
+}
+
+float quantised_dot(DType type, const void* weights, const QuantisedRow& x) {
+  float acc = 0;
+  for (size_t g = 0; g < x.scale.size(); ++g) {
+    const WeightGroup w = decode_group(type, weights, g);
+    int32_t idot = 0;
+    for (size_t i = 0; i < kGroupLen; ++i) idot += w.q[i] * x.q[g * kGroupLen + i];
+    const float scale = w.scale * x.scale[g];
+    acc = std::fma(scale, static_cast<float>(idot), acc);
+    if (type == DType::kQ4_1) acc = std::fma(w.minimum, x.scaled_sum[g], acc);
+  }
+  return acc;
+}
+
+float float_dot(DType type, const void* weights, const float* x, int n) {
+  float acc = 0;
+  for (size_t k = 0; k < static_cast<size_t>(n); ++k) acc = std::fma(decode_float(type, weights, k), x[k], acc);
+  return acc;
+}
+
+void rms_norm(const float* x, const float* weight, int n, float eps, float* out) {
+  Lanes lanes{};
+  for (int i = 0; i < n; ++i) {
+    float& lane = lanes[static_cast<size_t>(i % kLanes)];
+    lane = std::fma(x[i], x[i], lane);
+  }
+  const float factor = 1.0f / std::sqrt(add_lanes(lanes) / static_cast<float>(n) + eps);
+  for (int i = 0; i < n; ++i) out[i] = x[i] * factor * weight[i];
+}
+
+void silu_mul(const float* gate, const float* up, int n, float* out) {
+  for (int i = 0; i < n; ++i) out[i] = up[i] * gate[i] / (1.0f + exp_f32(-gate[i]));
+}
+
+void rope(float* head, int rope_dim, const float* cos_pairs, const float* sin_pairs) {
+  for (int i = 0; i < rope_dim; i += 2) {
+    const float x0 = head[i];
+    const float x1 = head[i + 1];
+    head[i] = std::fma(x1, sin_pairs[i], x0 * cos_pairs[i]);
+    head[i + 1] = std::fma(x0, sin_pairs[i + 1], x1 * cos_pairs[i + 1]);
+  }
+}
+
+void attend(const AttentionHead& head, float* out) {
+  Partial total = attend_chunk(head, 0, std::min(kChunkLen, head.n_positions));
+  for (int begin = kChunkLen; begin < head.n_positions; begin += kChunkLen) {
+    merge(attend_chunk(head, begin, std::min(begin + kChunkLen, head.n_positions)), total);
+  }
+  for (size_t d = 0; d < total.o.size(); ++d) out[d] = total.o[d] / total.l + 0.0f;
+}
+
+}  // namespace bass::reference

@@ -1,0 +1,47 @@
+// The arithmetic that kernels.h states, in obvious scalar loops over file-format weights and plain arrays. Kernels of
+// every instruction set must give the same bits. Slow; for tests, and to read. Only exp is shared with the kernels
+// (its accuracy has a test of its own).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tensor/dtype.h"
+
+namespace bass::reference {
+
+/// A row of activations quantised in groups of kGroupLen.
+struct QuantisedRow {
+  std::vector<int32_t> q;         // [n], whole numbers, also where kernels store them as two planes
+  std::vector<float> scale;       // [n / kGroupLen]
+  std::vector<int32_t> sum;       // [n / kGroupLen]
+  std::vector<float> scaled_sum;  // [n / kGroupLen]
+};
+
+/// x: [n], a multiple of kGroupLen; n_planes: 1 (q up to 127) or 2 (q up to 32512)
+QuantisedRow quantise(const float* x, int n, int n_planes);
+
+/// One output channel: the dot product of a quantised row of weights in the file's layout with a row of activations.
+float quantised_dot(DType type, const void* weights, const QuantisedRow& x);
+
+/// The same for F32, F16 and BF16. x: [n]
+float float_dot(DType type, const void* weights, const float* x, int n);
+
+void rms_norm(const float* x, const float* weight, int n, float eps, float* out);
+void silu_mul(const float* gate, const float* up, int n, float* out);
+void rope(float* head, int rope_dim, const float* cos_pairs, const float* sin_pairs);
+
+/// e^x with the bits that all kernels give.
+float exp_f32(float x);
+
+/// Attention of one query head over its KV head; keys and values hold numbers that f16 can hold.
+struct AttentionHead {
+  int head_dim = 0;
+  const float* q = nullptr;       // [head_dim]
+  const float* keys = nullptr;    // [n_positions, head_dim]
+  const float* values = nullptr;  // [n_positions, head_dim]
+  int n_positions = 0;            // 0 .. n_positions - 1 are seen
+};
+void attend(const AttentionHead& head, float* out);  // out: [head_dim]
+
+}  // namespace bass::reference

@@ -1,0 +1,231 @@
+#include "kernels/sampling/distribution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+
+namespace bass {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr uint32_t kInPrompt = 1u << 31;
+/// Distance from the maximum at which the search for a cut starts; doubled until the cut lies inside. e^-4 = 2 %.
+constexpr float kInitialDelta = 4.0f;
+constexpr int kCollectLen = 32;
+constexpr float kLastDelta = 512.0f;  // the next step is everything that is finite
+
+float wider(float delta) { return delta < kLastDelta ? delta * 2 : kInf; }
+
+bool is_usable(const cpu::RowStats& stats) { return std::isfinite(stats.max) && std::isfinite(stats.log_sum_exp); }
+
+/// Both sets are the front of the same order (logit descending, id ascending), so one contains the other.
+cpu::KeptSet smaller_of(const cpu::KeptSet& a, const cpu::KeptSet& b) {
+  if (a.cut_value != b.cut_value) return a.cut_value > b.cut_value ? a : b;
+  return a.cut_id < b.cut_id ? a : b;
+}
+
+}  // namespace
+
+double probability(const RowDistribution& row, TokenId id) {
+  if (id < 0 || id >= row.n) return 0;
+  if (row.is_one_hot) return id == row.argmax ? 1 : 0;
+  BASS_CHECK(!std::isnan(row.log_norm));
+  const float z = row.z[id];
+  return row.kept.contains(z, id) ? std::exp(static_cast<double>(z) - row.log_norm) : 0;
+}
+
+TokenId sample(const cpu::Kernels& kernels, const RowDistribution& row, const RandomStream& stream) {
+  if (row.is_one_hot) return row.argmax;
+  const TokenId token = kernels.gumbel_argmax(row.z, row.n, row.kept, stream);
+  return token >= 0 ? token : row.argmax;
+}
+
+float raw_logprob(const float* logits, const RowDistribution& row, TokenId token) {
+  return logits[token] - row.raw_log_sum_exp;
+}
+
+RowSampler::RowSampler(const cpu::Kernels* kernels, int n_vocab)
+    : kernels_(kernels),
+      z_(static_cast<size_t>(n_vocab)),
+      draft_row_(static_cast<size_t>(n_vocab)),
+      marks_(static_cast<size_t>(n_vocab), 0) {
+  candidates_.reserve(static_cast<size_t>(n_vocab));
+  marked_.reserve(static_cast<size_t>(n_vocab));
+}
+
+RowDistribution RowSampler::build(const float* logits, int n, const SamplingParams& params, const TokenHistory& history,
+                                  Normalise normalise) {
+  BASS_CHECK(n >= 1 && static_cast<size_t>(n) <= z_.size());
+  const cpu::RowStats raw = kernels_->row_stats(logits, n);
+  RowDistribution row;
+  row.z = logits;
+  row.n = n;
+  row.log_norm = std::numeric_limits<float>::quiet_NaN();
+  row.raw_log_sum_exp = raw.log_sum_exp;
+
+  cpu::RowStats stats = raw;  // of row.z
+  if (params.edits_logits()) {
+    apply_edits(logits, n, params, history);
+    row.z = z_.data();
+    stats = kernels_->row_stats(row.z, n);
+  }
+  row.argmax = stats.argmax;
+  row.is_degenerate = !is_usable(raw) || !is_usable(stats);
+  row.is_one_hot = params.is_greedy() || row.is_degenerate;
+  if (row.is_degenerate) row.argmax = fallback_token(n, params);
+  if (row.is_one_hot) return row;
+
+  const bool truncates = params.truncates(n);
+  if (params.temperature != 1.0f) {
+    kernels_->scale(row.z, 1.0f / params.temperature, n, z_.data());
+    row.z = z_.data();
+    if (truncates || normalise == Normalise::kYes) stats = kernels_->row_stats(row.z, n);
+  }
+  row.log_norm = stats.log_sum_exp;
+  if (!truncates) {
+    if (normalise == Normalise::kNo) row.log_norm = std::numeric_limits<float>::quiet_NaN();
+    return row;
+  }
+  row.kept = truncate(row.z, n, stats.max, stats.log_sum_exp, params);
+  row.log_norm = stats.max + std::log(kernels_->kept_mass(row.z, n, stats.max, row.kept));
+  return row;
+}
+
+RowDistribution RowSampler::without_token(const RowDistribution& row, TokenId token) {
+  RowDistribution rest = row;
+  if (row.z != z_.data()) std::copy(row.z, row.z + row.n, z_.data());
+  z_[static_cast<size_t>(token)] = -kInf;
+  rest.z = z_.data();
+  return rest;
+}
+
+void RowSampler::apply_edits(const float* logits, int n, const SamplingParams& params, const TokenHistory& history) {
+  std::copy(logits, logits + n, z_.data());
+  if (params.has_penalties()) apply_penalties(n, params, history);
+  for (int i = 0; i < params.n_bias; ++i) {
+    const LogitBias& entry = params.bias[i];
+    if (entry.id >= 0 && entry.id < n) z_[static_cast<size_t>(entry.id)] += entry.bias;
+  }
+  for (int i = 0; i < params.n_banned; ++i) {
+    const TokenId id = params.banned[i];
+    if (id >= 0 && id < n) z_[static_cast<size_t>(id)] = -kInf;
+  }
+}
+
+void RowSampler::apply_penalties(int n, const SamplingParams& params, const TokenHistory& history) {
+  const auto mark = [&](TokenId id, uint32_t flag) {
+    if (id < 0 || id >= n) return;  // a draft model's vocabulary may be smaller than the main one's
+    uint32_t& marks = marks_[static_cast<size_t>(id)];
+    if (marks == 0) marked_.push_back(id);
+    marks = flag == kInPrompt ? marks | flag : marks + flag;
+  };
+  if (params.repetition_penalty != 1.0f) {
+    for (const TokenId id : history.prompt) mark(id, kInPrompt);
+  }
+  for (const TokenId id : history.output) mark(id, 1);
+  for (const TokenId id : history.drafted) mark(id, 1);
+  for (const TokenId id : marked_) {
+    float& logit = z_[static_cast<size_t>(id)];
+    logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
+    uint32_t& marks = marks_[static_cast<size_t>(id)];
+    const uint32_t count = marks & ~kInPrompt;
+    if (count > 0) logit -= params.presence_penalty + params.frequency_penalty * static_cast<float>(count);
+    marks = 0;
+  }
+  marked_.clear();
+}
+
+cpu::KeptSet RowSampler::truncate(const float* z, int n, float max_z, float log_sum_exp, const SamplingParams& params) {
+  cpu::KeptSet kept;
+  if (params.top_k > 0 && params.top_k < n) {
+    kept = cut_by_rank(z, n, max_z, params.top_k);  // leaves exactly the kept ones in candidates_
+    if (params.top_p < 1.0f) {
+      double total = 0;
+      for (const Candidate& candidate : candidates_) total += std::exp(static_cast<double>(candidate.z) - max_z);
+      kept = smaller_of(kept, split_candidates_by_mass(max_z, params.top_p * total));
+    }
+  } else if (params.top_p < 1.0f) {
+    kept = cut_by_mass(z, n, max_z, params.top_p * std::exp(static_cast<double>(log_sum_exp) - max_z));
+  }
+  if (params.min_p > 0.0f) {
+    const float cut = max_z + std::log(params.min_p);
+    kept = smaller_of(kept, {cut, std::numeric_limits<TokenId>::max()});
+  }
+  return kept;
+}
+
+// The tokens within a distance of the maximum are a front of the order, so once they are enough the cut is among them.
+cpu::KeptSet RowSampler::cut_by_rank(const float* z, int n, float max_z, int top_k) {
+  const auto k = static_cast<size_t>(top_k);
+  for (float delta = kInitialDelta;; delta = wider(delta)) {
+    collect(z, n, max_z - delta);
+    if (candidates_.size() >= k || !std::isfinite(delta)) break;
+  }
+  if (candidates_.size() < k) return {};  // fewer finite logits than k: all of them are kept
+  std::nth_element(candidates_.begin(), candidates_.begin() + (top_k - 1), candidates_.end(), comes_first);
+  candidates_.resize(k);
+  return {candidates_.back().z, candidates_.back().id};
+}
+
+cpu::KeptSet RowSampler::cut_by_mass(const float* z, int n, float max_z, double mass) {
+  for (float delta = kInitialDelta;; delta = wider(delta)) {
+    collect(z, n, max_z - delta);
+    double collected = 0;
+    for (const Candidate& candidate : candidates_) collected += std::exp(static_cast<double>(candidate.z) - max_z);
+    if (collected >= mass) return split_candidates_by_mass(max_z, mass);
+    if (!std::isfinite(delta)) return {};  // the whole row, which a rounded total may exceed
+  }
+}
+
+/// candidates_ = the tokens with z >= lowest (finite ones only), in ascending order of ids.
+void RowSampler::collect(const float* z, int n, float lowest) {
+  const float bound = std::max(lowest, std::numeric_limits<float>::lowest());
+  candidates_.clear();
+  for (int begin = 0; begin < n; begin += kCollectLen) {
+    // Nearly all stretches have none. The constant count lets the compiler compare whole vectors.
+    if (begin + kCollectLen <= n) {
+      int n_found = 0;
+      for (int i = 0; i < kCollectLen; ++i) n_found += z[begin + i] >= bound ? 1 : 0;
+      if (n_found == 0) continue;
+    }
+    for (int i = begin; i < std::min(n, begin + kCollectLen); ++i) {
+      if (z[i] >= bound) candidates_.push_back({z[i], i});
+    }
+  }
+}
+
+// Selection instead of sorting: halves the range in which the cut lies, each time ordering only around its middle.
+cpu::KeptSet RowSampler::split_candidates_by_mass(float max_z, double mass) {
+  size_t begin = 0, end = candidates_.size();  // the cut is the last token of a front of length begin + 1 .. end
+  double mass_before = 0;                      // of candidates_[0 .. begin)
+  while (end - begin > 1) {
+    const size_t middle = begin + (end - begin) / 2;
+    const auto first = candidates_.begin();
+    std::nth_element(first + static_cast<ptrdiff_t>(begin), first + static_cast<ptrdiff_t>(middle),
+                     first + static_cast<ptrdiff_t>(end), comes_first);
+    double front = mass_before;
+    for (size_t i = begin; i < middle; ++i) front += std::exp(static_cast<double>(candidates_[i].z) - max_z);
+    if (front >= mass) {
+      end = middle;
+    } else {
+      begin = middle;
+      mass_before = front;
+    }
+  }
+  return {candidates_[begin].z, candidates_[begin].id};
+}
+
+TokenId RowSampler::fallback_token(int n, const SamplingParams& params) {
+  for (int i = 0; i < params.n_banned; ++i) {
+    const TokenId id = params.banned[i];
+    if (id >= 0 && id < n) marks_[static_cast<size_t>(id)] = 1;
+  }
+  TokenId lowest = 0;
+  while (lowest < n && marks_[static_cast<size_t>(lowest)] != 0) ++lowest;
+  std::fill(marks_.begin(), marks_.end(), 0u);
+  return lowest < n ? lowest : 0;
+}
+
+}  // namespace bass

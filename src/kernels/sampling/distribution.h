@@ -1,0 +1,86 @@
+// From a row of raw logits to the distribution that is sampled from, after every processor of the request.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/philox.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/sampling/sampling_params.h"
+
+namespace bass {
+
+/// One position's distribution: p_i = exp(z_i - log_norm) for kept i, 0 for others; or all mass on one token.
+/// Does not own z: it is the row of raw logits or the sampler's scratch, and valid until either changes.
+struct RowDistribution {
+  const float* z = nullptr;  // [n] processed logits divided by the temperature
+  int n = 0;
+  cpu::KeptSet kept;
+  float log_norm = 0;          // NaN where it was not asked for (Normalise::kNo)
+  TokenId argmax = 0;          // of the processed row; lowest id of equal ones
+  bool is_one_hot = false;     // greedy, or degenerate: all mass on argmax
+  bool is_degenerate = false;  // NaN or infinite logits, or no token left: see RowSampler::build
+  float raw_log_sum_exp = 0;   // of the raw logits
+};
+
+/// Whether probability() will be asked. Drawing a sample needs no normalisation.
+enum class Normalise { kNo, kYes };
+
+/// p of a token; 0 for ids outside 0 .. n - 1.
+double probability(const RowDistribution& row, TokenId id);
+
+/// The token that this stream draws: argmax of z + Gumbel noise over the kept tokens.
+TokenId sample(const cpu::Kernels& kernels, const RowDistribution& row, const RandomStream& stream);
+
+/// Natural log of the model's raw probability (temperature 1, before processors) of a token.
+/// logits: [n] raw
+float raw_logprob(const float* logits, const RowDistribution& row, TokenId token);
+
+/// Builds distributions in its own scratch memory; nothing is allocated after construction. One for each thread.
+class RowSampler {
+ public:
+  /// n_vocab: the longest row that will come.
+  RowSampler(const cpu::Kernels* kernels, int n_vocab);
+
+  /// The distribution of a row. Without an active processor it reads the logits where they lie. Valid until the next
+  /// call of build or without_token.
+  ///
+  /// A row whose logits contain NaN or +inf, or of which no finite logit is left, gives a one-hot row at the lowest id
+  /// that is not banned (0 if all are) with is_degenerate set; it never crashes. The engine ends such a sequence.
+  RowDistribution build(const float* logits, int n, const SamplingParams& params, const TokenHistory& history,
+                        Normalise normalise);
+
+  /// The distribution `row` with one token taken out, not renormalised (log_norm is kept): for sampling only. `row`
+  /// must be the last one that build gave; it becomes invalid.
+  RowDistribution without_token(const RowDistribution& row, TokenId token);
+
+  /// Scratch for a row of draft logits. [n_vocab]
+  [[nodiscard]] float* draft_row() { return draft_row_.data(); }
+  [[nodiscard]] const cpu::Kernels& kernels() const { return *kernels_; }
+
+ private:
+  struct Candidate {
+    float z;
+    TokenId id;
+  };
+
+  void apply_edits(const float* logits, int n, const SamplingParams& params, const TokenHistory& history);
+  void apply_penalties(int n, const SamplingParams& params, const TokenHistory& history);
+  cpu::KeptSet truncate(const float* z, int n, float max_z, float log_sum_exp, const SamplingParams& params);
+  cpu::KeptSet cut_by_rank(const float* z, int n, float max_z, int top_k);
+  cpu::KeptSet cut_by_mass(const float* z, int n, float max_z, double mass);
+  void collect(const float* z, int n, float lowest);
+  cpu::KeptSet split_candidates_by_mass(float max_z, double mass);
+  TokenId fallback_token(int n, const SamplingParams& params);
+
+  static bool comes_first(const Candidate& a, const Candidate& b) { return a.z > b.z || (a.z == b.z && a.id < b.id); }
+
+  const cpu::Kernels* kernels_;
+  std::vector<float> z_;               // [n_vocab] processed row
+  std::vector<float> draft_row_;       // [n_vocab]
+  std::vector<Candidate> candidates_;  // capacity n_vocab
+  std::vector<uint32_t> marks_;        // [n_vocab] count in output and drafts, kInPrompt; all 0 between calls
+  std::vector<TokenId> marked_;        // capacity n_vocab: ids whose mark is not 0
+};
+
+}  // namespace bass

@@ -1,0 +1,94 @@
+#include "kernels/sampling/draft_row.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace bass {
+namespace {
+
+constexpr int kBlockLen = 16;
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr uint32_t kF16Bias = 0x38000000u;  // exponent 112, in the bits of a float
+constexpr uint32_t kSmallestNormal = 0x38800000u;
+constexpr uint32_t kFirstInfinite = 0x477FF000u;  // rounds above the largest f16
+constexpr uint32_t kNegative = 0x8000u;
+constexpr uint32_t kF16Infinity = 0x7C00u;
+
+// Conversions without branches and with a constant trip count, which compilers turn into vector code. Results are
+// zero or negative: 0 is stored as -0.
+void round_block(const float* x, float max, uint16_t* stored) {
+  for (int i = 0; i < kBlockLen; ++i) {
+    const uint32_t magnitude = std::bit_cast<uint32_t>(x[i] - max) & 0x7FFFFFFFu;  // NaN lies above kFirstInfinite
+    const uint32_t rounded = magnitude + 0xFFFu + (magnitude >> 13 & 1u);
+    const uint32_t normal = (rounded - kF16Bias) >> 13;
+    const uint32_t at_least_small = magnitude < kSmallestNormal ? 0u : normal;
+    stored[i] = static_cast<uint16_t>(kNegative | (magnitude >= kFirstInfinite ? kF16Infinity : at_least_small));
+  }
+}
+
+void expand_block(const uint16_t* stored, float* out) {
+  for (int i = 0; i < kBlockLen; ++i) {
+    const uint32_t magnitude = stored[i] & 0x7FFFu;
+    const uint32_t normal = magnitude == 0 ? 0u : (magnitude << 13) + kF16Bias;
+    out[i] = -std::bit_cast<float>(magnitude >= kF16Infinity ? 0x7F800000u : normal);
+  }
+}
+
+}  // namespace
+
+void round_draft_logits_f16(float* logits, int n, float max, uint16_t* stored) {
+  int i = 0;
+  for (; i + kBlockLen <= n; i += kBlockLen) round_block(logits + i, max, stored + i);
+  if (i < n) {
+    float padded[kBlockLen] = {};
+    uint16_t halves[kBlockLen];
+    std::copy(logits + i, logits + n, padded);
+    round_block(padded, max, halves);
+    std::copy(halves, halves + (n - i), stored + i);
+  }
+  expand_f16(stored, n, logits);
+}
+
+void expand_f16(const uint16_t* stored, int n, float* out) {
+  int i = 0;
+  for (; i + kBlockLen <= n; i += kBlockLen) expand_block(stored + i, out + i);
+  if (i < n) {
+    uint16_t padded[kBlockLen] = {};
+    float values[kBlockLen];
+    std::copy(stored + i, stored + n, padded);
+    expand_block(padded, values);
+    std::copy(values, values + (n - i), out + i);
+  }
+}
+
+RowDistribution store_draft_row(RowSampler& sampler, const RowDistribution& row, uint16_t* stored) {
+  float* z = sampler.draft_row();
+  if (row.is_one_hot) {
+    std::fill(z, z + row.n, -kInf);
+    z[row.argmax] = 0;
+  } else if (row.kept.cut_value == -kInf) {
+    std::copy(row.z, row.z + row.n, z);
+  } else {
+    for (int i = 0; i < row.n; ++i) z[i] = row.kept.contains(row.z[i], i) ? row.z[i] : -kInf;
+  }
+  round_draft_logits_f16(z, row.n, row.is_one_hot ? 0.0f : row.z[row.argmax], stored);
+  RowDistribution rounded = row;
+  rounded.z = z;
+  rounded.kept = {};
+  rounded.log_norm = std::numeric_limits<float>::quiet_NaN();
+  return rounded;
+}
+
+RowDistribution load_draft_row(RowSampler& sampler, const uint16_t* stored, int n_q) {
+  RowDistribution row;
+  row.z = sampler.draft_row();
+  row.n = n_q;
+  expand_f16(stored, n_q, sampler.draft_row());
+  const cpu::RowStats stats = sampler.kernels().row_stats(row.z, n_q);
+  row.argmax = stats.argmax;
+  row.log_norm = stats.log_sum_exp;
+  return row;
+}
+
+}  // namespace bass
