@@ -1,0 +1,25 @@
+#include "text/detokenizer.h"
+
+#include <utility>
+
+namespace bass {
+
+std::string StreamDetokenizer::push(TokenId id) {
+  if (!with_special_ && tokenizer_->is_control(id)) return "";
+  pending_ += tokenizer_->token_bytes(id);
+  std::string out;
+  size_t at = 0;
+  while (at < pending_.size()) {
+    const std::string_view rest = std::string_view(pending_).substr(at);
+    const Utf8Char c = first_utf8_char(rest);
+    if (c.cut) break;
+    out += c.valid ? rest.substr(0, c.n_bytes) : kReplacementChar;
+    at += c.n_bytes;
+  }
+  pending_.erase(0, at);
+  return out;
+}
+
+std::string StreamDetokenizer::flush() { return to_valid_utf8(std::exchange(pending_, {})); }
+
+}  // namespace bass

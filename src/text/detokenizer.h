@@ -1,0 +1,32 @@
+// Tokens to text, as they come: whole UTF-8 characters only.
+#pragma once
+
+#include <string>
+
+#include "bass/types.h"
+#include "text/tokenizer.h"
+#include "text/utf8.h"
+
+namespace bass {
+
+/// Keeps back the bytes of a character until it is complete. What all calls return, put together, is valid UTF-8 and
+/// equals to_valid_utf8(tokenizer.decode(all ids)). One for each sequence; not thread-safe.
+class StreamDetokenizer {
+ public:
+  /// Borrows the tokenizer. Control tokens give no text unless `with_special`.
+  explicit StreamDetokenizer(const Tokenizer& tokenizer, bool with_special = false)
+      : tokenizer_(&tokenizer), with_special_(with_special) {}
+
+  /// The characters that this token completes. Bytes that can belong to no character any more become U+FFFD at once.
+  std::string push(TokenId id);
+
+  /// The rest: nothing, or U+FFFD for a character that was not completed. The detokenizer is as new afterwards.
+  std::string flush();
+
+ private:
+  const Tokenizer* tokenizer_;
+  bool with_special_;
+  std::string pending_;  // the beginning of a character: at most 3 bytes
+};
+
+}  // namespace bass

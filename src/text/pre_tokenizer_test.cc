@@ -1,0 +1,99 @@
+#include "text/pre_tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+namespace bass {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> split(const std::string& rules, std::string_view text) {
+  const PreTokenizer pre_tokenizer = PreTokenizer::create(rules).value();
+  std::vector<std::string> pieces;
+  size_t at = 0;
+  const std::vector<uint32_t> ends = pre_tokenizer.split(text).value();
+  for (const uint32_t end : ends) {
+    pieces.emplace_back(text.substr(at, end - at));
+    at = end;
+  }
+  EXPECT_EQ(at, text.size());
+  return pieces;
+}
+
+TEST(PreTokenizerTest, WordsTakeTheSpaceBeforeThem) {
+  for (const std::string rules : {"smollm", "gpt-2"}) {
+    EXPECT_THAT(split(rules, ""), IsEmpty());
+    EXPECT_THAT(split(rules, "Hello world, you!"), ElementsAre("Hello", " world", ",", " you", "!"));
+    EXPECT_THAT(split(rules, "a   b"), ElementsAre("a", "  ", " b"));
+    EXPECT_THAT(split(rules, "a \n b \n"), ElementsAre("a", " \n", " b", " \n"));
+    EXPECT_THAT(split(rules, "we're I'LL it's"), ElementsAre("we", "'re", " I", "'", "LL", " it", "'s"));
+    EXPECT_THAT(split(rules, "\u00e9t\u00e9 e\u0301"), ElementsAre("\u00e9t\u00e9", " e", "\u0301"));
+  }
+}
+
+TEST(PreTokenizerTest, SmollmCutsOutEveryDigit) {
+  EXPECT_THAT(split("smollm", "a12"), ElementsAre("a", "1", "2"));
+  EXPECT_THAT(split("smollm", " 1"), ElementsAre(" ", "1"));
+  EXPECT_THAT(split("smollm", "a  1"), ElementsAre("a", "  ", "1"));
+  EXPECT_THAT(split("smollm", "x\u00b2\u2163\u0663"), ElementsAre("x", "\u00b2", "\u2163", "\u0663"));
+  EXPECT_THAT(split("smollm", "3.14"), ElementsAre("3", ".", "1", "4"));
+  EXPECT_THAT(split("smollm", ".\U00011DE0."), ElementsAre(".", "\U00011DE0", "."));  // Unicode 17
+}
+
+TEST(PreTokenizerTest, Gpt2KeepsNumbersTogether) {
+  EXPECT_THAT(split("gpt-2", "a12 345"), ElementsAre("a", "12", " 345"));
+  EXPECT_THAT(split("gpt-2", "a  1"), ElementsAre("a", " ", " 1"));
+  EXPECT_THAT(split("gpt-2", ".\U00011DE0."), ElementsAre(".\U00011DE0."));
+}
+
+TEST(PreTokenizerTest, KnowsCharactersNewerThanTheLibrary) {
+  EXPECT_THAT(split("gpt-2", "a\U00031350.\u1c89b"), ElementsAre("a\U00031350", ".", "\u1c89b"));        // letters
+  EXPECT_THAT(split("gpt-2", "1\U0001E4F0.\U00010D40"), ElementsAre("1\U0001E4F0", ".", "\U00010D40"));  // numbers
+  EXPECT_THAT(split("gpt-2", ".\u180e."), ElementsAre(".\u180e."));  // no space, although PCRE2's \s has it
+  EXPECT_THAT(split("gpt-2", ".\u3000."), ElementsAre(".", "\u3000", "."));
+}
+
+TEST(PreTokenizerTest, InvalidBytesAreCharactersOfTheirOwn) {
+  EXPECT_THAT(split("smollm", "a\xFF\xFE b"), ElementsAre("a", "\xFF\xFE", " b"));
+  EXPECT_THAT(split("smollm", " \xE2\x82!1"), ElementsAre(" \xE2\x82!", "1"));
+  EXPECT_THAT(split("smollm", "\xED\xA0\x80"), ElementsAre("\xED\xA0\x80"));
+}
+
+TEST(PreTokenizerTest, CoversAnyBytes) {
+  const PreTokenizer pre_tokenizer = PreTokenizer::create("smollm").value();
+  std::mt19937 random(5);  // NOLINT(cert-msc51-cpp): the same bytes each run
+  for (int round = 0; round < 3000; ++round) {
+    std::string text(random() % 50, '\0');
+    for (char& c : text) c = static_cast<char>(random());
+    uint32_t at = 0;
+    const std::vector<uint32_t> ends = pre_tokenizer.split(text).value();
+    for (const uint32_t end : ends) {
+      ASSERT_GT(end, at);
+      at = end;
+    }
+    ASSERT_EQ(at, text.size());
+  }
+}
+
+TEST(PreTokenizerTest, LongRunsAreOnePiece) {
+  for (const std::string_view unit : {" ", "a", "!", "\u5b57", "\n"}) {
+    std::string text;
+    for (int i = 0; i < 1'000'000; ++i) text += unit;
+    EXPECT_EQ(split("smollm", text).size(), 1u);
+  }
+}
+
+TEST(PreTokenizerTest, UnknownRulesAreAnError) {
+  const Result<PreTokenizer> result = PreTokenizer::create("llama-bpe");
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.status().message(), HasSubstr("'llama-bpe' is unknown; BASS knows: smollm, gpt-2"));
+}
+
+}  // namespace
+}  // namespace bass

@@ -1,0 +1,59 @@
+#include "text/stop_strings.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "text/utf8.h"
+
+namespace bass {
+
+Result<StopMatcher> StopMatcher::create(const std::vector<std::string>& stop_strings) {
+  StopMatcher matcher;
+  for (const std::string& stop : stop_strings) {
+    if (stop.empty()) return invalid_argument("a stop string is empty; leave it out or give it a text");
+    if (!is_valid_utf8(stop)) return invalid_argument("a stop string is no valid UTF-8");
+    Pattern pattern{stop, {0}, 0};
+    for (size_t i = 1; i < stop.size(); ++i) {
+      size_t n = pattern.border.back();
+      while (n > 0 && stop[n] != stop[i]) n = pattern.border[n - 1];
+      pattern.border.push_back(stop[n] == stop[i] ? n + 1 : 0);
+    }
+    matcher.patterns_.push_back(std::move(pattern));
+  }
+  return matcher;
+}
+
+void StopMatcher::advance(Pattern& pattern, char byte) {
+  size_t& n = pattern.n_matched;
+  while (n > 0 && pattern.text[n] != byte) n = pattern.border[n - 1];
+  if (pattern.text[n] == byte) ++n;
+}
+
+StopMatcher::Output StopMatcher::push(std::string_view text) {
+  if (stopped_) return {"", true};
+  for (const char byte : text) {
+    held_ += byte;
+    size_t n_stop = 0;
+    for (Pattern& pattern : patterns_) {
+      advance(pattern, byte);
+      if (pattern.n_matched == pattern.text.size()) n_stop = std::max(n_stop, pattern.n_matched);
+    }
+    if (n_stop > 0) {
+      stopped_ = true;
+      held_.resize(held_.size() - n_stop);
+      return {std::exchange(held_, {}), true};
+    }
+  }
+  size_t n_held = 0;
+  for (const Pattern& pattern : patterns_) n_held = std::max(n_held, pattern.n_matched);
+  Output output{held_.substr(0, held_.size() - n_held), false};
+  held_.erase(0, output.text.size());
+  return output;
+}
+
+std::string StopMatcher::flush() {
+  for (Pattern& pattern : patterns_) pattern.n_matched = 0;
+  return std::exchange(held_, {});
+}
+
+}  // namespace bass

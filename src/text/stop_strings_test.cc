@@ -1,0 +1,111 @@
+#include "text/stop_strings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <random>
+
+namespace bass {
+namespace {
+
+using ::testing::HasSubstr;
+
+StopMatcher make(const std::vector<std::string>& stops) { return StopMatcher::create(stops).value(); }
+
+void expect_push(StopMatcher& matcher, std::string_view text, std::string_view safe, bool stopped) {
+  const StopMatcher::Output output = matcher.push(text);
+  EXPECT_EQ(output.text, safe) << text;
+  EXPECT_EQ(output.stopped, stopped) << text;
+}
+
+TEST(StopMatcherTest, WithoutStopStringsEverythingPasses) {
+  StopMatcher matcher = make({});
+  expect_push(matcher, "abc", "abc", false);
+  EXPECT_EQ(matcher.flush(), "");
+}
+
+TEST(StopMatcherTest, FindsAcrossPushes) {
+  StopMatcher matcher = make({"\n\nEND"});
+  expect_push(matcher, "text\n", "text", false);
+  expect_push(matcher, "\n", "", false);
+  expect_push(matcher, "EN", "", false);
+  expect_push(matcher, "D more", "", true);
+  expect_push(matcher, "even more", "", true);
+  EXPECT_EQ(matcher.flush(), "");
+}
+
+TEST(StopMatcherTest, LetsGoWhatWasNoStopString) {
+  StopMatcher matcher = make({"abac"});
+  expect_push(matcher, "xaba", "x", false);
+  expect_push(matcher, "b", "ab", false);  // "ab" may begin again
+  expect_push(matcher, "ac", "", true);
+}
+
+TEST(StopMatcherTest, FlushGivesTheRest) {
+  StopMatcher matcher = make({"stop"});
+  expect_push(matcher, "no sto", "no ", false);
+  EXPECT_EQ(matcher.flush(), "sto");
+  expect_push(matcher, "p", "p", false);
+}
+
+TEST(StopMatcherTest, TheFirstToBeCompleteWins) {
+  StopMatcher matcher = make({"abcd", "bc"});
+  expect_push(matcher, "xabcd", "xa", true);
+  StopMatcher longest = make({"c", "abc"});
+  expect_push(longest, "xabc", "x", true);
+}
+
+TEST(StopMatcherTest, KeepsCharactersWhole) {
+  StopMatcher matcher = make({"\u00e9!"});
+  expect_push(matcher, "\u00e8\u00e9", "\u00e8", false);
+  expect_push(matcher, "?", "\u00e9?", false);
+}
+
+TEST(StopMatcherTest, RefusesBadStopStrings) {
+  EXPECT_THAT(StopMatcher::create({"a", ""}).status().message(), HasSubstr("empty"));
+  EXPECT_THAT(StopMatcher::create({"\xFF"}).status().message(), HasSubstr("UTF-8"));
+}
+
+/// What the whole text becomes: cut before the stop string that is complete first.
+std::optional<std::string> cut_naively(const std::string& text, const std::vector<std::string>& stops) {
+  for (size_t end = 1; end <= text.size(); ++end) {
+    size_t n_longest = 0;
+    for (const std::string& stop : stops) {
+      if (std::string_view(text).substr(0, end).ends_with(stop)) n_longest = std::max(n_longest, stop.size());
+    }
+    if (n_longest > 0) return text.substr(0, end - n_longest);
+  }
+  return std::nullopt;
+}
+
+TEST(StopMatcherTest, AgreesWithTheDefinitionHoweverTheTextIsCut) {
+  std::mt19937 random(13);  // NOLINT(cert-msc51-cpp): the same cases each run
+  const auto random_text = [&](size_t len) {
+    std::string text(len, 'a');
+    for (char& c : text) c = "ab"[random() % 2];
+    return text;
+  };
+  for (int round = 0; round < 5000; ++round) {
+    std::vector<std::string> stops(1 + random() % 3);
+    for (std::string& stop : stops) stop = random_text(2 + random() % 5);
+    const std::string text = random_text(random() % 30);
+    StopMatcher matcher = make(stops);
+    std::string shown;
+    bool stopped = false;
+    for (size_t at = 0; at < text.size() && !stopped;) {
+      const size_t n = 1 + random() % 4;
+      const StopMatcher::Output output = matcher.push(std::string_view(text).substr(at, n));
+      shown += output.text;
+      stopped = output.stopped;
+      at += n;
+    }
+    shown += matcher.flush();
+    const std::optional<std::string> expected = cut_naively(text, stops);
+    ASSERT_EQ(stopped, expected.has_value());
+    ASSERT_EQ(shown, expected.value_or(text));
+  }
+}
+
+}  // namespace
+}  // namespace bass
