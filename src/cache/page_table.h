@@ -1,0 +1,55 @@
+// The pages of one sequence: append, truncate, fork (copy on write).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "cache/page_pool.h"
+
+namespace bass {
+
+/// The executor copies page `from` to page `to` (`n_tokens` of it are in use) before the step that follows.
+struct PageCopy {
+  PageId from = 0;
+  PageId to = 0;
+  int n_tokens = 0;
+};
+
+/// Owns one reference to each of its pages. Pages in front of len() may be shared with forks; a shared page is copied
+/// before this sequence writes into it. The pool must outlive the table.
+class PageTable {
+ public:
+  PageTable() = default;
+  PageTable(PagePool* pool, int page_len) : pool_(pool), page_len_(page_len) {}
+  PageTable(PageTable&& other) noexcept;
+  PageTable& operator=(PageTable&& other) noexcept;
+  ~PageTable() { clear(); }
+
+  [[nodiscard]] int len() const { return len_; }  // tokens whose K and V are valid
+  [[nodiscard]] std::span<const PageId> pages() const { return pages_; }
+
+  /// Makes the positions [len(), end) writable: adds pages, and replaces a shared last page by a copy of its own
+  /// (appended to `copies`). False, with nothing changed, when the pool has too few pages.
+  [[nodiscard]] bool reserve(int end, std::vector<PageCopy>* copies);
+
+  /// The first `new_len` tokens are valid now; at most what is reserved.
+  void set_len(int new_len);
+
+  /// Forgets the tokens from `new_len` on and gives back the pages behind them. This is how rejected drafts go.
+  void truncate(int new_len);
+
+  /// A table that shares the first `fork_len` (at most len()) tokens.
+  [[nodiscard]] PageTable fork(int fork_len) const;
+
+  void clear();
+
+ private:
+  [[nodiscard]] int n_pages_for(int n_tokens) const { return (n_tokens + page_len_ - 1) / page_len_; }
+
+  PagePool* pool_ = nullptr;
+  int page_len_ = 1;
+  int len_ = 0;
+  std::vector<PageId> pages_;
+};
+
+}  // namespace bass

@@ -1,0 +1,92 @@
+#include "model/gguf_vocab.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "support/gguf_builder.h"
+
+namespace bass {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::GgufBuilder;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Result<VocabData> load(const GgufBuilder& builder) {
+  const std::string path = ::testing::TempDir() + "bass_gguf_vocab_test_" + std::to_string(::getpid());
+  builder.write(path);
+  const Result<GgufFile> file = GgufFile::open(path);
+  std::filesystem::remove(path);  // the mapping stays
+  if (!file.ok()) return file.status();
+  return load_vocab(file.value());
+}
+
+GgufBuilder minimal() {
+  GgufBuilder builder;
+  builder.add_string("tokenizer.ggml.model", "gpt2").add_strings("tokenizer.ggml.tokens", {"a", "b", "ab"});
+  builder.add_strings("tokenizer.ggml.merges", {"a b"});
+  return builder;
+}
+
+TEST(GgufVocabTest, ReadsEverything) {
+  GgufBuilder builder = minimal();
+  builder.add_string("tokenizer.ggml.pre", "smollm").add_i32s("tokenizer.ggml.token_type", {1, 3, 1});
+  builder.add_u32("tokenizer.ggml.bos_token_id", 1).add_u32("tokenizer.ggml.eos_token_id", 2);
+  builder.add_i32("tokenizer.ggml.eot_token_id", 0).add_u64("tokenizer.ggml.unknown_token_id", 1);
+  builder.add_u16("tokenizer.ggml.padding_token_id", 2).add_bool("tokenizer.ggml.add_bos_token", true);
+  builder.add_bool("tokenizer.ggml.add_eos_token", true).add_string("tokenizer.chat_template", "{{ x }}");
+  const Result<VocabData> loaded = load(builder);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  const VocabData& vocab = loaded.value();
+  EXPECT_THAT(vocab.source, HasSubstr("bass_gguf_vocab_test_"));
+  EXPECT_EQ(vocab.model, "gpt2");
+  EXPECT_EQ(vocab.pre, "smollm");
+  EXPECT_THAT(vocab.tokens, ElementsAre("a", "b", "ab"));
+  EXPECT_THAT(vocab.token_types, ElementsAre(1, 3, 1));
+  EXPECT_THAT(vocab.merges, ElementsAre("a b"));
+  EXPECT_EQ(vocab.bos_id, 1);
+  EXPECT_EQ(vocab.eos_id, 2);
+  EXPECT_EQ(vocab.eot_id, 0);
+  EXPECT_EQ(vocab.unknown_id, 1);
+  EXPECT_EQ(vocab.padding_id, 2);
+  EXPECT_TRUE(vocab.add_bos && vocab.add_eos);
+  EXPECT_EQ(vocab.chat_template, "{{ x }}");
+}
+
+TEST(GgufVocabTest, MostKeysMayBeMissing) {
+  const Result<VocabData> loaded = load(minimal());
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_THAT(loaded->token_types, IsEmpty());
+  EXPECT_FALSE(loaded->bos_id.has_value());
+  EXPECT_FALSE(loaded->add_bos || loaded->add_eos);
+  EXPECT_EQ(loaded->pre + loaded->chat_template, "");
+}
+
+TEST(GgufVocabTest, NamesTheKeyThatIsWrong) {
+  const auto message = [](const GgufBuilder& builder) { return load(builder).status().message(); };
+  EXPECT_THAT(message(GgufBuilder()), AllOf(HasSubstr("missing"), HasSubstr("'tokenizer.ggml.model'")));
+  EXPECT_THAT(message(GgufBuilder().add_string("tokenizer.ggml.model", "gpt2")),
+              HasSubstr("missing (key 'tokenizer.ggml.tokens')"));
+  EXPECT_THAT(message(minimal().add_string("tokenizer.ggml.token_type", "x")),
+              HasSubstr("(key 'tokenizer.ggml.token_type')"));
+  EXPECT_THAT(message(minimal().add_i32s("tokenizer.ggml.token_type", {1, -2, 1})), HasSubstr("-2 is no token type"));
+  EXPECT_THAT(message(minimal().add_string("tokenizer.ggml.bos_token_id", "x")), HasSubstr("need an integer"));
+  EXPECT_THAT(message(minimal().add_u32("tokenizer.ggml.eos_token_id", 0xFFFFFFFFu)), HasSubstr("is no token"));
+  EXPECT_THAT(message(minimal().add_u32("tokenizer.ggml.add_bos_token", 1)), HasSubstr("need a boolean"));
+}
+
+TEST(GgufVocabTest, OtherModelsNeedNoMerges) {
+  GgufBuilder builder;
+  builder.add_string("tokenizer.ggml.model", "llama").add_strings("tokenizer.ggml.tokens", {"a"});
+  const Result<VocabData> loaded = load(builder);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_EQ(loaded->model, "llama");
+}
+
+}  // namespace
+}  // namespace bass

@@ -1,0 +1,60 @@
+#include "model/model_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/check.h"
+#include "model/architecture.h"
+#include "model/gguf_vocab.h"
+
+namespace bass {
+
+Result<ModelFile> load_model_file(const std::string& path) {
+  BASS_ASSIGN_OR_RETURN(GgufFile gguf, GgufFile::open(path));
+  ModelFile model;
+  model.gguf = std::make_unique<GgufFile>(std::move(gguf));
+  BASS_ASSIGN_OR_RETURN(const Architecture* architecture, find_architecture(*model.gguf));
+  BASS_ASSIGN_OR_RETURN(model.config, architecture->read_config(*model.gguf));
+  BASS_ASSIGN_OR_RETURN(model.weights, architecture->find_weights(*model.gguf, model.config));
+  BASS_ASSIGN_OR_RETURN(model.vocab, load_vocab(*model.gguf));
+  if (static_cast<int>(model.vocab.tokens.size()) > model.config.vocab_size) {
+    return invalid_file(fmt::format("{}: the vocabulary has {} tokens, but the embedding has {} rows", path,
+                                    model.vocab.tokens.size(), model.config.vocab_size));
+  }
+  const std::string file_name = std::filesystem::path(path).stem().string();
+  BASS_ASSIGN_OR_RETURN(const std::string_view name, model.gguf->get_string_or("general.name", file_name));
+  model.config.name = name;
+  for (const TensorInfo& tensor : model.gguf->tensors()) {
+    int64_t n_elements = 1;
+    for (const int64_t len : tensor.shape) n_elements *= len;
+    model.n_params += n_elements;
+  }
+  model.file_bytes = static_cast<int64_t>(model.gguf->file().bytes().size());
+  return model;
+}
+
+Status check_same_vocabulary(const ModelFile& main, const ModelFile& draft) {
+  const auto& main_tokens = main.vocab.tokens;
+  const auto& draft_tokens = draft.vocab.tokens;
+  const size_t n_common = std::min(main_tokens.size(), draft_tokens.size());
+  for (size_t id = 0; id < n_common; ++id) {
+    if (main_tokens[id] == draft_tokens[id]) continue;
+    return invalid_file(fmt::format(
+        "{}: has another vocabulary than the main model {} (token {} is '{}', the main model's is '{}'); a draft model "
+        "must share the main model's vocabulary",
+        draft.gguf->file().path(), main.gguf->file().path(), id, draft_tokens[id], main_tokens[id]));
+  }
+  // Ids beyond the common ones are padding if they are few; a truly larger vocabulary would tokenise text otherwise.
+  const size_t n_more = std::max(main_tokens.size(), draft_tokens.size()) - n_common;
+  if (n_more > std::max<size_t>(n_common / 20, 256)) {
+    return invalid_file(fmt::format("{}: has {} tokens, the main model {} has {}; a draft model must share the main "
+                                    "model's vocabulary (padding apart)",
+                                    draft.gguf->file().path(), draft_tokens.size(), main.gguf->file().path(),
+                                    main_tokens.size()));
+  }
+  return ok_status();
+}
+
+}  // namespace bass

@@ -1,0 +1,61 @@
+#include "speculation/draft_length.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+
+#include "base/check.h"
+#include "speculation/policies/bass.h"
+#include "speculation/policies/fixed.h"
+#include "speculation/policies/off.h"
+
+namespace bass {
+namespace {
+
+constexpr std::array<const DraftLengthPolicy*, 3> kPolicies{
+    &kBassPolicy,
+    &kFixedPolicy,
+    &kOffPolicy,
+};
+
+}  // namespace
+
+std::span<const DraftLengthPolicy* const> draft_length_policies() { return kPolicies; }
+
+std::string draft_length_usage() {
+  std::string usage;
+  for (const DraftLengthPolicy* policy : kPolicies) {
+    if (!usage.empty()) usage += " | ";
+    usage += policy->usage;
+  }
+  return usage;
+}
+
+Result<int32_t> parse_draft_number(std::string_view what, std::string_view text, int32_t min, int32_t max) {
+  int32_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool is_number = error == std::errc{} && stop == end;
+  if (is_number && value >= min && value <= max) return value;
+  return invalid_argument(fmt::format("{}: '{}' is not a whole number from {} to {}", what, text, min, max));
+}
+
+Result<DraftLengthSpec> parse_draft_length(std::string_view text) {
+  const size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  const bool has_arguments = colon != std::string_view::npos;
+  for (const DraftLengthPolicy* policy : kPolicies) {
+    if (policy->name != name) continue;
+    if (has_arguments && colon + 1 == text.size()) {
+      return invalid_argument(fmt::format("draft length '{}': nothing follows the colon; use {}", text, policy->usage));
+    }
+    DraftLengthSpec spec;
+    spec.policy = policy;
+    BASS_RETURN_IF_ERROR(policy->parse(has_arguments ? text.substr(colon + 1) : std::string_view{}, spec));
+    return spec;
+  }
+  return invalid_argument(fmt::format("draft length '{}' is unknown; use {}", text, draft_length_usage()));
+}
+
+}  // namespace bass

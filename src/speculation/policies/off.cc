@@ -1,0 +1,20 @@
+#include "speculation/policies/off.h"
+
+namespace bass {
+namespace {
+
+Status parse_off(std::string_view arguments, DraftLengthSpec&) {
+  return arguments.empty() ? ok_status() : invalid_argument("draft length 'off' takes no parameters");
+}
+
+DraftLengthState start_off(const DraftLengthSpec&) { return {}; }
+
+DraftLengthState next_off(const DraftLengthSpec&, DraftLengthState state, std::span<const DraftOutcome>) {
+  return state;
+}
+
+}  // namespace
+
+constexpr DraftLengthPolicy kOffPolicy{"off", "off", parse_off, start_off, next_off};
+
+}  // namespace bass
