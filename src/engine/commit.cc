@@ -1,0 +1,150 @@
+#include "engine/commit.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace bass {
+namespace {
+
+// What became of the tokens that a step emitted for one sequence.
+struct Appended {
+  std::vector<TokenInfo> tokens;
+  std::string text;
+  bool is_finished = false;
+  FinishReason reason = FinishReason::kStop;
+};
+
+Appended append_tokens(const CommitContext& context, Sequence* sequence, const std::vector<TokenInfo>& tokens) {
+  RequestState* request = sequence->request;
+  Appended appended;
+  for (const TokenInfo& token : tokens) {
+    if (context.tokenizer->is_end(token.id)) {
+      appended.is_finished = true;
+      return appended;
+    }
+    sequence->output.push_back(token.id);
+    if (request->ngrams != nullptr) request->ngrams->append(sequence->choice_idx, token.id);
+    appended.tokens.push_back(token);
+    StopMatcher::Output matched = sequence->stop_matcher.push(sequence->detokenizer.push(token.id));
+    appended.text += matched.text;
+    const bool is_full = request->text_len(*sequence) >= request->max_text_len;
+    if (!matched.stopped && !is_full) continue;
+    appended.is_finished = true;
+    appended.reason = matched.stopped ? FinishReason::kStop : FinishReason::kLength;
+    return appended;
+  }
+  return appended;
+}
+
+void count(SpeculationStats* stats, const SegmentResult& result) {
+  ++stats->draft_length_histogram[static_cast<size_t>(result.n_drafted)];
+  if (result.n_drafted == 0) return;
+  ++stats->rounds;
+  stats->drafted += result.n_drafted;
+  stats->accepted += result.n_accepted;
+}
+
+// Both caches hold what is part of the text now, and nothing of rejected drafts.
+void roll_back(Sequence* sequence, const SegmentPlan& plan, const SegmentResult& result) {
+  const int n_valid = plan.start + 1 + result.n_accepted;
+  sequence->main_pages.set_len(n_valid);
+  sequence->main_pages.truncate(n_valid);
+  if (plan.draft_tokens.empty()) return;
+  // The draft model does not see its own last drafted token.
+  const int n_seen = plan.draft_start + static_cast<int>(plan.draft_tokens.size()) + std::max(result.n_drafted - 1, 0);
+  sequence->draft_pages.set_len(std::min(n_seen, n_valid));
+  sequence->draft_pages.truncate(std::min(n_seen, n_valid));
+}
+
+Event make_event(const Sequence& sequence, Event::Kind kind) {
+  Event event;
+  event.kind = kind;
+  event.request_id = sequence.request->id;
+  event.choice_idx = sequence.choice_idx;
+  return event;
+}
+
+}  // namespace
+
+void commit_prefill(const CommitContext& context, RequestState* request, const SegmentPlan& plan, const SegmentResult& result) {
+  const int end = plan.start + static_cast<int>(plan.tokens.size());
+  request->main_prefix.set_len(end);
+  if (!plan.draft_tokens.empty()) request->draft_prefix.set_len(end);
+  context.stats->prefill_tokens += static_cast<int64_t>(plan.tokens.size());
+  auto& logprobs = request->prompt_logprobs;
+  logprobs.insert(logprobs.end(), result.target_logprobs.begin(), result.target_logprobs.end());
+  auto& argmax = request->prompt_argmax;
+  argmax.insert(argmax.end(), result.target_argmax.begin(), result.target_argmax.end());
+  if (plan.wants_top5) request->last_top5 = result.top5;
+  if (result.failed) {
+    finish_request(context, request, FinishReason::kError,
+                   internal_error("the model's output is not a number; the file may be damaged"));
+    return;
+  }
+  if (!request->is_prefilled()) return;
+  send_prompt_event(request);
+  if (request->request.max_tokens == 0) finish_request(context, request, FinishReason::kLength);
+}
+
+void send_prompt_event(RequestState* request) {
+  if (std::exchange(request->has_sent_prompt, true)) return;
+  Event event;
+  event.kind = Event::Kind::kPrompt;
+  event.request_id = request->id;
+  event.n_prompt_tokens = static_cast<int>(request->prompt.size());
+  event.prompt_tokens = request->prompt;
+  event.prompt_logprobs = std::move(request->prompt_logprobs);
+  event.prompt_argmax = std::move(request->prompt_argmax);
+  event.last_top5 = std::move(request->last_top5);
+  request->events->push(std::move(event));
+}
+
+int commit_decode(const CommitContext& context, Sequence* sequence, const SegmentPlan& plan, const SegmentResult& result) {
+  if (result.failed) {
+    finish_sequence(context, sequence, FinishReason::kError,
+                    internal_error("the model's output is not a number; the file may be damaged"));
+    return 0;
+  }
+  send_prompt_event(sequence->request);  // a prompt of one token has no prefill
+  count(&sequence->stats.speculation, result);
+  count(&context.stats->speculation, result);
+  roll_back(sequence, plan, result);
+  Appended appended = append_tokens(context, sequence, result.tokens);
+  const auto n_tokens = static_cast<int>(appended.tokens.size());
+  if (n_tokens > 0) {
+    Event event = make_event(*sequence, Event::Kind::kTokens);
+    event.tokens = std::move(appended.tokens);
+    event.text = std::move(appended.text);
+    sequence->request->events->push(std::move(event));
+  }
+  if (appended.is_finished) finish_sequence(context, sequence, appended.reason);
+  return n_tokens;
+}
+
+void finish_sequence(const CommitContext& context, Sequence* sequence, FinishReason reason, Status error) {
+  if (sequence->is_finished) return;
+  RequestState* request = sequence->request;
+  const Clock::time_point now = Clock::now();
+  Event event = make_event(*sequence, Event::Kind::kFinished);
+  // Text that was held back because it might have become a stop string or a longer character.
+  StopMatcher::Output rest = sequence->stop_matcher.push(sequence->detokenizer.flush());
+  event.text = rest.text + (rest.stopped ? "" : sequence->stop_matcher.flush());
+  event.finish_reason = reason;
+  event.error = std::move(error);
+  event.stats = sequence->stats;
+  event.stats.decode_s = sequence->is_started ? seconds_between(sequence->decode_start, now) : 0;
+  event.stats.finished_at_s = seconds_between(request->submitted, now);
+  context.scheduler->finish(sequence);
+  request->events->push(std::move(event));
+  if (request->n_finished < static_cast<int>(request->choices.size())) return;
+  Event done;
+  done.request_id = request->id;
+  done.n_prompt_tokens = static_cast<int>(request->prompt.size());
+  request->events->push(std::move(done));
+}
+
+void finish_request(const CommitContext& context, RequestState* request, FinishReason reason, const Status& error) {
+  for (const auto& choice : request->choices) finish_sequence(context, choice.get(), reason, error);
+}
+
+}  // namespace bass

@@ -1,0 +1,85 @@
+// The engine behind include/bass/engine.h: one thread that owns the scheduler and the executor and runs the step.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bass/engine.h"
+#include "engine/commit.h"
+#include "engine/scheduler.h"
+#include "executor/executor.h"
+#include "model/model_file.h"
+#include "text/tokenizer.h"
+
+namespace bass {
+
+class EngineCore final : public Engine {
+ public:
+  /// Loads everything; the thread is started by `start`.
+  static Result<std::unique_ptr<EngineCore>> create(const EngineOptions& options);
+  ~EngineCore() override;
+
+  Result<RequestId> submit(Request request, std::shared_ptr<EventQueue> events) override;
+  void cancel(RequestId id) override;
+  [[nodiscard]] EngineStats stats() const override;
+  void reset_stats() override;
+  [[nodiscard]] const EngineOptions& options() const override { return options_; }
+  [[nodiscard]] ModelInfo model_info() const override;
+  [[nodiscard]] std::optional<ModelInfo> draft_info() const override;
+  [[nodiscard]] std::string isa_name() const override { return executor_->isa_name(); }
+  [[nodiscard]] Result<std::vector<TokenId>> tokenize(std::string_view text, bool add_special,
+                                                      bool parse_special) const override;
+  [[nodiscard]] Result<std::string> detokenize(std::span<const TokenId> tokens) const override;
+
+ private:
+  EngineCore() = default;
+  Status load_models();
+  Status make_executor();
+  Result<int> choose_n_pages(int64_t page_bytes, int64_t max_useful_pages) const;
+
+  // Any thread.
+  Result<std::vector<TokenId>> prompt_tokens(const Request& request) const;
+  Result<std::unique_ptr<RequestState>> make_request(Request request, std::shared_ptr<EventQueue> events) const;
+  void set_sampling(RequestState* state) const;
+
+  // The engine's thread only.
+  void loop();
+  bool take_messages();
+  void prepare_request(RequestState* state);
+  void end_overdue();
+  void step();
+  void commit(const StepResult& result, double step_s);
+  void update_policies();
+  void fail_all(const std::string& what);
+  [[nodiscard]] CommitContext commit_context();
+
+  EngineOptions options_;
+  ModelFile main_;
+  std::unique_ptr<ModelFile> draft_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::map<std::string, PolicyState> policies_;  // by the text of --draft-length
+  StepPlan plan_;
+  std::vector<SegmentOwner> owners_;
+  EngineStats running_stats_;  // of the engine's thread; published after each step
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable wake_;
+  std::vector<std::unique_ptr<RequestState>> arrived_;
+  std::vector<RequestId> cancelled_;
+  EngineStats stats_;
+  bool wants_stats_reset_ = false;
+  bool is_stopping_ = false;
+  RequestId next_id_ = 1;
+
+  std::thread thread_;
+};
+
+}  // namespace bass

@@ -1,0 +1,138 @@
+// Loading: models, memory budget, executor, thread.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+
+#include "base/check.h"
+#include "base/thread_team.h"
+#include "engine/engine_core.h"
+#include "engine/validation.h"
+
+namespace bass {
+namespace {
+
+// Share of the free memory that the KV caches may take when --kv-memory is not given.
+constexpr int64_t kDefaultKvShare = 4;
+
+int64_t available_memory_bytes() {
+  return static_cast<int64_t>(::sysconf(_SC_AVPHYS_PAGES)) * static_cast<int64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+ModelInfo describe(const ModelFile& model) {
+  ModelInfo info;
+  info.path = model.gguf->file().path();
+  info.name = model.config.name;
+  info.architecture = model.config.architecture;
+  info.n_layers = model.config.n_layers;
+  info.d_model = model.config.d_model;
+  info.n_heads = model.config.n_heads;
+  info.n_kv_heads = model.config.n_kv_heads;
+  info.head_dim = model.config.head_dim;
+  info.vocab_size = model.config.vocab_size;
+  info.context_len = model.config.context_len;
+  info.n_params = model.n_params;
+  info.file_bytes = model.file_bytes;
+  info.kv_bytes_per_token = cpu_page_bytes(model.config) / kCpuPageLen;
+  return info;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
+  try {
+    BASS_ASSIGN_OR_RETURN(std::unique_ptr<EngineCore> engine, EngineCore::create(options));
+    return std::unique_ptr<Engine>(std::move(engine));
+  } catch (const std::exception& error) {
+    return resource_exhausted(fmt::format("cannot load {}: {}", options.model_path, error.what()));
+  }
+}
+
+Result<std::unique_ptr<EngineCore>> EngineCore::create(const EngineOptions& options) {
+  BASS_RETURN_IF_ERROR(validate_options(options));
+  std::unique_ptr<EngineCore> engine(new EngineCore());
+  engine->options_ = options;
+  BASS_RETURN_IF_ERROR(engine->load_models());
+  BASS_RETURN_IF_ERROR(engine->make_executor());
+  engine->thread_ = std::thread([core = engine.get()] { core->loop(); });
+  return engine;
+}
+
+EngineCore::~EngineCore() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+Status EngineCore::load_models() {
+  BASS_ASSIGN_OR_RETURN(main_, load_model_file(options_.model_path));
+  if (!options_.draft_path.empty()) {
+    BASS_ASSIGN_OR_RETURN(ModelFile draft, load_model_file(options_.draft_path));
+    draft_ = std::make_unique<ModelFile>(std::move(draft));
+    BASS_RETURN_IF_ERROR(check_same_vocabulary(main_, *draft_));
+  }
+  BASS_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::create(main_.vocab));
+  if (options_.n_threads == 0) options_.n_threads = available_threads();
+  if (options_.device == "auto") options_.device = "cpu";
+  if (!options_.context_len) options_.context_len = main_.config.context_len;
+  if (*options_.context_len > main_.config.context_len) {
+    return invalid_argument(fmt::format("context is {}, but {} was trained for {} tokens; give at most that",
+                                        *options_.context_len, options_.model_path, main_.config.context_len));
+  }
+  return ok_status();
+}
+
+Status EngineCore::make_executor() {
+  const int64_t page_bytes = cpu_page_bytes(main_.config) + (draft_ ? cpu_page_bytes(draft_->config) : 0);
+  const int64_t pages_per_context = (*options_.context_len + kCpuPageLen - 1) / kCpuPageLen + 1;
+  // Each sequence may need a copy of its prompt's last page.
+  BASS_ASSIGN_OR_RETURN(const int n_pages, choose_n_pages(page_bytes, (pages_per_context + 1) * options_.max_batch));
+  ExecutorOptions executor_options;
+  executor_options.n_threads = options_.n_threads;
+  executor_options.max_batch = options_.max_batch;
+  executor_options.max_step_tokens = options_.max_step_tokens;
+  executor_options.attention = options_.attention;
+  executor_options.activations = options_.activations;
+  executor_options.n_main_pages = n_pages;
+  executor_options.n_draft_pages = draft_ ? n_pages : 0;
+  executor_options.context_len = *options_.context_len;
+  BASS_ASSIGN_OR_RETURN(executor_, make_cpu_executor(main_, draft_.get(), executor_options));
+
+  SchedulerOptions scheduler_options;
+  scheduler_options.max_batch = options_.max_batch;
+  scheduler_options.max_step_tokens = options_.max_step_tokens;
+  scheduler_options.max_rows = executor_options.max_rows();
+  scheduler_options.page_len = executor_->page_len();
+  scheduler_options.n_pages = n_pages;
+  scheduler_options.has_draft = draft_ != nullptr;
+  scheduler_ = std::make_unique<Scheduler>(scheduler_options);
+  return ok_status();
+}
+
+Result<int> EngineCore::choose_n_pages(int64_t page_bytes, int64_t max_useful_pages) const {
+  int64_t budget_bytes = available_memory_bytes() / kDefaultKvShare;
+  if (options_.kv_memory_mib) budget_bytes = *options_.kv_memory_mib << 20;
+  const int64_t n_pages = std::min({budget_bytes / page_bytes, max_useful_pages, int64_t{std::numeric_limits<int>::max()}});
+  if (n_pages >= 2) return static_cast<int>(n_pages);
+  return resource_exhausted(fmt::format(
+      "a KV cache of {} MiB is too small: {} tokens take {} KiB, and a sequence needs at least twice that; raise --kv-memory",
+      budget_bytes >> 20, kCpuPageLen, page_bytes >> 10));
+}
+
+ModelInfo EngineCore::model_info() const {
+  ModelInfo info = describe(main_);
+  info.step_bytes = executor_->step_weight_bytes();
+  return info;
+}
+
+std::optional<ModelInfo> EngineCore::draft_info() const {
+  if (!draft_) return std::nullopt;
+  return describe(*draft_);
+}
+
+}  // namespace bass

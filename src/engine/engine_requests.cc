@@ -1,0 +1,174 @@
+// The engine's side that any thread may call: requests come in, events go out.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "base/check.h"
+#include "engine/engine_core.h"
+#include "engine/validation.h"
+#include "text/chat_template.h"
+
+namespace bass {
+namespace {
+
+// With a draft model at hand, an n-gram draft must rest on a longer match to be taken instead of the model's.
+constexpr int kNgramOrderAlone = 2;
+constexpr int kNgramOrderBesideModel = 4;
+
+uint64_t random_seed() {
+  std::random_device device;
+  return static_cast<uint64_t>(device()) << 32 | device();
+}
+
+}  // namespace
+
+const char* to_string(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop: return "stop";
+    case FinishReason::kLength: return "length";
+    case FinishReason::kDeadline: return "deadline";
+    case FinishReason::kCancelled: return "cancelled";
+    case FinishReason::kError: return "error";
+  }
+  return "error";
+}
+
+void EventQueue::push(Event event) {
+  {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(std::move(event));
+  }
+  ready_.notify_one();
+}
+
+bool EventQueue::wait(Event* event, std::optional<std::chrono::duration<double>> timeout) {
+  std::unique_lock lock(mutex_);
+  const auto has_event = [this] { return !events_.empty(); };
+  if (!timeout) {
+    ready_.wait(lock, has_event);
+  } else if (!ready_.wait_for(lock, *timeout, has_event)) {
+    return false;
+  }
+  *event = std::move(events_.front());
+  events_.pop_front();
+  return true;
+}
+
+Result<RequestId> EngineCore::submit(Request request, std::shared_ptr<EventQueue> events) {
+  if (events == nullptr) return invalid_argument("submit needs an event queue");
+  BASS_ASSIGN_OR_RETURN(std::unique_ptr<RequestState> state, make_request(std::move(request), std::move(events)));
+  const std::lock_guard lock(mutex_);
+  if (is_stopping_) return unavailable("the engine is shutting down");
+  state->id = next_id_++;
+  const RequestId id = state->id;
+  arrived_.push_back(std::move(state));
+  wake_.notify_all();
+  return id;
+}
+
+void EngineCore::cancel(RequestId id) {
+  const std::lock_guard lock(mutex_);
+  cancelled_.push_back(id);
+  wake_.notify_all();
+}
+
+EngineStats EngineCore::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void EngineCore::reset_stats() {
+  const std::lock_guard lock(mutex_);
+  wants_stats_reset_ = true;
+  stats_ = {};
+  wake_.notify_all();
+}
+
+Result<std::vector<TokenId>> EngineCore::tokenize(std::string_view text, bool add_special, bool parse_special) const {
+  return tokenizer_->encode(text, {.add_special = add_special, .parse_special = parse_special});
+}
+
+Result<std::string> EngineCore::detokenize(std::span<const TokenId> tokens) const {
+  return tokenizer_->decode(tokens, /*with_special=*/true);
+}
+
+Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) const {
+  if (!request.prompt_tokens.empty()) return request.prompt_tokens;
+  if (!request.chat) return tokenize(request.prompt, true, true);
+  std::vector<ChatMessage> messages;
+  if (request.system) messages.push_back({"system", *request.system});
+  messages.push_back({"user", request.prompt});
+  BASS_ASSIGN_OR_RETURN(const std::string text, format_chat(main_.vocab.chat_template, messages, true));
+  return tokenize(text, true, true);
+}
+
+Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request, std::shared_ptr<EventQueue> events) const {
+  const auto n_tokens = static_cast<int>(main_.vocab.tokens.size());
+  BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, n_tokens));
+  auto state = std::make_unique<RequestState>();
+  BASS_ASSIGN_OR_RETURN(state->prompt, prompt_tokens(request));
+  if (state->prompt.empty()) return invalid_argument("the prompt has no tokens");
+  const auto prompt_len = static_cast<int64_t>(state->prompt.size());
+  const int64_t context_len = *options_.context_len;
+  if (prompt_len + (request.max_tokens > 0 ? 1 : 0) > context_len) {
+    return invalid_argument(fmt::format(
+        "the prompt has {} tokens, but the context holds {} (the answer included); shorten the prompt or raise --context "
+        "(the model was trained for {})", prompt_len, context_len, main_.config.context_len));
+  }
+  state->max_text_len = static_cast<int>(std::min(prompt_len + request.max_tokens, context_len));
+  state->prefix_len = request.prompt_logprobs ? static_cast<int>(prompt_len) : state->shared_len();
+  if (scheduler_->min_pages(*state) > scheduler_->n_pages()) {
+    const int64_t page_bytes = executor_->main_page_bytes() + executor_->draft_page_bytes();
+    return invalid_argument(fmt::format(
+        "the request can never fit the KV budget: {} prompt tokens and up to {} new ones need {} MiB, --kv-memory allows {} MiB; "
+        "raise it or lower --max-tokens", prompt_len, state->max_text_len - prompt_len,
+        (scheduler_->min_pages(*state) * page_bytes >> 20) + 1, scheduler_->n_pages() * page_bytes >> 20));
+  }
+  state->submitted = Clock::now();
+  if (request.time_budget_s) {
+    state->deadline = state->submitted + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*request.time_budget_s));
+  }
+  state->events = std::move(events);
+  state->request = std::move(request);
+  set_sampling(state.get());
+  BASS_ASSIGN_OR_RETURN(const StopMatcher stops, StopMatcher::create(state->request.stop));
+  for (int i = 0; i < state->request.n; ++i) {
+    state->choices.push_back(std::make_unique<Sequence>(state.get(), i, *tokenizer_, stops));
+  }
+  return state;
+}
+
+void EngineCore::set_sampling(RequestState* state) const {
+  const Request& request = state->request;
+  const SamplingOptions& options = request.sampling;
+  for (const auto& [id, bias] : options.logit_bias) state->bias.push_back({id, bias});
+  if (options.ignore_eos) state->banned.assign(tokenizer_->end_ids().begin(), tokenizer_->end_ids().end());
+  SamplingParams& sampling = state->sampling;
+  sampling.temperature = options.temperature;
+  sampling.top_p = options.top_p;
+  sampling.top_k = options.top_k;
+  sampling.min_p = options.min_p;
+  sampling.repetition_penalty = options.repetition_penalty;
+  sampling.presence_penalty = options.presence_penalty;
+  sampling.frequency_penalty = options.frequency_penalty;
+  sampling.bias = state->bias.data();
+  sampling.n_bias = static_cast<int32_t>(state->bias.size());
+  sampling.banned = state->banned.data();
+  sampling.n_banned = static_cast<int32_t>(state->banned.size());
+  sampling.seed = request.seed ? *request.seed : random_seed();
+  // Greedy decoding is deterministic whatever the rule; `match` compares token ids and no distributions.
+  const VerifyRule automatic = request.seed || options.temperature == 0 ? VerifyRule::kMatch : VerifyRule::kRejection;
+  sampling.rule = options.temperature == 0 ? VerifyRule::kMatch : request.speculation.verify.value_or(automatic);
+
+  const DrafterChoice drafter = request.speculation.drafter;
+  const bool may_draft = drafter != DrafterChoice::kOff && parse_draft_length(request.speculation.draft_length).value().policy->name != "off";
+  state->uses_draft_model = may_draft && draft_ != nullptr && drafter != DrafterChoice::kNgram;
+  if (may_draft && drafter != DrafterChoice::kModel) {
+    NgramOptions ngram_options;
+    ngram_options.min_order = state->uses_draft_model ? kNgramOrderBesideModel : kNgramOrderAlone;
+    state->ngrams = std::make_unique<NgramIndex>(state->prompt, request.n, ngram_options);
+  }
+}
+
+}  // namespace bass

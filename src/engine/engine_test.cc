@@ -1,0 +1,359 @@
+// The engine on tiny random models: identity of speculation and regular decoding in ragged batches, admission by KV
+// budget, ends of all kinds. Real text and real log-probabilities are in tests/.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <thread>
+
+#include "support/engine_run.h"
+#include "support/test_models.h"
+
+namespace bass::testing {
+namespace {
+
+const char* const kMain = "tiny_gqa_tied_f32";
+
+std::vector<TokenId> prompt_of(int idx, int len) {
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < len; ++i) tokens.push_back(3 + (idx * 131 + i * i * 17 + i * 7) % 280);
+  return tokens;
+}
+
+std::string random_draft() {
+  const std::string path = ::testing::TempDir() + "/bass_engine_test_random.gguf";
+  write_random_model(tiny_model(kMain), 7, path);
+  return path;
+}
+
+// One workload of many kinds of request: lengths, temperatures and processors differ, so that in one step some
+// sequences accept everything, some a part, some nothing, some end and others enter.
+std::vector<Request> mixed_requests(bool seeded_sampling) {
+  std::vector<Request> requests;
+  for (int i = 0; i < 12; ++i) {
+    Request request = greedy_request(prompt_of(i, 1 + i * 5 % 40), 5 + i * 7 % 30);
+    request.n = 1 + i % 3;
+    if (seeded_sampling && i % 4 != 0) {
+      request.seed = 1000 + static_cast<uint64_t>(i);
+      request.sampling.temperature = 0.5f + 0.25f * static_cast<float>(i % 4);
+      if (i % 2 == 0) request.sampling.top_k = 20;
+      if (i % 3 == 0) request.sampling.top_p = 0.9f;
+      if (i % 5 == 0) request.sampling.min_p = 0.02f;
+      if (i % 4 == 2) request.sampling.repetition_penalty = 1.2f;
+      if (i % 4 == 3) request.sampling.frequency_penalty = 0.3f;
+      if (i % 6 == 1) request.sampling.logit_bias = {{17, 2.0f}, {40, -3.0f}};
+    }
+    requests.push_back(request);
+  }
+  return requests;
+}
+
+void expect_same_outputs(const std::vector<RequestResult>& expected, const std::vector<RequestResult>& actual) {
+  ASSERT_EQ(expected.size(), actual.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(expected[i].choices.size(), actual[i].choices.size());
+    for (size_t k = 0; k < expected[i].choices.size(); ++k) {
+      EXPECT_EQ(expected[i].choices[k].tokens, actual[i].choices[k].tokens) << "request " << i << " choice " << k;
+      EXPECT_EQ(expected[i].choices[k].logprobs, actual[i].choices[k].logprobs) << "request " << i << " choice " << k;
+      EXPECT_EQ(expected[i].choices[k].reason, actual[i].choices[k].reason);
+    }
+  }
+}
+
+std::vector<RequestResult> run_regular(const std::vector<Request>& requests) {
+  auto engine = load_engine({.model_path = tiny_model(kMain), .max_batch = 1, .n_threads = 1});
+  std::vector<Request> regular = requests;
+  for (Request& request : regular) request.speculation.drafter = DrafterChoice::kOff;
+  return run_all(*engine, regular);
+}
+
+struct IdentityCase {
+  std::string draft;  // "self", "padded", "random", "" (n-grams)
+  std::string draft_length;
+  int max_batch;
+  int n_threads;
+  AttentionKind attention;
+};
+
+class Identity : public ::testing::TestWithParam<IdentityCase> {};
+
+TEST_P(Identity, GreedyAndSeededMatchEqualRegularDecoding) {
+  const IdentityCase& test = GetParam();
+  EngineOptions options{.model_path = tiny_model(kMain), .max_batch = test.max_batch, .n_threads = test.n_threads};
+  options.attention = test.attention;
+  options.max_step_tokens = 24;  // prompts are cut into chunks beside running sequences
+  if (test.draft == "self") options.draft_path = tiny_model(kMain);
+  if (test.draft == "padded") options.draft_path = tiny_model("draft_padded");
+  if (test.draft == "random") options.draft_path = random_draft();
+  auto engine = load_engine(options);
+  ASSERT_NE(engine, nullptr);
+  std::vector<Request> requests = mixed_requests(/*seeded_sampling=*/true);
+  const std::vector<RequestResult> expected = run_regular(requests);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].speculation.draft_length = test.draft_length;
+    requests[i].speculation.verify = VerifyRule::kMatch;
+    if (i % 5 == 4) requests[i].speculation.drafter = DrafterChoice::kOff;  // off inside a batch where others draft
+  }
+  expect_same_outputs(expected, run_all(*engine, requests));
+  const SpeculationStats stats = engine->stats().speculation;
+  EXPECT_GT(stats.drafted, 0) << "nothing was drafted: the test proves nothing";
+  if (test.draft == "self") {  // n-grams are tried first, and may be wrong
+    EXPECT_GT(stats.accepted, stats.drafted / 2);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Batches, Identity,
+    ::testing::Values(IdentityCase{"", "bass", 1, 1, AttentionKind::kSplit}, IdentityCase{"", "fixed:3", 32, 2, AttentionKind::kPad},
+                      IdentityCase{"self", "bass", 4, 2, AttentionKind::kSplit},
+                      IdentityCase{"self", "fixed:32", 3, 1, AttentionKind::kPad},
+                      IdentityCase{"padded", "bass", 32, 2, AttentionKind::kPad},
+                      IdentityCase{"padded", "fixed:1", 2, 3, AttentionKind::kSplit},
+                      IdentityCase{"padded", "bass:l0=2,inc=1,max=5", 8, 1, AttentionKind::kSplit},
+                      IdentityCase{"random", "bass", 8, 2, AttentionKind::kSplit},
+                      IdentityCase{"random", "fixed:6", 1, 2, AttentionKind::kPad}));
+
+// The negative control of the identity test: another seed, or a draft that is believed without a look, must show.
+TEST(IdentityControl, AnotherSeedGivesOtherTokens) {
+  std::vector<Request> requests = mixed_requests(true);
+  const std::vector<RequestResult> expected = run_regular(requests);
+  for (Request& request : requests) {
+    if (request.seed) *request.seed += 1;
+  }
+  const std::vector<RequestResult> other = run_regular(requests);
+  int n_different = 0;
+  for (size_t i = 0; i < expected.size(); ++i) n_different += expected[i].choices[0].tokens != other[i].choices[0].tokens;
+  EXPECT_GE(n_different, 6);
+}
+
+TEST(Engine, SamplesOfOnePromptDifferAndDoNotDependOnTheBatchTheyRunIn) {
+  Request request = greedy_request(prompt_of(3, 37), 20);
+  request.sampling.temperature = 1.0f;
+  request.seed = 5;
+  request.n = 9;
+  auto wide = load_engine({.model_path = tiny_model(kMain), .max_batch = 9, .n_threads = 2});
+  auto narrow = load_engine({.model_path = tiny_model(kMain), .max_batch = 2, .n_threads = 1});
+  const RequestResult a = run_one(*wide, request);
+  const RequestResult b = run_one(*narrow, request);
+  expect_same_outputs({a}, {b});
+  EXPECT_NE(a.choices[0].tokens, a.choices[1].tokens);
+}
+
+TEST(Engine, RejectionWithASeedAndAFixedLengthIsReproducible) {
+  Request request = greedy_request(prompt_of(1, 20), 40);
+  request.sampling.temperature = 1.0f;
+  request.seed = 9;
+  request.speculation.verify = VerifyRule::kRejection;
+  request.speculation.draft_length = "fixed:4";
+  request.speculation.drafter = DrafterChoice::kModel;
+  request.n = 4;
+  auto engine = load_engine({.model_path = tiny_model(kMain), .draft_path = tiny_model("draft_padded"), .n_threads = 2});
+  const RequestResult a = run_one(*engine, request);
+  const RequestResult b = run_one(*engine, request);
+  expect_same_outputs({a}, {b});
+  const SpeculationStats stats = engine->stats().speculation;
+  EXPECT_GT(stats.accepted, 0);
+  EXPECT_LT(stats.accepted, stats.drafted);
+}
+
+TEST(Engine, CountsWhatHappened) {
+  auto engine = load_engine({.model_path = tiny_model(kMain), .draft_path = tiny_model(kMain), .n_threads = 1});
+  Request request = greedy_request(prompt_of(0, 10), 21);
+  request.speculation.drafter = DrafterChoice::kModel;
+  request.speculation.draft_length = "fixed:4";
+  const RequestResult result = run_one(*engine, request);
+  // 21 tokens: four rounds of 4 + 1, then the last token alone, for which no draft is of use.
+  const SpeculationStats& stats = result.choices[0].stats.speculation;
+  EXPECT_EQ(stats.rounds, 4);
+  EXPECT_EQ(stats.drafted, 16);
+  EXPECT_EQ(stats.accepted, 16);
+  EXPECT_EQ(stats.draft_length_histogram[4], 4);
+  EXPECT_EQ(stats.draft_length_histogram[0], 1);
+  EXPECT_EQ(result.choices[0].origins[0], TokenOrigin::kAccepted);
+  EXPECT_EQ(result.choices[0].origins[4], TokenOrigin::kBonus);
+  EXPECT_EQ(result.choices[0].origins[20], TokenOrigin::kRegular);
+  EXPECT_EQ(result.prompt.n_prompt_tokens, 10);
+  EXPECT_GT(engine->stats().operations, 0);
+}
+
+TEST(Engine, RequestsThatDoNotFitNowWaitAndAllPagesComeBack) {
+  // 1 MiB: 16 pages of 32 tokens and 2 layers x 2 heads x 16 x 2 x f16... few enough that sequences must queue.
+  EngineOptions options{.model_path = tiny_model(kMain), .max_batch = 16, .n_threads = 2, .kv_memory_mib = 1};
+  auto engine = load_engine(options);
+  std::vector<Request> requests;
+  for (int i = 0; i < 20; ++i) {
+    requests.push_back(greedy_request(prompt_of(i, 150), 60));
+    requests.back().n = 4;
+  }
+  const std::vector<RequestResult> first = run_all(*engine, requests);
+  const std::vector<RequestResult> second = run_all(*engine, requests);  // pages that leaked would be missing now
+  expect_same_outputs(first, second);
+  for (const RequestResult& result : first) {
+    for (const ChoiceResult& choice : result.choices) EXPECT_EQ(choice.reason, FinishReason::kLength);
+  }
+}
+
+TEST(Engine, APromptLongerThanTheContextIsRefusedWithItsNumbers) {
+  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
+  const Result<RequestId> id = engine->submit(greedy_request(prompt_of(0, 256), 10), std::make_shared<EventQueue>());
+  ASSERT_FALSE(id.ok());
+  EXPECT_THAT(id.status().message(), ::testing::HasSubstr("256 tokens"));
+  EXPECT_EQ(id.status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Engine, EndsAtTheContextWithLength) {
+  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1, .context_len = 64});
+  const RequestResult result = run_one(*engine, greedy_request(prompt_of(0, 50), 1000));
+  EXPECT_EQ(result.choices[0].tokens.size(), 14u);
+  EXPECT_EQ(result.choices[0].reason, FinishReason::kLength);
+}
+
+TEST(Engine, CancellationEndsARequestAndNoOther) {
+  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
+  auto events = std::make_shared<EventQueue>();
+  Request endless = greedy_request(prompt_of(0, 8), 240);
+  endless.n = 200;
+  const RequestId cancelled = engine->submit(endless, events).value();
+  const RequestId kept = engine->submit(greedy_request(prompt_of(1, 8), 30), events).value();
+  engine->cancel(cancelled);
+  engine->cancel(12345);  // unknown: ignored
+  RequestResult a, b;
+  int n_done = 0;
+  for (Event event; n_done < 2 && events->wait(&event, std::chrono::seconds(100)); event = {}) {
+    n_done += collect(event, event.request_id == cancelled ? &a : &b) ? 1 : 0;
+  }
+  ASSERT_EQ(n_done, 2);
+  ASSERT_FALSE(a.choices.empty() || b.choices.empty());
+  EXPECT_EQ(a.choices.back().reason, FinishReason::kCancelled);
+  EXPECT_EQ(b.choices[0].reason, FinishReason::kLength);
+  EXPECT_EQ(b.choices[0].tokens.size(), 30u);
+  (void)kept;
+}
+
+TEST(Engine, CancellationInTheMiddleLeavesTheOthersTokensAsTheyAre) {
+  const Request kept = greedy_request(prompt_of(1, 30), 100);
+  auto engine = load_engine({.model_path = tiny_model(kMain), .draft_path = tiny_model("draft_padded"), .n_threads = 2});
+  const RequestResult alone = run_one(*engine, kept);
+  auto events = std::make_shared<EventQueue>();
+  Request other = greedy_request(prompt_of(2, 30), 200);
+  other.n = 6;
+  const RequestId other_id = engine->submit(other, events).value();
+  const RequestId kept_id = engine->submit(kept, events).value();
+  RequestResult result;
+  for (Event event; events->wait(&event, std::chrono::seconds(100)); event = {}) {
+    if (event.request_id == kept_id && collect(event, &result)) break;
+    if (result.choices.size() == 1 && result.choices[0].tokens.size() > 20) engine->cancel(other_id);
+  }
+  expect_same_outputs({alone}, {result});
+}
+
+TEST(Engine, ADeadlineReturnsWhatThereIs) {
+  auto engine = load_engine({.model_path = tiny_model(kMain), .max_batch = 4, .n_threads = 1});
+  Request request = greedy_request(prompt_of(0, 20), 235);
+  request.n = 5000;
+  request.time_budget_s = 0.3;
+  const RequestResult result = run_one(*engine, request);
+  EXPECT_TRUE(result.is_done);
+  EXPECT_EQ(result.choices.size(), 5000u);
+  EXPECT_EQ(result.choices.back().reason, FinishReason::kDeadline);
+  EXPECT_FALSE(result.choices[0].tokens.empty());
+}
+
+TEST(Engine, StopStringsCutTheTextButNotTheTokens) {
+  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
+  Request request = greedy_request(prompt_of(5, 12), 60);
+  const ChoiceResult whole = run_one(*engine, request).choices[0];
+  ASSERT_GT(whole.text.size(), 10u);
+  // A stop string from the middle of the text, beginning at a character.
+  size_t begin = whole.text.size() / 2;
+  while ((static_cast<unsigned char>(whole.text[begin]) & 0xC0) == 0x80) ++begin;
+  size_t end = begin + 4;
+  while (end < whole.text.size() && (static_cast<unsigned char>(whole.text[end]) & 0xC0) == 0x80) ++end;
+  request.stop = {whole.text.substr(begin, end - begin), "never to be found"};
+  const ChoiceResult stopped = run_one(*engine, request).choices[0];
+  EXPECT_EQ(stopped.reason, FinishReason::kStop);
+  EXPECT_EQ(stopped.text, whole.text.substr(0, whole.text.find(request.stop[0])));
+  EXPECT_LT(stopped.tokens.size(), whole.tokens.size());
+  EXPECT_TRUE(std::equal(stopped.tokens.begin(), stopped.tokens.end(), whole.tokens.begin()));
+}
+
+TEST(Engine, WrongRequestsAreRefusedWithTheNameOfTheOption) {
+  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
+  auto events = std::make_shared<EventQueue>();
+  const auto message = [&](const std::function<void(Request*)>& change) {
+    Request request = greedy_request(prompt_of(0, 5), 5);
+    change(&request);
+    const Result<RequestId> id = engine->submit(request, events);
+    EXPECT_FALSE(id.ok());
+    return id.status().message();
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(message([](Request* r) { r->n = 0; }), HasSubstr("n is 0"));
+  EXPECT_THAT(message([](Request* r) { r->max_tokens = 0; }), HasSubstr("max_tokens is 0"));
+  EXPECT_THAT(message([](Request* r) { r->prompt_tokens.clear(); }), HasSubstr("prompt is empty"));
+  EXPECT_THAT(message([](Request* r) { r->prompt_tokens = {100000}; }), HasSubstr("100000"));
+  EXPECT_THAT(message([](Request* r) { r->prompt_tokens.clear(), r->prompt = "a\xFF"; }), HasSubstr("byte 1"));
+  EXPECT_THAT(message([](Request* r) { r->sampling.temperature = -1; }), HasSubstr("temperature is -1"));
+  EXPECT_THAT(message([](Request* r) { r->sampling.temperature = std::nanf(""); }), HasSubstr("temperature"));
+  EXPECT_THAT(message([](Request* r) { r->sampling.top_p = 0; }), HasSubstr("top_p is 0"));
+  EXPECT_THAT(message([](Request* r) { r->sampling.top_p = 1.5f; }), HasSubstr("top_p is 1.5"));
+  EXPECT_THAT(message([](Request* r) { r->sampling.logit_bias = {{-1, 1.0f}}; }), HasSubstr("logit_bias"));
+  EXPECT_THAT(message([](Request* r) { r->stop = {""}; }), HasSubstr("stop string is empty"));
+  EXPECT_THAT(message([](Request* r) { r->speculation.draft_length = "fixed:-1"; }), HasSubstr("'-1' is not a whole number"));
+  EXPECT_THAT(message([](Request* r) { r->speculation.drafter = DrafterChoice::kModel; }), HasSubstr("-d DRAFT.gguf"));
+  EXPECT_THAT(message([](Request* r) { r->time_budget_s = 0; }), HasSubstr("time_budget"));
+}
+
+TEST(EngineLoad, RefusesADraftOfAnotherVocabularyAndTakesAPaddedOne) {
+  const Result<std::unique_ptr<Engine>> other =
+      Engine::load({.model_path = tiny_model(kMain), .draft_path = tiny_model("draft_other_vocab")});
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.status().code(), StatusCode::kInvalidFile);
+  EXPECT_THAT(other.status().message(), ::testing::HasSubstr("another vocabulary"));
+  EXPECT_TRUE(Engine::load({.model_path = tiny_model(kMain), .draft_path = tiny_model("draft_padded")}).ok());
+  EXPECT_FALSE(Engine::load({.model_path = tiny_model("vocab_only")}).ok());
+  EXPECT_FALSE(Engine::load({.model_path = tiny_model("missing")}).ok());
+  EXPECT_FALSE(Engine::load({.model_path = tiny_model(kMain), .device = "cuda"}).ok());
+}
+
+TEST(Engine, ManyThreadsMaySubmitAndCancelAtOnce) {
+  auto engine = load_engine({.model_path = tiny_model(kMain), .max_batch = 4, .n_threads = 2});
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back([&engine, i] {
+      for (int round = 0; round < 5; ++round) {
+        auto events = std::make_shared<EventQueue>();
+        Request request = greedy_request(prompt_of(i, 10 + round), 10);
+        request.n = 2;
+        const Result<RequestId> id = engine->submit(request, events);
+        ASSERT_TRUE(id.ok());
+        if (round % 2 == 1) engine->cancel(id.value());
+        RequestResult result;
+        for (Event event; events->wait(&event, std::chrono::seconds(100)); event = {}) {
+          if (collect(event, &result)) break;
+        }
+        EXPECT_TRUE(result.is_done);
+        (void)engine->stats();
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+}
+
+TEST(Engine, DestructionWithRunningRequestsCancelsThem) {
+  auto events = std::make_shared<EventQueue>();
+  {
+    auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 2});
+    Request request = greedy_request(prompt_of(0, 10), 240);
+    request.n = 500;
+    ASSERT_TRUE(engine->submit(request, events).ok());
+  }
+  RequestResult result;
+  for (Event event; events->wait(&event, std::chrono::seconds(1)); event = {}) collect(event, &result);
+  ASSERT_TRUE(result.is_done);
+  EXPECT_EQ(result.choices.back().reason, FinishReason::kCancelled);
+}
+
+}  // namespace
+}  // namespace bass::testing

@@ -1,0 +1,286 @@
+// Texts and JSON to option values and back: one overload of `parse` and `show` for each type of field.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
+#include "engine/options.h"
+
+namespace bass {
+namespace {
+
+template <class T>
+bool parse_whole(std::string_view text, T* value) {
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc{} && stop == text.data() + text.size();
+}
+
+Status must_be(std::string_view kind, std::string_view range) {
+  return invalid_argument(fmt::format("must be {}{}{}", kind, kind.empty() || range.empty() ? "" : " ", range));
+}
+
+bool in_range(const Option& option, double value) {
+  if (!std::isfinite(value)) return false;
+  const bool is_above = option.is_min_excluded ? value > option.min : value >= option.min;
+  return is_above && value <= option.max;
+}
+
+template <class T>
+Status parse_integer(const Option& option, std::string_view text, T* field) {
+  T value{};
+  if (!parse_whole(text, &value)) {
+    double number = 0;  // a number that is merely out of range deserves the message about the range
+    const bool is_whole = parse_whole(text, &number) && std::isfinite(number) && std::floor(number) == number;
+    return must_be(is_whole ? "" : "a whole number", option.range);
+  }
+  if (!in_range(option, static_cast<double>(value))) return must_be("", option.range);
+  *field = value;
+  return ok_status();
+}
+
+template <class T>
+Status parse_number(const Option& option, std::string_view text, T* field) {
+  double value = 0;
+  if (!parse_whole(text, &value)) return must_be("a number", option.range);
+  if (!in_range(option, value)) return must_be("", option.range);
+  const T rounded = static_cast<T>(value);
+  if (!in_range(option, static_cast<double>(rounded))) return must_be("", option.range);  // float(1e-50) is 0
+  *field = rounded;
+  return ok_status();
+}
+
+template <class T>
+struct Choice {
+  std::string_view name;
+  T value;
+};
+constexpr std::array<Choice<DrafterChoice>, 4> kDrafters{{{"auto", DrafterChoice::kAuto},
+                                                          {"model", DrafterChoice::kModel},
+                                                          {"ngram", DrafterChoice::kNgram},
+                                                          {"off", DrafterChoice::kOff}}};
+constexpr std::array<Choice<std::optional<VerifyRule>>, 3> kVerifyRules{
+    {{"auto", std::nullopt}, {"rejection", VerifyRule::kRejection}, {"match", VerifyRule::kMatch}}};
+constexpr std::array<Choice<AttentionKind>, 2> kAttentionKinds{
+    {{"pad", AttentionKind::kPad}, {"split", AttentionKind::kSplit}}};
+constexpr std::array<Choice<ActivationKind>, 2> kActivationKinds{
+    {{"int8", ActivationKind::kInt8}, {"int16", ActivationKind::kInt16}}};
+
+template <class T, size_t N>
+Status parse_choice(const std::array<Choice<T>, N>& choices, std::string_view text, T* field) {
+  std::string names;
+  for (size_t i = 0; i < N; ++i) {
+    if (choices[i].name == text) {
+      *field = choices[i].value;
+      return ok_status();
+    }
+    names += fmt::format("{}{}", i == 0 ? "" : i + 1 == N ? " or " : ", ", choices[i].name);
+  }
+  return must_be("", names);
+}
+
+template <class T, size_t N>
+std::string show_choice(const std::array<Choice<T>, N>& choices, const T& value) {
+  for (const Choice<T>& choice : choices) {
+    if (choice.value == value) return std::string(choice.name);
+  }
+  return "";
+}
+
+Status parse(const Option& option, std::string_view text, bool* field) {
+  if (text != "true" && text != "false") return must_be("", "true or false");
+  *field = text == "true";
+  return ok_status();
+}
+Status parse(const Option& option, std::string_view text, int* field) { return parse_integer(option, text, field); }
+Status parse(const Option& option, std::string_view text, float* field) { return parse_number(option, text, field); }
+Status parse(const Option& option, std::string_view text, std::string* field) {
+  if (option.check != nullptr) BASS_RETURN_IF_ERROR(option.check(text));
+  *field = text;
+  return ok_status();
+}
+Status parse(const Option& option, std::string_view text, int64_t* field) { return parse_integer(option, text, field); }
+Status parse(const Option& option, std::string_view text, uint64_t* field) {
+  return parse_integer(option, text, field);
+}
+Status parse(const Option& option, std::string_view text, double* field) { return parse_number(option, text, field); }
+Status parse(const Option& option, std::string_view text, std::vector<std::string>* field) {
+  return parse(option, text, &field->emplace_back());
+}
+Status parse(const Option& option, std::string_view text, std::vector<std::pair<TokenId, float>>* field) {
+  const size_t colon = text.find(':');
+  TokenId id = 0;
+  float bias = 0;
+  if (colon == std::string_view::npos || !parse_whole(text.substr(0, colon), &id) || id < 0 ||
+      !parse_whole(text.substr(colon + 1), &bias) || !std::isfinite(bias)) {
+    return must_be("", option.range);
+  }
+  field->emplace_back(id, bias);
+  return ok_status();
+}
+Status parse(const Option& option, std::string_view text, DrafterChoice* field) {
+  return parse_choice(kDrafters, text, field);
+}
+Status parse(const Option& option, std::string_view text, std::optional<VerifyRule>* field) {
+  return parse_choice(kVerifyRules, text, field);
+}
+Status parse(const Option& option, std::string_view text, AttentionKind* field) {
+  return parse_choice(kAttentionKinds, text, field);
+}
+Status parse(const Option& option, std::string_view text, ActivationKind* field) {
+  return parse_choice(kActivationKinds, text, field);
+}
+template <class T>
+Status parse(const Option& option, std::string_view text, std::optional<T>* field) {
+  T value{};
+  BASS_RETURN_IF_ERROR(parse(option, text, &value));
+  *field = std::move(value);
+  return ok_status();
+}
+
+std::string show(bool value) { return value ? "on" : "off"; }
+std::string show(int value) { return fmt::format("{}", value); }
+std::string show(float value) { return fmt::format("{}", value); }
+std::string show(const std::string& value) { return value; }
+std::string show(DrafterChoice value) { return show_choice(kDrafters, value); }
+std::string show(const std::optional<VerifyRule>& value) { return show_choice(kVerifyRules, value); }
+std::string show(AttentionKind value) { return show_choice(kAttentionKinds, value); }
+std::string show(ActivationKind value) { return show_choice(kActivationKinds, value); }
+template <class T>
+std::string show(const std::optional<T>&) {
+  return "";  // such a row says what its absence means
+}
+template <class T>
+std::string show(const std::vector<T>&) {
+  return "";
+}
+
+/// Long texts are cut in messages.
+std::string shown(std::string_view text) {
+  constexpr size_t kMaxShown = 60;
+  return text.empty() ? "\"\"" : std::string(text.substr(0, kMaxShown)) + (text.size() > kMaxShown ? "..." : "");
+}
+
+Status named(const Status& status, std::string_view name, std::string_view text) {
+  return {status.code(), fmt::format("{} {}: {}", name, shown(text), status.message())};
+}
+
+Status set_text(const Option& option, std::string_view text, std::string_view shown_name, GenerateOptions* options) {
+  const Status status = std::visit([&](auto* field) { return parse(option, text, field); }, option.field(*options));
+  return status.ok() ? status : named(status, shown_name, text);
+}
+
+void clear_list(const Option& option, GenerateOptions* options) {
+  OptionField field = option.field(*options);
+  if (auto** texts = std::get_if<std::vector<std::string>*>(&field)) (*texts)->clear();
+  if (auto** biases = std::get_if<std::vector<std::pair<TokenId, float>>*>(&field)) (*biases)->clear();
+}
+
+/// The texts that the command line would have for this JSON value; none if the type is wrong.
+std::optional<std::vector<std::string>> json_texts(OptionKind kind, const nlohmann::json& value) {
+  std::vector<std::string> texts;
+  switch (kind) {
+    case OptionKind::kFlag:
+      if (!value.is_boolean()) return std::nullopt;
+      return std::vector<std::string>{value.get<bool>() ? "true" : "false"};
+    case OptionKind::kInteger:
+    case OptionKind::kNumber:
+      if (!value.is_number()) return std::nullopt;
+      return std::vector<std::string>{value.dump()};
+    case OptionKind::kTextList:
+      if (value.is_array()) {
+        for (const auto& element : value) {
+          if (!element.is_string()) return std::nullopt;
+          texts.push_back(element.get<std::string>());
+        }
+        return texts;
+      }
+      [[fallthrough]];
+    case OptionKind::kText:
+      if (!value.is_string()) return std::nullopt;
+      return std::vector<std::string>{value.get<std::string>()};
+    case OptionKind::kBiasList:
+      if (!value.is_object()) return std::nullopt;
+      for (const auto& [id, bias] : value.items()) {
+        if (!bias.is_number()) return std::nullopt;
+        texts.push_back(id + ":" + bias.dump());
+      }
+      return texts;
+  }
+  return std::nullopt;
+}
+
+std::string_view json_type_name(OptionKind kind) {
+  switch (kind) {
+    case OptionKind::kFlag:
+      return "true or false";
+    case OptionKind::kInteger:
+      return "a whole number";
+    case OptionKind::kNumber:
+      return "a number";
+    case OptionKind::kText:
+      return "a string";
+    case OptionKind::kTextList:
+      return "a string or a list of strings";
+    case OptionKind::kBiasList:
+      return "an object of token ids and numbers, like {\"42\": -1.5}";
+  }
+  return "";
+}
+
+}  // namespace
+
+OptionKind option_kind(const Option& option) {
+  GenerateOptions options;
+  struct Kinds {
+    OptionKind operator()(const bool*) const { return OptionKind::kFlag; }
+    OptionKind operator()(const int*) const { return OptionKind::kInteger; }
+    OptionKind operator()(const std::optional<int>*) const { return OptionKind::kInteger; }
+    OptionKind operator()(const std::optional<int64_t>*) const { return OptionKind::kInteger; }
+    OptionKind operator()(const std::optional<uint64_t>*) const { return OptionKind::kInteger; }
+    OptionKind operator()(const float*) const { return OptionKind::kNumber; }
+    OptionKind operator()(const std::optional<double>*) const { return OptionKind::kNumber; }
+    OptionKind operator()(const std::vector<std::string>*) const { return OptionKind::kTextList; }
+    OptionKind operator()(const std::vector<std::pair<TokenId, float>>*) const { return OptionKind::kBiasList; }
+    OptionKind operator()(const void*) const { return OptionKind::kText; }  // texts and choices
+  };
+  return std::visit(Kinds{}, option.field(options));
+}
+
+std::string option_flag(const Option& option) {
+  if (option.name.size() == 1) return fmt::format("-{}", option.name);
+  std::string flag = fmt::format("--{}", option.name);
+  for (char& c : flag) c = c == '_' ? '-' : c;
+  return flag;
+}
+
+std::string option_default(const Option& option) {
+  if (!option.unset.empty()) return std::string(option.unset);
+  return option_value(option, GenerateOptions{});
+}
+
+std::string option_value(const Option& option, const GenerateOptions& options) {
+  GenerateOptions copy = options;  // a row gives a mutable field
+  return std::visit([](auto* field) { return show(*field); }, option.field(copy));
+}
+
+Status set_option(const Option& option, std::span<const std::string> texts, GenerateOptions* options) {
+  clear_list(option, options);
+  for (const std::string& text : texts) BASS_RETURN_IF_ERROR(set_text(option, text, option_flag(option), options));
+  return ok_status();
+}
+
+Status set_option_from_json(const Option& option, const nlohmann::json& value, GenerateOptions* options) {
+  const std::string name = fmt::format("\"{}\"", option.name);
+  const std::optional<std::vector<std::string>> texts = json_texts(option_kind(option), value);
+  if (!texts.has_value()) {
+    constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+    return named(must_be(json_type_name(option_kind(option)), ""), name, value.dump(-1, ' ', false, kReplace));
+  }
+  clear_list(option, options);
+  for (const std::string& text : *texts) BASS_RETURN_IF_ERROR(set_text(option, text, name, options));
+  return ok_status();
+}
+
+}  // namespace bass

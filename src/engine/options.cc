@@ -1,0 +1,377 @@
+#include "engine/options.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "speculation/draft_length.h"
+
+namespace bass {
+namespace {
+
+constexpr double kMaxInt = std::numeric_limits<int>::max();
+constexpr double kMaxFloat = std::numeric_limits<float>::max();
+constexpr double kMaxSeconds = 1e9;
+constexpr double kMaxKvMib = 1e9;
+using enum OptionGroup;
+
+Status check_not_empty(std::string_view text) {
+  if (text.empty()) return invalid_argument("must not be empty");
+  return ok_status();
+}
+
+Status check_draft_length(std::string_view text) {
+  const Result<DraftLengthSpec> spec = parse_draft_length(text);
+  return spec.ok() ? ok_status() : spec.status();
+}
+
+Status check_device(std::string_view text) {
+  if (text == "auto" || text == "cpu") return ok_status();
+  if (text.substr(0, 4) == "cuda") return invalid_argument("this build has no CUDA; use --device cpu");
+  return invalid_argument("must be auto or cpu");
+}
+
+/// A row whose value is `expression`, of GenerateOptions `o`.
+#define BASS_FIELD(expression) [](GenerateOptions& o) -> OptionField { return &o.expression; }
+
+constexpr std::array kOptions{
+    Option{.name = "model",
+           .short_name = 'm',
+           .group = kModel,
+           .value_name = "MODEL",
+           .unset = "required",
+           .help = "main model: a GGUF file, or the name of a model that `bass pull` fetched (smollm2)",
+           .field = BASS_FIELD(engine.model_path),
+           .check = check_not_empty},
+    Option{.name = "draft",
+           .short_name = 'd',
+           .group = kModel,
+           .value_name = "DRAFT",
+           .unset = "none",
+           .help = "draft model: a small GGUF file with the main model's vocabulary",
+           .field = BASS_FIELD(engine.draft_path),
+           .check = check_not_empty},
+
+    Option{.name = "prompt",
+           .short_name = 'p',
+           .group = kPrompt,
+           .value_name = "TEXT",
+           .unset = "none",
+           .help = "the prompt",
+           .field = BASS_FIELD(prompt)},
+    Option{.name = "file",
+           .short_name = 'f',
+           .group = kPrompt,
+           .value_name = "FILE",
+           .unset = "none",
+           .help = "file that holds one prompt (-: standard input)",
+           .field = BASS_FIELD(file),
+           .check = check_not_empty},
+    Option{.name = "prompts",
+           .group = kPrompt,
+           .value_name = "FILE",
+           .unset = "none",
+           .help = "JSONL file of prompts (-: standard input); a line is {\"prompt\": TEXT, \"id\": any, ...}, and "
+                   "options' names override the command line's",
+           .field = BASS_FIELD(prompts),
+           .check = check_not_empty},
+    Option{.name = "chat",
+           .group = kPrompt,
+           .is_per_request = true,
+           .help = "format the prompt by the model's chat template; --no-chat continues the text as it is",
+           .field = BASS_FIELD(request.chat)},
+    Option{.name = "system",
+           .group = kPrompt,
+           .is_per_request = true,
+           .value_name = "TEXT",
+           .unset = "none",
+           .help = "system message, with --chat",
+           .field = BASS_FIELD(request.system)},
+
+    Option{.name = "n",
+           .group = kLimits,
+           .is_per_request = true,
+           .value_name = "N",
+           .range = "from 1 to 65536",
+           .help = "samples a prompt",
+           .field = BASS_FIELD(request.n),
+           .min = 1,
+           .max = 65536},
+    Option{.name = "max_tokens",
+           .group = kLimits,
+           .is_per_request = true,
+           .value_name = "N",
+           .range = ">= 1",
+           .help = "new tokens a sample, at most",
+           .field = BASS_FIELD(request.max_tokens),
+           .min = 1,
+           .max = kMaxInt},
+    Option{.name = "stop",
+           .group = kLimits,
+           .is_per_request = true,
+           .value_name = "TEXT",
+           .unset = "none",
+           .range = "a text that is not empty",
+           .help = "end a sample before this text (repeatable)",
+           .field = BASS_FIELD(request.stop),
+           .check = check_not_empty},
+    Option{.name = "ignore_eos",
+           .group = kLimits,
+           .is_per_request = true,
+           .help = "ban the end tokens: every sample gets max-tokens tokens",
+           .field = BASS_FIELD(request.sampling.ignore_eos)},
+    Option{.name = "time_budget",
+           .group = kLimits,
+           .is_per_request = true,
+           .value_name = "SECONDS",
+           .unset = "none",
+           .range = "> 0 seconds",
+           .help = "return what there is after so many seconds, loading not counted",
+           .field = BASS_FIELD(request.time_budget_s),
+           .min = 0,
+           .max = kMaxSeconds,
+           .is_min_excluded = true},
+
+    Option{.name = "temperature",
+           .group = kSampling,
+           .is_per_request = true,
+           .value_name = "X",
+           .range = ">= 0 (0 is greedy)",
+           .help = "randomness; 0 is greedy",
+           .field = BASS_FIELD(request.sampling.temperature),
+           .min = 0,
+           .max = kMaxFloat},
+    Option{.name = "top_p",
+           .group = kSampling,
+           .is_per_request = true,
+           .value_name = "X",
+           .range = "above 0 and at most 1 (1 is off)",
+           .help = "keep the likeliest tokens of this total probability",
+           .field = BASS_FIELD(request.sampling.top_p),
+           .min = 0,
+           .max = 1,
+           .is_min_excluded = true},
+    Option{.name = "top_k",
+           .group = kSampling,
+           .is_per_request = true,
+           .value_name = "N",
+           .range = ">= 0 (0 is off)",
+           .help = "keep the N likeliest tokens; 0 is off",
+           .field = BASS_FIELD(request.sampling.top_k),
+           .min = 0,
+           .max = kMaxInt},
+    Option{.name = "min_p",
+           .group = kSampling,
+           .is_per_request = true,
+           .value_name = "X",
+           .range = "from 0 (off) to 1",
+           .help = "keep tokens at least X times as likely as the likeliest; 0 is off",
+           .field = BASS_FIELD(request.sampling.min_p),
+           .min = 0,
+           .max = 1},
+    Option{.name = "repetition_penalty",
+           .group = kSampling,
+           .is_per_request = true,
+           .value_name = "X",
+           .range = "> 0 (1 is off)",
+           .help = "make tokens of prompt and output less likely; 1 is off",
+           .field = BASS_FIELD(request.sampling.repetition_penalty),
+           .min = 0,
+           .max = kMaxFloat,
+           .is_min_excluded = true},
+    Option{.name = "presence_penalty",
+           .group = kSampling,
+           .is_per_request = true,
+           .value_name = "X",
+           .range = "from -2 to 2",
+           .help = "taken from the logit of a token that the output has",
+           .field = BASS_FIELD(request.sampling.presence_penalty),
+           .min = -2,
+           .max = 2},
+    Option{.name = "frequency_penalty",
+           .group = kSampling,
+           .is_per_request = true,
+           .value_name = "X",
+           .range = "from -2 to 2",
+           .help = "taken from a token's logit for each time that the output has it",
+           .field = BASS_FIELD(request.sampling.frequency_penalty),
+           .min = -2,
+           .max = 2},
+    Option{.name = "logit_bias",
+           .group = kSampling,
+           .is_per_request = true,
+           .value_name = "ID:BIAS",
+           .unset = "none",
+           .range = "ID:BIAS, a token id >= 0 and a finite number",
+           .help = "added to a token's logit (repeatable; in JSON {\"ID\": BIAS})",
+           .field = BASS_FIELD(request.sampling.logit_bias)},
+    Option{.name = "seed",
+           .group = kSampling,
+           .is_per_request = true,
+           .value_name = "N",
+           .unset = "each run differs",
+           .range = "from 0 to 18446744073709551615",
+           .help = "makes runs repeatable: prompt j of a file uses N + j; a line's own seed is used as it is",
+           .field = BASS_FIELD(request.seed)},
+
+    Option{.name = "drafter",
+           .group = kSpeculation,
+           .is_per_request = true,
+           .value_name = "auto|model|ngram|off",
+           .help = "who drafts: auto takes every drafter at hand (n-gram, and the model given by -d)",
+           .field = BASS_FIELD(request.speculation.drafter)},
+    Option{.name = "draft_length",
+           .group = kSpeculation,
+           .is_per_request = true,
+           .value_name = "bass|fixed:K|off",
+           .help = "draft-length policy: bass[:l0=7,inc=2,max=32,div=10] is the paper's Algorithm 1",
+           .field = BASS_FIELD(request.speculation.draft_length),
+           .check = check_draft_length},
+    Option{.name = "verify",
+           .group = kSpeculation,
+           .is_per_request = true,
+           .value_name = "auto|rejection|match",
+           .help = "verification, lossless in every case; auto is match with a seed, rejection without",
+           .field = BASS_FIELD(request.speculation.verify)},
+
+    Option{.name = "max_batch",
+           .group = kMachine,
+           .value_name = "N",
+           .range = "from 1 to 4096",
+           .help = "sequences at once; further ones wait",
+           .field = BASS_FIELD(engine.max_batch),
+           .min = 1,
+           .max = 4096},
+    Option{.name = "threads",
+           .group = kMachine,
+           .value_name = "N",
+           .unset = "all processors",
+           .range = "from 0 (all processors) to 1024",
+           .help = "threads",
+           .field = BASS_FIELD(engine.n_threads),
+           .min = 0,
+           .max = 1024},
+    Option{.name = "context",
+           .group = kMachine,
+           .value_name = "N",
+           .unset = "the model's, bounded by memory",
+           .range = ">= 1",
+           .help = "tokens a sequence, prompt included",
+           .field = BASS_FIELD(engine.context_len),
+           .min = 1,
+           .max = kMaxInt},
+    Option{.name = "kv_memory",
+           .group = kMachine,
+           .value_name = "MIB",
+           .unset = "a quarter of the free memory",
+           .range = ">= 1 MiB",
+           .help = "memory for the KV caches",
+           .field = BASS_FIELD(engine.kv_memory_mib),
+           .min = 1,
+           .max = kMaxKvMib},
+    Option{.name = "max_step_tokens",
+           .group = kMachine,
+           .value_name = "N",
+           .range = "from 16 to 65536",
+           .help = "rows of one step; longer prompts are prefilled in chunks",
+           .field = BASS_FIELD(engine.max_step_tokens),
+           .min = 16,
+           .max = 65536},
+    Option{.name = "attention",
+           .group = kMachine,
+           .value_name = "pad|split",
+           .help = "layout of the ragged attention; the results are equal to the bit",
+           .field = BASS_FIELD(engine.attention)},
+    Option{.name = "activations",
+           .group = kMachine,
+           .value_name = "int8|int16",
+           .help = "precision of the activations that meet quantised weights",
+           .field = BASS_FIELD(engine.activations)},
+    Option{.name = "device",
+           .group = kMachine,
+           .value_name = "auto|cpu",
+           .help = "where the models run",
+           .field = BASS_FIELD(engine.device),
+           .check = check_device},
+
+    Option{.name = "json", .group = kOutput, .help = "print one JSON object", .field = BASS_FIELD(json)},
+    Option{
+        .name = "quiet", .group = kOutput, .help = "print only the texts, the best first", .field = BASS_FIELD(quiet)},
+    Option{.name = "show_drafts",
+           .group = kOutput,
+           .help = "show where each token came from: accepted draft, correction, bonus or regular decoding",
+           .field = BASS_FIELD(show_drafts)},
+    Option{.name = "explain_speculation",
+           .group = kOutput,
+           .help = "say what the drafts brought",
+           .field = BASS_FIELD(explain_speculation)},
+};
+
+#undef BASS_FIELD
+
+}  // namespace
+
+std::span<const Option> options_table() { return kOptions; }
+
+const Option* find_option(std::string_view name) {
+  for (const Option& option : kOptions) {
+    if (option.name == name) return &option;
+  }
+  return nullptr;
+}
+
+std::string_view group_title(OptionGroup group) {
+  switch (group) {
+    case kModel:
+      return "Models";
+    case kPrompt:
+      return "Prompts";
+    case kLimits:
+      return "Lengths and limits";
+    case kSampling:
+      return "Sampling";
+    case kSpeculation:
+      return "Speculation";
+    case kMachine:
+      return "Machine";
+    case kOutput:
+      return "Output";
+  }
+  return "";
+}
+
+Status check_options(const GenerateOptions& options) {
+  if (options.request.speculation.drafter == DrafterChoice::kModel && options.engine.draft_path.empty()) {
+    return invalid_argument(
+        "--drafter model: there is no draft model; give one with -d DRAFT.gguf, or use --drafter ngram");
+  }
+  if (options.request.system.has_value() && !options.request.chat) {
+    return invalid_argument("--system: has no place in a prompt without a chat template; add --chat");
+  }
+  return ok_status();
+}
+
+std::string options_markdown() {
+  std::string text;
+  const OptionGroup* group = nullptr;
+  for (const Option& option : kOptions) {
+    if (group == nullptr || *group != option.group) {
+      text += fmt::format("{}### {}\n\n| option | default | meaning |\n|---|---|---|\n", group == nullptr ? "" : "\n",
+                          group_title(option.group));
+    }
+    group = &option.group;
+    std::string flag = option.short_name != 0 ? fmt::format("`-{}`, ", option.short_name) : "";
+    flag += fmt::format("`{}{}{}`", option_flag(option), option.value_name.empty() ? "" : " ", option.value_name);
+    std::string meaning = std::string(option.help) + (option.range.empty() ? "" : fmt::format("; {}", option.range));
+    std::string row = fmt::format("{} | {} | {}", flag, option_default(option), meaning);
+    std::string escaped;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const bool is_separator = row[i] == '|' && i > 0 && row[i - 1] == ' ' && i + 1 < row.size() && row[i + 1] == ' ';
+      escaped += row[i] == '|' && !is_separator ? std::string("\\|") : std::string(1, row[i]);
+    }
+    text += fmt::format("| {} |\n", escaped);
+  }
+  return text;
+}
+
+}  // namespace bass

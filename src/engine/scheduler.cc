@@ -1,0 +1,185 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace bass {
+namespace {
+
+// A prompt always advances, however many rows decode.
+constexpr int kMinPrefillChunk = 32;
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerOptions& options)
+    : options_(options), main_pool_(options.n_pages), draft_pool_(options.has_draft ? options.n_pages : 0) {}
+
+int Scheduler::own_pages(const RequestState& request) const {
+  // The page in which the shared part ends is the prompt's; a sequence writes into a copy of its own.
+  return pages_for(request.max_text_len) - request.shared_len() / options_.page_len;
+}
+
+void Scheduler::add(std::unique_ptr<RequestState> request) { requests_.push_back(std::move(request)); }
+
+void Scheduler::schedule(StepPlan* plan, std::vector<SegmentOwner>* owners) {
+  plan->clear();
+  owners->clear();
+  n_draft_rows_ = 0;
+  admit();
+  int n_rows = 0;
+  for (Sequence* sequence : running_) {
+    plan_decode(sequence, plan);
+    owners->push_back({sequence->request, sequence});
+    const SegmentPlan& segment = plan->segments.back();
+    n_rows += 1 + std::max(static_cast<int>(segment.proposed.size()), segment.n_model_drafts);
+  }
+  int n_prefill_tokens = std::max(options_.max_step_tokens - n_rows, kMinPrefillChunk);
+  n_prefill_tokens = std::min(n_prefill_tokens, options_.max_rows - std::max(n_rows, n_draft_rows_));
+  for (const auto& request : requests_) {
+    if (!request->is_admitted || request->is_prefilled() || n_prefill_tokens <= 0) continue;
+    plan_prefill(request.get(), n_prefill_tokens, plan);
+    owners->push_back({request.get(), nullptr});
+    n_prefill_tokens -= static_cast<int>(plan->segments.back().tokens.size());
+  }
+}
+
+// Strictly in order of arrival: a later request never takes pages that an earlier one waits for, so at most one request
+// is partly started and nobody waits for ever.
+void Scheduler::admit() {
+  int n_active = static_cast<int>(running_.size());
+  for (const auto& request : requests_) {
+    if (!request->has_unstarted()) continue;
+    if (!request->is_admitted && (n_active >= options_.max_batch || !admit_request(request.get()))) return;
+    if (!request->is_prefilled()) {
+      // Its first sequence's pages are promised; others behind it may be admitted while it is prefilled.
+      n_active += std::min(static_cast<int>(request->choices.size()) - request->n_started, options_.max_batch);
+      if (n_active >= options_.max_batch) return;
+      continue;
+    }
+    while (request->has_unstarted() && static_cast<int>(running_.size()) < options_.max_batch) {
+      const bool is_promised = request->n_started == 0;
+      if (!is_promised && n_promised_pages_ + own_pages(*request) > options_.n_pages) return;
+      if (!is_promised) n_promised_pages_ += own_pages(*request);
+      start_sequence(request.get());
+      ++n_active;
+    }
+    if (request->has_unstarted()) return;
+  }
+}
+
+bool Scheduler::admit_request(RequestState* request) {
+  const int n_needed = prefix_pages(*request) + own_pages(*request);
+  if (n_promised_pages_ + n_needed > options_.n_pages) return false;
+  n_promised_pages_ += n_needed;
+  request->main_prefix = PageTable(&main_pool_, options_.page_len);
+  request->draft_prefix = PageTable(&draft_pool_, options_.page_len);
+  request->is_admitted = true;
+  return true;
+}
+
+void Scheduler::start_sequence(RequestState* request) {
+  Sequence* sequence = request->choices[static_cast<size_t>(request->n_started++)].get();
+  sequence->is_started = true;
+  sequence->main_pages = request->main_prefix.fork(request->shared_len());
+  sequence->draft_pages = request->draft_prefix.fork(std::min(request->draft_prefix.len(), request->shared_len()));
+  sequence->decode_start = Clock::now();
+  running_.push_back(sequence);
+}
+
+void Scheduler::reserve(PageTable* table, int end, std::vector<PageCopy>* copies) {
+  BASS_CHECK(table->reserve(end, copies));  // admission has promised these pages
+}
+
+void Scheduler::plan_decode(Sequence* sequence, StepPlan* plan) {
+  RequestState* request = sequence->request;
+  const int text_len = request->text_len(*sequence);
+  SegmentPlan& segment = plan->segments.emplace_back();
+  segment.start = text_len - 1;
+  segment.tokens = sequence->output.empty() ? std::span<const TokenId>(&request->prompt.back(), 1)
+                                            : std::span<const TokenId>(&sequence->output.back(), 1);
+  segment.wants_sample = true;
+  segment.sampling = request->sampling;
+  segment.sampling.sample_idx = static_cast<uint32_t>(sequence->choice_idx);
+  segment.prompt = request->prompt;
+  segment.output = sequence->output;
+
+  // A draft behind the last token that may be emitted would be computed for nothing.
+  const int n_left = request->max_text_len - text_len;
+  sequence->draft_limit = std::max(0, std::min(request->policy->state.len, n_left - 1));
+  if (request->ngrams != nullptr && sequence->draft_limit > 0) {
+    sequence->proposed.resize(static_cast<size_t>(sequence->draft_limit));
+    const int n_proposed = request->ngrams->propose(sequence->choice_idx, sequence->proposed);
+    sequence->proposed.resize(static_cast<size_t>(n_proposed));
+    segment.proposed = sequence->proposed;
+  }
+  if (request->uses_draft_model && sequence->draft_limit > 0 && segment.proposed.empty()) {
+    plan_draft_model(sequence, &segment, plan);
+  }
+  const int n_drafts = std::max(static_cast<int>(segment.proposed.size()), segment.n_model_drafts);
+  reserve(&sequence->main_pages, text_len + n_drafts, &plan->main_copies);
+  segment.pages = sequence->main_pages.pages();
+}
+
+// The draft model first sees what it has not seen, in pieces if that is a lot, and drafts once it is up to date.
+void Scheduler::plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepPlan* plan) {
+  RequestState* request = sequence->request;
+  const int n_seen = sequence->draft_pages.len();
+  const int text_len = request->text_len(*sequence);
+  const int n_unseen = std::min(text_len - n_seen, options_.max_rows - n_draft_rows_);
+  if (n_unseen <= 0) return;
+  n_draft_rows_ += n_unseen;
+  sequence->unseen_by_draft.clear();
+  for (int i = 0; i < n_unseen; ++i) sequence->unseen_by_draft.push_back(request->token_at(*sequence, n_seen + i));
+  segment->draft_tokens = sequence->unseen_by_draft;
+  segment->draft_start = n_seen;
+  if (n_seen + n_unseen == text_len) segment->n_model_drafts = sequence->draft_limit;
+  reserve(&sequence->draft_pages, n_seen + n_unseen + std::max(segment->n_model_drafts - 1, 0), &plan->draft_copies);
+  segment->draft_pages = sequence->draft_pages.pages();
+}
+
+void Scheduler::plan_prefill(RequestState* request, int max_tokens, StepPlan* plan) {
+  const int start = request->main_prefix.len();
+  const int n_tokens = std::min(max_tokens, request->prefix_len - start);
+  SegmentPlan& segment = plan->segments.emplace_back();
+  segment.start = start;
+  segment.tokens = std::span<const TokenId>(request->prompt).subspan(static_cast<size_t>(start), static_cast<size_t>(n_tokens));
+  if (request->request.prompt_logprobs) {
+    const auto first_target = static_cast<size_t>(start) + 1;
+    const size_t n_targets = std::min(static_cast<size_t>(n_tokens), request->prompt.size() - first_target);
+    segment.targets = std::span<const TokenId>(request->prompt).subspan(first_target, n_targets);
+    segment.wants_top5 = n_targets < static_cast<size_t>(n_tokens);
+  }
+  reserve(&request->main_prefix, start + n_tokens, &plan->main_copies);
+  segment.pages = request->main_prefix.pages();
+  if (!request->uses_draft_model) return;
+  segment.draft_tokens = segment.tokens;
+  segment.draft_start = start;
+  reserve(&request->draft_prefix, start + n_tokens, &plan->draft_copies);
+  segment.draft_pages = request->draft_prefix.pages();
+}
+
+void Scheduler::finish(Sequence* sequence) {
+  RequestState* request = sequence->request;
+  sequence->is_finished = true;
+  ++request->n_finished;
+  if (!sequence->is_started) return;
+  n_promised_pages_ -= own_pages(*request);
+  sequence->main_pages.clear();
+  sequence->draft_pages.clear();
+  std::erase(running_, sequence);
+}
+
+void Scheduler::remove_finished() {
+  std::erase_if(requests_, [this](const std::unique_ptr<RequestState>& request) {
+    if (request->n_finished < static_cast<int>(request->choices.size())) return false;
+    if (request->is_admitted) {
+      n_promised_pages_ -= prefix_pages(*request);
+      // The first sequence's pages were promised at admission; it may never have started.
+      if (request->n_started == 0) n_promised_pages_ -= own_pages(*request);
+    }
+    return true;
+  });
+}
+
+}  // namespace bass

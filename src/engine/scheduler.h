@@ -1,0 +1,72 @@
+// Which sequences run in a step, with how many rows, on which pages.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "engine/sequence.h"
+#include "executor/step_plan.h"
+
+namespace bass {
+
+struct SchedulerOptions {
+  int max_batch = 1;
+  int max_step_tokens = 256;  // rows of a step that carries prompt tokens, where decoding leaves room
+  int max_rows = 0;           // rows that the executor can hold
+  int page_len = 32;
+  int n_pages = 0;            // of each model's pool
+  bool has_draft = false;
+};
+
+/// Whom a planned segment belongs to: a sequence, or a request whose prompt it prefills.
+struct SegmentOwner {
+  RequestState* request = nullptr;
+  Sequence* sequence = nullptr;  // null: a prompt's chunk
+};
+
+/// Owns the requests, the page pools and the order of admission: first come, first served. A request is admitted when
+/// the pages that it can ever need (its prompt's and its next sequence's) are free, so that no step runs out of memory.
+class Scheduler {
+ public:
+  explicit Scheduler(const SchedulerOptions& options);
+
+  /// Pages that a request needs at least: its prompt's and one sequence's.
+  [[nodiscard]] int min_pages(const RequestState& request) const { return prefix_pages(request) + own_pages(request); }
+
+  [[nodiscard]] int n_pages() const { return options_.n_pages; }
+
+  void add(std::unique_ptr<RequestState> request);
+  [[nodiscard]] bool has_work() const { return !requests_.empty(); }
+  [[nodiscard]] const std::deque<std::unique_ptr<RequestState>>& requests() const { return requests_; }
+
+  /// Plans one step into `plan` and `owners`. Empty when nothing can run.
+  void schedule(StepPlan* plan, std::vector<SegmentOwner>* owners);
+
+  /// A sequence has ended: its pages are free.
+  void finish(Sequence* sequence);
+  /// Forgets requests whose sequences have all ended.
+  void remove_finished();
+
+ private:
+  [[nodiscard]] int pages_for(int n_tokens) const { return (n_tokens + options_.page_len - 1) / options_.page_len; }
+  [[nodiscard]] int prefix_pages(const RequestState& request) const { return pages_for(request.prefix_len); }
+  [[nodiscard]] int own_pages(const RequestState& request) const;
+  void admit();
+  bool admit_request(RequestState* request);
+  void start_sequence(RequestState* request);
+  void plan_decode(Sequence* sequence, StepPlan* plan);
+  void plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepPlan* plan);
+  void plan_prefill(RequestState* request, int max_tokens, StepPlan* plan);
+  void reserve(PageTable* table, int end, std::vector<PageCopy>* copies);
+
+  SchedulerOptions options_;
+  PagePool main_pool_;
+  PagePool draft_pool_;
+  int n_promised_pages_ = 0;  // of each pool
+  int n_draft_rows_ = 0;      // rows of the draft model's first pass in the step being planned
+  std::deque<std::unique_ptr<RequestState>> requests_;  // in order of arrival
+  std::vector<Sequence*> running_;
+};
+
+}  // namespace bass

@@ -1,0 +1,99 @@
+// A request and its sequences, as the engine's thread keeps them.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "bass/engine.h"
+#include "cache/page_table.h"
+#include "kernels/sampling/sampling_params.h"
+#include "speculation/draft_length.h"
+#include "speculation/ngram_drafter.h"
+#include "text/detokenizer.h"
+#include "text/stop_strings.h"
+
+namespace bass {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+/// One draft-length policy at work. All sequences with the same --draft-length share it, so that Algorithm 1 sees its whole batch.
+struct PolicyState {
+  DraftLengthSpec spec;
+  DraftLengthState state;
+  std::vector<DraftOutcome> outcomes;  // of the step that just ran
+};
+
+struct RequestState;
+
+/// One sample. Its text is the request's prompt and then `output`; the last token of that is *pending*: the next step feeds it
+/// to the main model. So the main cache holds text_len() - 1 tokens between steps.
+struct Sequence {
+  Sequence(RequestState* owner, int idx, const Tokenizer& tokenizer, StopMatcher stops)
+      : request(owner), choice_idx(idx), detokenizer(tokenizer), stop_matcher(std::move(stops)) {}
+
+  RequestState* request;
+  int choice_idx;
+  std::vector<TokenId> output;
+  PageTable main_pages;
+  PageTable draft_pages;  // its len() is how much of the text the draft model has seen
+  std::vector<TokenId> unseen_by_draft;  // of the running step
+  std::vector<TokenId> proposed;         // by a host drafter, for the running step
+  int draft_limit = 0;                   // what the policy asked for in the running step
+  StreamDetokenizer detokenizer;
+  StopMatcher stop_matcher;
+  Clock::time_point decode_start;
+  ChoiceStats stats;
+  bool is_started = false;
+  bool is_finished = false;
+};
+
+/// n sequences of one prompt. The prompt is prefilled once into `main_prefix`, which the sequences fork.
+struct RequestState {
+  RequestId id = 0;
+  Request request;
+  std::shared_ptr<EventQueue> events;
+  Clock::time_point submitted;
+  std::optional<Clock::time_point> deadline;
+
+  std::vector<TokenId> prompt;
+  int max_text_len = 0;    // prompt and output, drafts included: min(prompt + max_tokens, context)
+  int prefix_len = 0;      // prompt tokens that are prefilled; the whole prompt if its log-probabilities are wanted
+  PageTable main_prefix;
+  PageTable draft_prefix;
+  bool is_admitted = false;
+  std::vector<float> prompt_logprobs;
+  std::vector<TokenId> prompt_argmax;
+  std::vector<std::pair<TokenId, float>> last_top5;
+
+  SamplingParams sampling;  // points into the two below
+  std::vector<LogitBias> bias;
+  std::vector<TokenId> banned;
+  bool uses_draft_model = false;
+  std::unique_ptr<NgramIndex> ngrams;  // null: not used
+  PolicyState* policy = nullptr;
+
+  std::vector<std::unique_ptr<Sequence>> choices;
+  int n_started = 0;
+  int n_finished = 0;
+  bool has_sent_prompt = false;
+
+  /// Tokens that all sequences share: each feeds the prompt's last token itself and draws its own first token there.
+  [[nodiscard]] int shared_len() const { return static_cast<int>(prompt.size()) - 1; }
+  [[nodiscard]] bool is_prefilled() const { return is_admitted && main_prefix.len() >= prefix_len; }
+  [[nodiscard]] bool has_unstarted() const { return n_started < static_cast<int>(choices.size()); }
+  [[nodiscard]] int text_len(const Sequence& sequence) const {
+    return static_cast<int>(prompt.size() + sequence.output.size());
+  }
+  [[nodiscard]] TokenId token_at(const Sequence& sequence, int position) const {
+    const auto i = static_cast<size_t>(position);
+    return i < prompt.size() ? prompt[i] : sequence.output[i - prompt.size()];
+  }
+};
+
+}  // namespace bass

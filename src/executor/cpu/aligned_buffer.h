@@ -1,0 +1,46 @@
+// Memory for weights, KV pages and workspaces.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <utility>
+
+namespace bass::cpu {
+
+/// Zero-filled memory straight from the system, page-aligned; resident only where touched. Movable, not copyable.
+/// `ok()` is false when the system has none left.
+class AlignedBuffer {
+ public:
+  AlignedBuffer() = default;
+  explicit AlignedBuffer(size_t size_bytes) : size_bytes_(size_bytes) {
+    if (size_bytes == 0) return;
+    void* data = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data == MAP_FAILED) return;
+    data_ = static_cast<std::byte*>(data);
+    ::madvise(data_, size_bytes, MADV_HUGEPAGE);  // a hint
+  }
+  AlignedBuffer(AlignedBuffer&& other) noexcept { *this = std::move(other); }
+  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_bytes_, other.size_bytes_);
+    return *this;
+  }
+  ~AlignedBuffer() {
+    if (data_ != nullptr) ::munmap(data_, size_bytes_);
+  }
+
+  [[nodiscard]] bool ok() const { return size_bytes_ == 0 || data_ != nullptr; }
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] size_t size_bytes() const { return size_bytes_; }
+  template <class T>
+  [[nodiscard]] T* as() const {
+    return reinterpret_cast<T*>(data_);
+  }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_bytes_ = 0;
+};
+
+}  // namespace bass::cpu

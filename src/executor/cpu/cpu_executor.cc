@@ -1,0 +1,324 @@
+#include "executor/cpu/cpu_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "kernels/sampling/draft_row.h"
+
+namespace bass {
+
+Result<std::unique_ptr<Executor>> make_cpu_executor(const ModelFile& main, const ModelFile* draft,
+                                                    const ExecutorOptions& options) {
+  return cpu::CpuExecutor::create(main, draft, options);
+}
+
+namespace cpu {
+
+CpuExecutor::CpuExecutor(const ExecutorOptions& options) : options_(options), team_(options.n_threads) {}
+
+Result<std::unique_ptr<Executor>> CpuExecutor::create(const ModelFile& main, const ModelFile* draft,
+                                                      const ExecutorOptions& options) {
+  std::unique_ptr<CpuExecutor> executor(new CpuExecutor(options));
+  BASS_RETURN_IF_ERROR(executor->load(main, draft));
+  return std::unique_ptr<Executor>(std::move(executor));
+}
+
+Status CpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
+  BASS_ASSIGN_OR_RETURN(kernels_, select_kernels());
+  ForwardOptions forward;
+  forward.max_rows = options_.max_rows();
+  forward.n_planes = options_.activations == ActivationKind::kInt16 ? 2 : 1;
+  forward.n_threads = options_.n_threads;
+  forward.attention = options_.attention;
+
+  BASS_ASSIGN_OR_RETURN(main_, CpuModel::load(main, options_.n_main_pages, options_.context_len, &team_));
+  main_forward_ = std::make_unique<CpuForward>(main_.get(), kernels_, forward);
+  n_main_tokens_ = static_cast<int>(main.vocab.tokens.size());
+  int vocab_size = main.config.vocab_size;
+  if (draft != nullptr) {
+    BASS_ASSIGN_OR_RETURN(draft_, CpuModel::load(*draft, options_.n_draft_pages, options_.context_len, &team_));
+    draft_forward_ = std::make_unique<CpuForward>(draft_.get(), kernels_, forward);
+    n_draft_tokens_ = std::min(n_main_tokens_, static_cast<int>(draft->vocab.tokens.size()));
+    vocab_size = std::max(vocab_size, draft->config.vocab_size);
+  }
+  logits_ = AlignedBuffer(static_cast<size_t>(kLogitsBlockRows) * static_cast<size_t>(vocab_size) * sizeof(float));
+  if (!logits_.ok() || !main_forward_->ok() || (draft_forward_ && !draft_forward_->ok())) {
+    return resource_exhausted(fmt::format("no memory for the workspace of {} rows; lower --max-batch", forward.max_rows));
+  }
+  for (int i = 0; i < options_.n_threads; ++i) samplers_.push_back(std::make_unique<RowSampler>(kernels_, vocab_size));
+  return ok_status();
+}
+
+Ticket CpuExecutor::submit(const StepPlan& plan) {
+  prepare(plan);
+  team_.run([this](const TeamContext& context) { run_step(context); });
+  collect_results();
+  return ++last_ticket_;
+}
+
+const StepResult& CpuExecutor::wait(Ticket ticket) {
+  BASS_CHECK(ticket == last_ticket_);  // the CPU has answered already
+  return result_;
+}
+
+void CpuExecutor::run_step(const TeamContext& context) {
+  copy_pages(context);
+  draft(context);
+  forward_and_verify(context);
+}
+
+void CpuExecutor::prepare(const StepPlan& plan) {
+  plan_ = &plan;
+  const size_t n_segments = plan.segments.size();
+  drafts_.assign(n_segments, Draft{});
+  first_rejected_.assign(n_segments, std::numeric_limits<int>::max());
+  operations_before_ = main_forward_->operations() + (draft_forward_ ? draft_forward_->operations() : 0);
+  size_t n_stored = 0;
+  for (size_t i = 0; i < n_segments; ++i) {
+    const SegmentPlan& segment = plan.segments[i];
+    Draft& draft = drafts_[i];
+    draft.n = static_cast<int>(segment.proposed.size());
+    std::copy(segment.proposed.begin(), segment.proposed.end(), draft.tokens.begin());
+    if (segment.n_model_drafts == 0 || normalise_for_verification(segment.sampling) == Normalise::kNo) continue;
+    draft.is_one_hot = false;
+    draft.has_stored_rows = true;
+    draft.stored_begin = n_stored;
+    n_stored += static_cast<size_t>(segment.n_model_drafts);
+  }
+  const size_t n_values = n_stored * static_cast<size_t>(n_draft_tokens_);
+  if (stored_rows_.size() < n_values) stored_rows_.resize(n_values);
+}
+
+void CpuExecutor::copy_pages(const TeamContext& context) {
+  if (plan_->main_copies.empty() && plan_->draft_copies.empty()) return;
+  const auto copy_share = [&](const CpuModel& model, const std::vector<PageCopy>& copies) {
+    const WorkRange mine = context.share(static_cast<int>(copies.size()));
+    for (int i = mine.begin; i < mine.end; ++i) model.copy_page(copies[static_cast<size_t>(i)]);
+  };
+  copy_share(*main_, plan_->main_copies);
+  if (draft_) copy_share(*draft_, plan_->draft_copies);
+  context.barrier();
+}
+
+TokenHistory CpuExecutor::history(int segment_idx, int n_drafted) const {
+  const auto i = static_cast<size_t>(segment_idx);
+  const SegmentPlan& segment = plan_->segments[i];
+  return {segment.prompt, segment.output, std::span<const TokenId>(drafts_[i].tokens).first(static_cast<size_t>(n_drafted))};
+}
+
+RoundPosition CpuExecutor::round_position(int segment_idx, int draft_idx) const {
+  const SegmentPlan& segment = plan_->segments[static_cast<size_t>(segment_idx)];
+  const auto round_start = static_cast<uint32_t>(segment.start) + static_cast<uint32_t>(segment.tokens.size());
+  return {round_start + static_cast<uint32_t>(draft_idx), round_start};
+}
+
+template <class Process>
+void CpuExecutor::for_each_row(const TeamContext& context, int n, Process process) {
+  for (int i; (i = next_row_.fetch_add(1, std::memory_order_relaxed)) < n;) process(sampler(context), i);
+  context.barrier();
+  if (context.thread_idx() == 0) next_row_.store(0, std::memory_order_relaxed);
+  context.barrier();
+}
+
+// The first pass brings the draft model up to date and drafts the first token; each further one drafts one more.
+void CpuExecutor::draft(const TeamContext& context) {
+  if (!draft_) return;
+  for (int step_idx = 0;; ++step_idx) {
+    if (context.thread_idx() == 0) fill_draft_batch(step_idx);
+    context.barrier();
+    if (draft_forward_->n_rows() == 0) return;
+    draft_forward_->run(context);
+    const std::span<const int> rows = draft_logit_rows_;
+    const auto vocab_size = static_cast<size_t>(draft_->config().vocab_size);
+    for (size_t begin = 0; begin < rows.size(); begin += kLogitsBlockRows) {
+      const auto block = rows.subspan(begin, std::min<size_t>(kLogitsBlockRows, rows.size() - begin));
+      draft_forward_->logits(context, block, logits_.as<float>());
+      for_each_row(context, static_cast<int>(block.size()), [&](RowSampler& row_sampler, int i) {
+        draft_row(row_sampler, draft_logit_segments_[begin + static_cast<size_t>(i)],
+                  logits_.as<float>() + static_cast<size_t>(i) * vocab_size);
+      });
+    }
+  }
+}
+
+void CpuExecutor::fill_draft_batch(int step_idx) {
+  draft_forward_->begin_batch();
+  draft_logit_rows_.clear();
+  draft_logit_segments_.clear();
+  for (size_t i = 0; i < plan_->segments.size(); ++i) {
+    const SegmentPlan& segment = plan_->segments[i];
+    if (segment.draft_tokens.empty() || (step_idx > 0 && segment.n_model_drafts <= step_idx)) continue;
+    if (step_idx == 0) {
+      draft_forward_->add_segment(segment.draft_start, segment.draft_pages);
+      for (const TokenId token : segment.draft_tokens) draft_forward_->add_token(token);
+    } else {
+      const int n_known = segment.draft_start + static_cast<int>(segment.draft_tokens.size());
+      draft_forward_->add_segment(n_known + step_idx - 1, segment.draft_pages);
+      draft_forward_->add_token(drafts_[i].tokens[static_cast<size_t>(step_idx - 1)]);
+    }
+    if (segment.n_model_drafts == 0) continue;
+    draft_logit_rows_.push_back(draft_forward_->n_rows() - 1);
+    draft_logit_segments_.push_back(static_cast<int>(i));
+  }
+  draft_forward_->end_batch();
+}
+
+void CpuExecutor::draft_row(RowSampler& row_sampler, int segment_idx, float* logits) {
+  const auto i = static_cast<size_t>(segment_idx);
+  const SamplingParams& params = plan_->segments[i].sampling;
+  Draft& draft = drafts_[i];
+  RowDistribution q = row_sampler.build(logits, n_draft_tokens_, params, history(segment_idx, draft.n), Normalise::kNo);
+  if (draft.has_stored_rows) {
+    const size_t row = draft.stored_begin + static_cast<size_t>(draft.n);
+    q = store_draft_row(row_sampler, q, stored_rows_.data() + row * static_cast<size_t>(n_draft_tokens_));
+  }
+  draft.tokens[static_cast<size_t>(draft.n)] = draft_token(*kernels_, q, params, round_position(segment_idx, draft.n));
+  ++draft.n;
+}
+
+void CpuExecutor::fill_main_batch() {
+  main_forward_->begin_batch();
+  wanted_.clear();
+  wanted_rows_.clear();
+  const auto want = [this](const WantedRow& row) {
+    wanted_.push_back(row);
+    wanted_rows_.push_back(row.row);
+  };
+  for (size_t i = 0; i < plan_->segments.size(); ++i) {
+    const SegmentPlan& segment = plan_->segments[i];
+    const auto segment_idx = static_cast<int>(i);
+    const int first_row = main_forward_->n_rows();
+    const auto n_known = static_cast<int>(segment.tokens.size());
+    main_forward_->add_segment(segment.start, segment.pages);
+    for (const TokenId token : segment.tokens) main_forward_->add_token(token);
+    for (int k = 0; k < static_cast<int>(segment.targets.size()); ++k) want({segment_idx, first_row + k, k, false, false});
+    if (segment.wants_top5) want({segment_idx, first_row + n_known - 1, n_known - 1, false, true});
+    if (!segment.wants_sample) continue;
+    for (int k = 0; k <= drafts_[i].n; ++k) {
+      if (k > 0) main_forward_->add_token(drafts_[i].tokens[static_cast<size_t>(k - 1)]);
+      want({segment_idx, first_row + n_known - 1 + k, k, true, false});
+    }
+  }
+  main_forward_->end_batch();
+  verdicts_.assign(wanted_.size(), RowVerdict{});
+  if (result_.segments.size() < plan_->segments.size()) result_.segments.resize(plan_->segments.size());
+  for (size_t i = 0; i < plan_->segments.size(); ++i) {
+    SegmentResult& segment = result_.segments[i];
+    segment.n_drafted = drafts_[i].n;
+    segment.n_accepted = 0;
+    segment.failed = false;
+    segment.tokens.clear();
+    segment.target_logprobs.assign(plan_->segments[i].targets.size(), 0.0f);
+    segment.target_argmax.assign(plan_->segments[i].targets.size(), 0);
+    segment.top5.clear();
+  }
+}
+
+void CpuExecutor::forward_and_verify(const TeamContext& context) {
+  if (context.thread_idx() == 0) fill_main_batch();
+  context.barrier();
+  main_forward_->run(context);
+  const std::span<const int> rows = wanted_rows_;
+  const auto vocab_size = static_cast<size_t>(main_->config().vocab_size);
+  for (size_t begin = 0; begin < rows.size(); begin += kLogitsBlockRows) {
+    const auto block = rows.subspan(begin, std::min<size_t>(kLogitsBlockRows, rows.size() - begin));
+    main_forward_->logits(context, block, logits_.as<float>());
+    for_each_row(context, static_cast<int>(block.size()), [&](RowSampler& row_sampler, int i) {
+      const size_t wanted_idx = begin + static_cast<size_t>(i);
+      const float* logits = logits_.as<float>() + static_cast<size_t>(i) * vocab_size;
+      if (wanted_[wanted_idx].is_decode) {
+        verify_wanted_row(row_sampler, wanted_idx, logits);
+      } else {
+        score_row(row_sampler, wanted_idx, logits);
+      }
+    });
+  }
+}
+
+// A row's verdict depends on its own numbers only, so rows of one sequence are verified at once; what lies behind the
+// first rejected one is thrown away (or not computed, if that is known already).
+void CpuExecutor::verify_wanted_row(RowSampler& row_sampler, size_t wanted_idx, const float* logits) {
+  const WantedRow& wanted = wanted_[wanted_idx];
+  const auto i = static_cast<size_t>(wanted.segment);
+  const std::atomic_ref<int> first_rejected(first_rejected_[i]);
+  if (wanted.idx > first_rejected.load(std::memory_order_relaxed)) return;
+  const SamplingParams& params = plan_->segments[i].sampling;
+  const Draft& draft = drafts_[i];
+  const RoundPosition at = round_position(wanted.segment, wanted.idx);
+  const bool is_extra = wanted.idx == draft.n;
+  const Normalise normalise = is_extra ? Normalise::kNo : normalise_for_verification(params);
+  RowDistribution q;  // loaded first: p must be the last row that the sampler built
+  if (!is_extra && draft.has_stored_rows) {
+    const size_t row = draft.stored_begin + static_cast<size_t>(wanted.idx);
+    q = load_draft_row(row_sampler, stored_rows_.data() + row * static_cast<size_t>(n_draft_tokens_), n_draft_tokens_);
+  }
+  const RowDistribution p = row_sampler.build(logits, n_main_tokens_, params, history(wanted.segment, wanted.idx), normalise);
+  RowVerdict& verdict = verdicts_[wanted_idx];
+  if (is_extra) {
+    verdict = regular_row(row_sampler, p, logits, params, at.position);
+    return;
+  }
+  const DraftedToken drafted{draft.tokens[static_cast<size_t>(wanted.idx)], draft.has_stored_rows ? &q : nullptr};
+  verdict = verify_row(row_sampler, p, logits, params, at, drafted);
+  if (verdict.accepted) return;
+  for (int known = first_rejected.load(std::memory_order_relaxed);
+       wanted.idx < known && !first_rejected.compare_exchange_weak(known, wanted.idx, std::memory_order_relaxed);) {
+  }
+}
+
+void CpuExecutor::score_row(RowSampler& row_sampler, size_t wanted_idx, const float* logits) {
+  const WantedRow& wanted = wanted_[wanted_idx];
+  SegmentResult& result = result_.segments[static_cast<size_t>(wanted.segment)];
+  const RowStats stats = row_sampler.kernels().row_stats(logits, n_main_tokens_);
+  RowVerdict& verdict = verdicts_[wanted_idx];
+  verdict.is_degenerate = !std::isfinite(stats.log_sum_exp);
+  if (!wanted.wants_top5) {
+    const TokenId target = plan_->segments[static_cast<size_t>(wanted.segment)].targets[static_cast<size_t>(wanted.idx)];
+    result.target_logprobs[static_cast<size_t>(wanted.idx)] = logits[target] - stats.log_sum_exp;
+    result.target_argmax[static_cast<size_t>(wanted.idx)] = stats.argmax;
+    return;
+  }
+  std::vector<TokenId> ids(static_cast<size_t>(n_main_tokens_));
+  for (size_t id = 0; id < ids.size(); ++id) ids[id] = static_cast<TokenId>(id);
+  const size_t n_top = std::min<size_t>(5, ids.size());
+  std::partial_sort(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(n_top), ids.end(),
+                    [logits](TokenId a, TokenId b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); });
+  for (size_t k = 0; k < n_top; ++k) result.top5.emplace_back(ids[k], logits[ids[k]] - stats.log_sum_exp);
+}
+
+void CpuExecutor::collect_results() {
+  result_.operations =
+      main_forward_->operations() + (draft_forward_ ? draft_forward_->operations() : 0) - operations_before_;
+  int last_segment = -1;
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    const WantedRow& wanted = wanted_[i];
+    if (!wanted.is_decode) {
+      result_.segments[static_cast<size_t>(wanted.segment)].failed |= verdicts_[i].is_degenerate;
+    } else if (wanted.segment != last_segment) {
+      last_segment = wanted.segment;
+      collect_decode(wanted.segment, i);
+    }
+  }
+}
+
+void CpuExecutor::collect_decode(int segment_idx, size_t first_wanted) {
+  SegmentResult& result = result_.segments[static_cast<size_t>(segment_idx)];
+  for (int k = 0;; ++k) {
+    const RowVerdict& verdict = verdicts_[first_wanted + static_cast<size_t>(k)];
+    TokenOrigin origin = TokenOrigin::kAccepted;
+    if (!verdict.accepted) {
+      origin = result.n_drafted == 0 ? TokenOrigin::kRegular : k < result.n_drafted ? TokenOrigin::kCorrection : TokenOrigin::kBonus;
+    }
+    result.failed |= verdict.is_degenerate;
+    result.tokens.push_back({verdict.token, verdict.logprob, origin});
+    if (!verdict.accepted) return;  // of the extra row too
+    ++result.n_accepted;
+  }
+}
+
+}  // namespace cpu
+}  // namespace bass

@@ -1,0 +1,108 @@
+// The CPU executor: runs a planned step on a thread team, draft -> forward -> verify, every thread through all of it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "executor/cpu/cpu_model.h"
+#include "executor/cpu/forward.h"
+#include "executor/executor.h"
+#include "kernels/sampling/distribution.h"
+#include "kernels/sampling/verify.h"
+
+namespace bass::cpu {
+
+class CpuExecutor final : public Executor {
+ public:
+  static Result<std::unique_ptr<Executor>> create(const ModelFile& main, const ModelFile* draft,
+                                                  const ExecutorOptions& options);
+
+  Ticket submit(const StepPlan& plan) override;
+  const StepResult& wait(Ticket ticket) override;
+
+  [[nodiscard]] std::string isa_name() const override { return kernels_->name; }
+  [[nodiscard]] int page_len() const override { return kKvPageLen; }
+  [[nodiscard]] int64_t main_page_bytes() const override { return static_cast<int64_t>(main_->page_bytes()); }
+  [[nodiscard]] int64_t draft_page_bytes() const override {
+    return draft_ ? static_cast<int64_t>(draft_->page_bytes()) : 0;
+  }
+  [[nodiscard]] int64_t step_weight_bytes() const override { return main_->step_weight_bytes(); }
+
+ private:
+  static constexpr int kMaxDraftLen = SpeculationStats::kMaxDraftLen;
+
+  /// What a segment drafted in this step.
+  struct Draft {
+    std::array<TokenId, kMaxDraftLen> tokens{};
+    int n = 0;
+    bool is_one_hot = true;       // by a host drafter, or greedy
+    size_t stored_begin = 0;      // index into stored_rows_ of the first q row, if rows are stored
+    bool has_stored_rows = false;
+  };
+  /// A row of the main model whose logits are wanted.
+  struct WantedRow {
+    int segment = 0;
+    int row = 0;          // in the main batch
+    int idx = 0;          // decode: tokens drafted in front of it; else index into targets
+    bool is_decode = false;
+    bool wants_top5 = false;
+  };
+
+  explicit CpuExecutor(const ExecutorOptions& options);
+  Status load(const ModelFile& main, const ModelFile* draft);
+
+  // One thread.
+  void prepare(const StepPlan& plan);
+  void fill_draft_batch(int step_idx);
+  void fill_main_batch();
+  void collect_results();
+  void collect_decode(int segment_idx, size_t first_wanted);
+
+  // SPMD.
+  void run_step(const TeamContext& context);
+  void copy_pages(const TeamContext& context);
+  void draft(const TeamContext& context);
+  void forward_and_verify(const TeamContext& context);
+  void draft_row(RowSampler& sampler, int segment_idx, float* logits);
+  void verify_wanted_row(RowSampler& sampler, size_t wanted_idx, const float* logits);
+  void score_row(RowSampler& sampler, size_t wanted_idx, const float* logits);
+  /// Calls process(sampler, i) for every i below n, threads taking the next one when they are done; ends at a barrier.
+  template <class Process>
+  void for_each_row(const TeamContext& context, int n, Process process);
+
+  [[nodiscard]] RowSampler& sampler(const TeamContext& context) {
+    return *samplers_[static_cast<size_t>(context.thread_idx())];
+  }
+  [[nodiscard]] TokenHistory history(int segment_idx, int n_drafted) const;
+  [[nodiscard]] RoundPosition round_position(int segment_idx, int draft_idx) const;
+
+  ExecutorOptions options_;
+  const Kernels* kernels_ = nullptr;
+  ThreadTeam team_;
+  int n_main_tokens_ = 0;   // ids that exist: an embedding may have padding rows behind them
+  int n_draft_tokens_ = 0;  // of these, what the draft model may propose
+  std::unique_ptr<CpuModel> main_;
+  std::unique_ptr<CpuModel> draft_;
+  std::unique_ptr<CpuForward> main_forward_;
+  std::unique_ptr<CpuForward> draft_forward_;
+  std::vector<std::unique_ptr<RowSampler>> samplers_;  // [n_threads]
+  AlignedBuffer logits_;                               // float [kLogitsBlockRows, vocab_size]
+
+  const StepPlan* plan_ = nullptr;
+  std::vector<Draft> drafts_;              // [n_segments]
+  std::vector<uint16_t> stored_rows_;      // f16 [rows that `rejection` verifies against, n_draft_tokens]
+  std::vector<int> draft_logit_rows_;      // rows of the draft batch whose logits are wanted
+  std::vector<int> draft_logit_segments_;  // and their segments
+  std::vector<WantedRow> wanted_;
+  std::vector<int> wanted_rows_;           // WantedRow::row of each
+  std::vector<RowVerdict> verdicts_;       // [wanted]
+  std::vector<int> first_rejected_;        // [n_segments], written by atomic_ref while verifying
+  std::atomic<int> next_row_{0};
+  StepResult result_;
+  double operations_before_ = 0;
+  Ticket last_ticket_ = 0;
+};
+
+}  // namespace bass::cpu

@@ -1,0 +1,147 @@
+#include "executor/cpu/cpu_model.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "base/check.h"
+#include "executor/executor.h"
+#include "kernels/cpu/pack.h"
+
+namespace bass {
+
+namespace {
+size_t kv_layer_bytes(const ModelConfig& config) {
+  const cpu::KvShape shape{config.n_heads, config.n_kv_heads, config.head_dim, 0};
+  return static_cast<size_t>(config.n_kv_heads) * shape.head_bytes();
+}
+}  // namespace
+
+int64_t cpu_page_bytes(const ModelConfig& config) {
+  return static_cast<int64_t>(kv_layer_bytes(config)) * config.n_layers;
+}
+
+static_assert(kCpuPageLen == cpu::kKvPageLen);
+
+namespace cpu {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+size_t padded_bytes(const MatrixRef& ref) {
+  return (packed_bytes(ref.type, ref.n_out, ref.n_in) + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+template <class Visit>
+void for_each_layer_matrix(const LayerRefs& refs, Visit visit) {
+  for (const MatrixRef* ref : {&refs.q, &refs.k, &refs.v, &refs.output, &refs.gate, &refs.up, &refs.down}) visit(*ref);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CpuModel>> CpuModel::load(const ModelFile& file, int n_pages, int context_len,
+                                                 ThreadTeam* team) {
+  std::unique_ptr<CpuModel> model(new CpuModel());
+  model->config_ = &file.config;
+  model->context_len_ = context_len;
+  model->kv_shape_ = {file.config.n_heads, file.config.n_kv_heads, file.config.head_dim, kv_layer_bytes(file.config)};
+  model->page_bytes_ = static_cast<size_t>(cpu_page_bytes(file.config));
+  BASS_RETURN_IF_ERROR(model->pack_weights(file, team));
+  const size_t kv_bytes = model->page_bytes_ * static_cast<size_t>(n_pages);
+  model->kv_memory_ = AlignedBuffer(kv_bytes);
+  if (!model->kv_memory_.ok()) {
+    return resource_exhausted(fmt::format("no memory for a KV cache of {} MiB; lower --kv-memory", kv_bytes >> 20));
+  }
+  BASS_RETURN_IF_ERROR(model->make_rope_tables());
+  return model;
+}
+
+Status CpuModel::pack_weights(const ModelFile& file, ThreadTeam* team) {
+  const WeightRefs& refs = file.weights;
+  size_t total_bytes = padded_bytes(refs.embedding) + (refs.is_head_tied ? 0 : padded_bytes(refs.head));
+  for (const LayerRefs& layer : refs.layers) {
+    for_each_layer_matrix(layer, [&](const MatrixRef& ref) { total_bytes += padded_bytes(ref); });
+  }
+  weights_ = AlignedBuffer(total_bytes);
+  if (!weights_.ok()) {
+    return resource_exhausted(fmt::format("{}: no memory for {} MiB of weights", file.gguf->file().path(), total_bytes >> 20));
+  }
+  std::byte* cursor = weights_.data();
+  for (const LayerRefs& layer : refs.layers) {
+    CpuLayer packed;
+    packed.attention_norm = layer.attention_norm.data();
+    packed.feed_forward_norm = layer.feed_forward_norm.data();
+    pack_matrix(file, layer.q, team, &cursor, &packed.q);
+    pack_matrix(file, layer.k, team, &cursor, &packed.k);
+    pack_matrix(file, layer.v, team, &cursor, &packed.v);
+    pack_matrix(file, layer.output, team, &cursor, &packed.output);
+    pack_matrix(file, layer.gate, team, &cursor, &packed.gate);
+    pack_matrix(file, layer.up, team, &cursor, &packed.up);
+    pack_matrix(file, layer.down, team, &cursor, &packed.down);
+    for_each_layer_matrix(layer, [&](const MatrixRef& ref) { row_operations_ += 2.0 * ref.n_out * ref.n_in; });
+    layers_.push_back(packed);
+  }
+  pack_matrix(file, refs.embedding, team, &cursor, &embedding_);
+  head_ = embedding_;
+  if (!refs.is_head_tied) pack_matrix(file, refs.head, team, &cursor, &head_);
+  output_norm_ = refs.output_norm.data();
+  step_weight_bytes_ = static_cast<int64_t>(total_bytes - (refs.is_head_tied ? 0 : padded_bytes(refs.embedding)));
+  return ok_status();
+}
+
+void CpuModel::pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTeam* team, std::byte** cursor,
+                           PackedMatrix* out) {
+  std::byte* destination = *cursor;
+  *out = {ref.type, ref.n_out, ref.n_in, destination};
+  *cursor += padded_bytes(ref);
+  const DTypeInfo& info = dtype_info(ref.type);
+  const auto row_bytes = static_cast<size_t>(ref.n_in / info.block_len) * static_cast<size_t>(info.block_bytes);
+  const PackSource source{ref.type, ref.n_out, ref.n_in, ref.data.data(), row_bytes};
+  team->run([&](const TeamContext& context) {
+    pack_tiles(source, context.share(out->n_tiles()), destination);
+  });
+  file.gguf->file().release(ref.data);
+  (out->is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
+}
+
+Status CpuModel::make_rope_tables() {
+  const int dim = config_->rope_dim;
+  const auto n_values = static_cast<size_t>(context_len_) * static_cast<size_t>(dim);
+  rope_ = AlignedBuffer(2 * n_values * sizeof(float));
+  if (!rope_.ok()) {
+    return resource_exhausted(fmt::format("no memory for rope tables of {} positions; lower --context", context_len_));
+  }
+  std::vector<double> frequencies(static_cast<size_t>(dim / 2));
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    frequencies[i] = std::pow(static_cast<double>(config_->rope_base), -2.0 * static_cast<double>(i) / dim);
+  }
+  float* cos_pair = rope_.as<float>();
+  float* sin_pair = cos_pair + n_values;
+  for (int position = 0; position < context_len_; ++position) {
+    for (const double frequency : frequencies) {
+      const auto cosine = static_cast<float>(std::cos(position * frequency));
+      const auto sine = static_cast<float>(std::sin(position * frequency));
+      *cos_pair++ = cosine;
+      *cos_pair++ = cosine;
+      *sin_pair++ = -sine;
+      *sin_pair++ = sine;
+    }
+  }
+  return ok_status();
+}
+
+const float* CpuModel::rope_cos(int position) const {
+  return rope_.as<float>() + static_cast<size_t>(position) * static_cast<size_t>(config_->rope_dim);
+}
+
+const float* CpuModel::rope_sin(int position) const {
+  return rope_cos(position) + static_cast<size_t>(context_len_) * static_cast<size_t>(config_->rope_dim);
+}
+
+void CpuModel::embed(TokenId token, float* out) const { unpack_row(embedding_, token, out); }
+
+void CpuModel::copy_page(const PageCopy& copy) const { std::memcpy(page(copy.to), page(copy.from), page_bytes_); }
+
+}  // namespace cpu
+}  // namespace bass

@@ -1,0 +1,305 @@
+#include "executor/cpu/forward.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace bass::cpu {
+namespace {
+
+constexpr int kGateUpTiles = kGroupLen / kTileLen;  // tiles that give one group of activations
+constexpr int kGateUpRows = 64;                     // rows of gate and up that stay in the first-level cache
+
+size_t aligned(size_t size_bytes) { return (size_bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const ForwardOptions& options)
+    : model_(model), kernels_(kernels), options_(options) {
+  const ModelConfig& config = model->config();
+  const auto max_rows = static_cast<size_t>(options.max_rows);
+  tokens_.reserve(max_rows);
+  positions_.reserve(max_rows);
+  row_segments_.reserve(max_rows);
+  residual_ = AlignedBuffer(max_rows * static_cast<size_t>(config.d_model) * sizeof(float));
+  qkv_ = AlignedBuffer(max_rows * static_cast<size_t>(config.q_dim() + 2 * config.kv_dim()) * sizeof(float));
+  attention_out_ = AlignedBuffer(max_rows * static_cast<size_t>(config.q_dim()) * sizeof(float));
+  thread_floats_ = aligned(static_cast<size_t>(std::max(config.d_model, 3 * kGateUpRows * kGroupLen)) + 16);
+  thread_memory_ = AlignedBuffer(static_cast<size_t>(options.n_threads) * thread_floats_ * sizeof(float));
+  normed_ = make_stage(options.max_rows, config.d_model);
+  attended_ = make_stage(options.max_rows, config.q_dim());
+  gated_ = make_stage(options.max_rows, config.d_ff);
+  head_input_ = make_stage(kLogitsBlockRows, config.d_model);
+}
+
+bool CpuForward::ok() const {
+  for (const AlignedBuffer* buffer : {&residual_, &qkv_, &attention_out_, &thread_memory_, &normed_.memory,
+                                      &attended_.memory, &gated_.memory, &head_input_.memory}) {
+    if (!buffer->ok()) return false;
+  }
+  return true;
+}
+
+CpuForward::Stage CpuForward::make_stage(int n_rows, int n_cols) const {
+  const auto rows = static_cast<size_t>(n_rows);
+  const auto cols = static_cast<size_t>(n_cols);
+  const size_t n_groups = cols / kGroupLen;
+  const bool quantised = model_->has_quantised_weights() && n_cols % kGroupLen == 0;
+  const size_t f32_bytes = model_->has_float_weights() ? aligned(rows * cols * sizeof(float)) : 0;
+  const size_t q_bytes = quantised ? aligned(rows * cols * static_cast<size_t>(options_.n_planes)) : 0;
+  const size_t group_bytes = quantised ? aligned(rows * n_groups * sizeof(float)) : 0;
+  Stage stage;
+  stage.memory = AlignedBuffer(f32_bytes + q_bytes + 3 * group_bytes);
+  stage.rows.n_cols = n_cols;
+  if (!stage.memory.ok()) return stage;
+  std::byte* cursor = stage.memory.data();
+  if (f32_bytes > 0) stage.rows.f32 = reinterpret_cast<float*>(cursor);
+  cursor += f32_bytes;
+  if (!quantised) return stage;
+  stage.rows.n_planes = options_.n_planes;
+  stage.rows.q = reinterpret_cast<int8_t*>(cursor);
+  stage.rows.scale = reinterpret_cast<float*>(cursor + q_bytes);
+  stage.rows.sum = reinterpret_cast<int32_t*>(cursor + q_bytes + group_bytes);
+  stage.rows.scaled_sum = reinterpret_cast<float*>(cursor + q_bytes + 2 * group_bytes);
+  return stage;
+}
+
+void CpuForward::begin_batch() {
+  tokens_.clear();
+  positions_.clear();
+  row_segments_.clear();
+  segments_.clear();
+}
+
+void CpuForward::add_segment(int start, std::span<const PageId> pages) {
+  segments_.push_back({n_rows(), 0, start, pages});
+}
+
+void CpuForward::add_token(TokenId token) {
+  BASS_CHECK(n_rows() < options_.max_rows);
+  ForwardSegment& segment = segments_.back();
+  tokens_.push_back(token);
+  positions_.push_back(segment.start + segment.n_tokens);
+  row_segments_.push_back(static_cast<int>(segments_.size()) - 1);
+  ++segment.n_tokens;
+}
+
+void CpuForward::end_batch() {
+  attention_plan_.build(options_.attention, segments_, model_->kv_shape(), model_->page(0), model_->page_bytes());
+  count_operations();
+}
+
+void CpuForward::count_operations() {
+  const ModelConfig& config = model_->config();
+  operations_ += n_rows() * model_->row_operations();
+  for (const int position : positions_) {
+    operations_ += 4.0 * config.q_dim() * config.n_layers * (position + 1);  // q.k and p.v, two operations each
+  }
+}
+
+void CpuForward::run(const TeamContext& context) {
+  CpuOps ops(*this, context);
+  decoder_forward(model_->config(), ops);
+}
+
+void CpuForward::logits(const TeamContext& context, std::span<const int> rows, float* out) {
+  const ModelConfig& config = model_->config();
+  const auto d_model = static_cast<size_t>(config.d_model);
+  const auto n_rows = static_cast<int>(rows.size());
+  CpuOps ops(*this, context);
+  const WorkRange mine = context.share(n_rows);
+  for (int i = mine.begin; i < mine.end; ++i) {
+    const float* x = residual_.as<float>() + static_cast<size_t>(rows[static_cast<size_t>(i)]) * d_model;
+    ops.norm_row(x, model_->output_norm(), i, head_input_.rows);
+  }
+  context.barrier();
+  const PackedMatrix& head = model_->head();
+  kernels_->matmul(head, head_input_.rows, n_rows, context.share(head.n_tiles()), out, config.vocab_size, 0, false);
+  if (context.thread_idx() == 0) operations_ += 2.0 * n_rows * head.n_out * head.n_in;
+  context.barrier();
+}
+
+float* CpuOps::thread_memory() const {
+  return f_.thread_memory_.as<float>() + static_cast<size_t>(context_.thread_idx()) * f_.thread_floats_;
+}
+
+void CpuOps::embed() {
+  const auto d_model = static_cast<size_t>(f_.model_->config().d_model);
+  const WorkRange rows = context_.share(f_.n_rows());
+  for (int row = rows.begin; row < rows.end; ++row) {
+    f_.model_->embed(f_.tokens_[static_cast<size_t>(row)], f_.residual_.as<float>() + static_cast<size_t>(row) * d_model);
+  }
+  context_.barrier();
+}
+
+void CpuOps::norm_row(const float* x, const float* weight, int row_idx, const ActivationRows& out) {
+  const ModelConfig& config = f_.model_->config();
+  float* normed = out.f32 != nullptr ? out.f32 + static_cast<size_t>(row_idx) * static_cast<size_t>(config.d_model)
+                                     : thread_memory();
+  f_.kernels_->rms_norm(x, weight, config.d_model, config.rms_eps, normed);
+  if (out.q == nullptr) return;
+  ActivationRows quantised = out;
+  quantised.f32 = nullptr;  // it is there already
+  f_.kernels_->quantise(normed, row_idx, 0, config.d_model, quantised);
+}
+
+void CpuOps::norm(int layer, NormKind kind) {
+  const CpuLayer& weights = f_.model_->layer(layer);
+  const auto d_model = static_cast<size_t>(f_.model_->config().d_model);
+  const float* weight = kind == NormKind::kAttention ? weights.attention_norm : weights.feed_forward_norm;
+  const WorkRange rows = context_.share(f_.n_rows());
+  for (int row = rows.begin; row < rows.end; ++row) {
+    norm_row(f_.residual_.as<float>() + static_cast<size_t>(row) * d_model, weight, row, f_.normed_.rows);
+  }
+  context_.barrier();
+}
+
+void CpuOps::project_qkv(int layer) {
+  const CpuLayer& weights = f_.model_->layer(layer);
+  const ModelConfig& config = f_.model_->config();
+  const int stride = config.q_dim() + 2 * config.kv_dim();
+  const PackedMatrix* matrices[] = {&weights.q, &weights.k, &weights.v};
+  const int n_tiles = weights.q.n_tiles() + weights.k.n_tiles() + weights.v.n_tiles();
+  const WorkRange mine = context_.share(n_tiles);
+  int first_tile = 0;
+  float* out = f_.qkv_.as<float>();
+  for (const PackedMatrix* matrix : matrices) {
+    const WorkRange tiles{std::max(mine.begin - first_tile, 0), std::min(mine.end - first_tile, matrix->n_tiles())};
+    if (tiles.begin < tiles.end) {
+      f_.kernels_->matmul(*matrix, f_.normed_.rows, f_.n_rows(), tiles, out, stride, 0, false);
+    }
+    first_tile += matrix->n_tiles();
+    out += matrix->n_out;
+  }
+  context_.barrier();
+}
+
+void CpuOps::rope_and_write_kv(int layer) {
+  const ModelConfig& config = f_.model_->config();
+  const auto stride = static_cast<size_t>(config.q_dim() + 2 * config.kv_dim());
+  if (context_.thread_idx() == 0) f_.next_unit_.store(0, std::memory_order_relaxed);
+  const WorkRange rows = context_.share(f_.n_rows());
+  for (int row = rows.begin; row < rows.end; ++row) {
+    const auto i = static_cast<size_t>(row);
+    const int position = f_.positions_[i];
+    const float* cos_pairs = f_.model_->rope_cos(position);
+    const float* sin_pairs = f_.model_->rope_sin(position);
+    float* q = f_.qkv_.as<float>() + i * stride;
+    for (int head = 0; head < config.n_heads + config.n_kv_heads; ++head) {  // k follows q
+      f_.kernels_->rope(q + head * config.head_dim, config.rope_dim, cos_pairs, sin_pairs);
+    }
+    const ForwardSegment& segment = f_.segments_[static_cast<size_t>(f_.row_segments_[i])];
+    std::byte* page = f_.model_->page(segment.pages[static_cast<size_t>(position / kKvPageLen)]);
+    const float* k = q + config.q_dim();
+    const float* v = k + config.kv_dim();
+    for (int head = 0; head < config.n_kv_heads; ++head) {
+      f_.kernels_->write_kv(k + head * config.head_dim, v + head * config.head_dim, config.head_dim,
+                            position % kKvPageLen, page + f_.model_->head_offset(layer, head));
+    }
+  }
+  context_.barrier();
+}
+
+void CpuOps::attend(int layer) {
+  const ModelConfig& config = f_.model_->config();
+  const KvShape& shape = f_.model_->kv_shape();
+  const int stride = config.q_dim() + 2 * config.kv_dim();
+  const auto n_units = static_cast<int>(f_.attention_plan_.units.size());
+  // Units differ in cost by their context: threads take the next one when they are done.
+  for (int i; (i = f_.next_unit_.fetch_add(1, std::memory_order_relaxed)) < n_units;) {
+    const PlannedUnit& planned = f_.attention_plan_.units[static_cast<size_t>(i)];
+    const auto row = static_cast<size_t>(planned.row_begin);
+    const int first_col = planned.kv_head * shape.group_size() * config.head_dim;
+    AttentionUnit unit;
+    unit.q = f_.qkv_.as<float>() + row * static_cast<size_t>(stride) + first_col;
+    unit.q_stride = stride;
+    unit.out = f_.attention_out_.as<float>() + row * static_cast<size_t>(config.q_dim()) + first_col;
+    unit.out_stride = config.q_dim();
+    unit.start = planned.start;
+    unit.n_tokens = planned.n_tokens;
+    unit.n_padded_tokens = planned.n_padded_tokens;
+    unit.n_chunks = planned.n_chunks;
+    unit.pages = f_.attention_plan_.page_pointers.data() + planned.pages_begin;
+    unit.head_offset = f_.model_->head_offset(layer, planned.kv_head);
+    f_.kernels_->attend(shape, unit);
+    finish_attended(unit, planned.row_begin, first_col);
+  }
+  context_.barrier();
+  if (f_.attended_.rows.q == nullptr || shape.group_size() * config.head_dim % kGroupLen == 0) return;
+  // A unit's columns are no whole groups of activations: quantise row by row once all units are there.
+  const WorkRange rows = context_.share(f_.n_rows());
+  for (int r = rows.begin; r < rows.end; ++r) {
+    ActivationRows quantised = f_.attended_.rows;
+    quantised.f32 = nullptr;
+    f_.kernels_->quantise(f_.attention_out_.as<float>() + static_cast<size_t>(r) * static_cast<size_t>(config.q_dim()),
+                          r, 0, config.q_dim(), quantised);
+  }
+  context_.barrier();
+}
+
+void CpuOps::finish_attended(const AttentionUnit& unit, int first_row, int first_col) {
+  const KvShape& shape = f_.model_->kv_shape();
+  const int n_cols = shape.group_size() * shape.head_dim;
+  const ActivationRows& out = f_.attended_.rows;
+  for (int t = 0; t < unit.n_tokens; ++t) {
+    const float* values = unit.out + static_cast<size_t>(t) * static_cast<size_t>(unit.out_stride);
+    const int row = first_row + t;
+    if (out.f32 != nullptr) {
+      std::memcpy(out.f32 + static_cast<size_t>(row) * static_cast<size_t>(out.n_cols) + first_col, values,
+                  static_cast<size_t>(n_cols) * sizeof(float));
+    }
+    if (out.q == nullptr || n_cols % kGroupLen != 0) continue;
+    ActivationRows quantised = out;
+    quantised.f32 = nullptr;
+    f_.kernels_->quantise(values, row, first_col, first_col + n_cols, quantised);
+  }
+}
+
+void CpuOps::project_residual(const PackedMatrix& weight, const ActivationRows& input) {
+  f_.kernels_->matmul(weight, input, f_.n_rows(), context_.share(weight.n_tiles()), f_.residual_.as<float>(),
+                      f_.model_->config().d_model, 0, true);
+  context_.barrier();
+}
+
+void CpuOps::project_output(int layer) { project_residual(f_.model_->layer(layer).output, f_.attended_.rows); }
+
+void CpuOps::project_down(int layer) { project_residual(f_.model_->layer(layer).down, f_.gated_.rows); }
+
+void CpuOps::gate_up(int layer) {
+  const CpuLayer& weights = f_.model_->layer(layer);
+  const int d_ff = f_.model_->config().d_ff;
+  const int n_rows = f_.n_rows();
+  float* gate = thread_memory();
+  float* up = gate + kGateUpRows * kGroupLen;
+  float* product = up + kGateUpRows * kGroupLen;
+  const ActivationRows& out = f_.gated_.rows;
+  ActivationRows quantised = out;
+  quantised.f32 = nullptr;
+  const WorkRange groups = context_.share((d_ff + kGroupLen - 1) / kGroupLen);
+  for (int group = groups.begin; group < groups.end; ++group) {
+    const int first_channel = group * kGroupLen;
+    const int n_channels = std::min(kGroupLen, d_ff - first_channel);
+    const WorkRange tiles{group * kGateUpTiles, std::min((group + 1) * kGateUpTiles, weights.gate.n_tiles())};
+    for (int row_begin = 0; row_begin < n_rows; row_begin += kGateUpRows) {
+      const int n_block_rows = std::min(kGateUpRows, n_rows - row_begin);
+      const ActivationRows input = rows_from(f_.normed_.rows, row_begin);
+      f_.kernels_->matmul(weights.gate, input, n_block_rows, tiles, gate, kGroupLen, first_channel, false);
+      f_.kernels_->matmul(weights.up, input, n_block_rows, tiles, up, kGroupLen, first_channel, false);
+      f_.kernels_->silu_mul(gate, up, n_block_rows * kGroupLen, product);
+      for (int r = 0; r < n_block_rows; ++r) {
+        const float* values = product + r * kGroupLen;
+        if (out.f32 != nullptr) {
+          std::memcpy(out.f32 + static_cast<size_t>(row_begin + r) * static_cast<size_t>(d_ff) + first_channel, values,
+                      static_cast<size_t>(n_channels) * sizeof(float));
+        }
+        if (out.q != nullptr) {
+          f_.kernels_->quantise(values, row_begin + r, first_channel, first_channel + n_channels, quantised);
+        }
+      }
+    }
+  }
+  context_.barrier();
+}
+
+}  // namespace bass::cpu

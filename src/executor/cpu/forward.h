@@ -1,0 +1,111 @@
+// The forward pass of one model over a ragged batch on the CPU.
+#pragma once
+
+#include <atomic>
+#include <span>
+#include <vector>
+
+#include "base/thread_team.h"
+#include "bass/engine.h"
+#include "executor/cpu/aligned_buffer.h"
+#include "executor/cpu/attention_plan.h"
+#include "executor/cpu/cpu_model.h"
+#include "kernels/cpu/kernels.h"
+#include "model/decoder.h"
+
+namespace bass::cpu {
+
+struct ForwardOptions {
+  int max_rows = 0;      // of one batch
+  int n_planes = 1;      // activation planes for quantised weights: 1 is int8, 2 is int16
+  int n_threads = 1;
+  AttentionKind attention = AttentionKind::kSplit;
+};
+
+/// Rows of logits that are computed at once: more would not fit the caches, nor the memory budget.
+inline constexpr int kLogitsBlockRows = 64;
+
+/// A batch is filled by one thread (begin_batch, add_*, end_batch); run and logits are SPMD: every thread of the team
+/// calls them with its own context.
+class CpuForward {
+ public:
+  CpuForward(const CpuModel* model, const Kernels* kernels, const ForwardOptions& options);
+
+  /// False when the workspace could not be allocated.
+  [[nodiscard]] bool ok() const;
+
+  void begin_batch();
+  /// Starts a segment at position `start`; its tokens follow by add_token.
+  void add_segment(int start, std::span<const PageId> pages);
+  void add_token(TokenId token);
+  void end_batch();
+  [[nodiscard]] int n_rows() const { return static_cast<int>(tokens_.size()); }
+
+  void run(const TeamContext& context);
+
+  /// Logits of up to kLogitsBlockRows rows of the batch that ran last. out: [rows.size(), vocab_size]
+  void logits(const TeamContext& context, std::span<const int> rows, float* out);
+
+  /// Multiplications and additions since construction.
+  [[nodiscard]] double operations() const { return operations_; }
+
+ private:
+  friend class CpuOps;
+
+  /// Rows of activations in every form that the weights read.
+  struct Stage {
+    AlignedBuffer memory;
+    ActivationRows rows;
+  };
+  Stage make_stage(int n_rows, int n_cols) const;
+  void count_operations();
+
+  const CpuModel* model_;
+  const Kernels* kernels_;
+  ForwardOptions options_;
+
+  std::vector<TokenId> tokens_;         // [n_rows]
+  std::vector<int> positions_;          // [n_rows]
+  std::vector<int> row_segments_;       // [n_rows] segment of a row
+  std::vector<ForwardSegment> segments_;
+  AttentionPlan attention_plan_;
+  alignas(64) std::atomic<int> next_unit_{0};
+
+  AlignedBuffer residual_;      // float [max_rows, d_model]
+  AlignedBuffer qkv_;           // float [max_rows, q_dim + 2 kv_dim]
+  AlignedBuffer attention_out_; // float [max_rows, q_dim]
+  AlignedBuffer thread_memory_; // float [n_threads, thread_floats_]: a row, or a block of gate and up
+  size_t thread_floats_ = 0;
+  Stage normed_;                // [max_rows, d_model]
+  Stage attended_;              // [max_rows, q_dim]
+  Stage gated_;                 // [max_rows, d_ff]
+  Stage head_input_;            // [kLogitsBlockRows, d_model]
+  double operations_ = 0;
+};
+
+/// The fused operations of decoder_forward for one thread of the team.
+class CpuOps {
+ public:
+  CpuOps(CpuForward& forward, const TeamContext& context) : f_(forward), context_(context) {}
+
+  void embed();
+  void norm(int layer, NormKind kind);
+  void project_qkv(int layer);
+  void rope_and_write_kv(int layer);
+  void attend(int layer);
+  void project_output(int layer);
+  void gate_up(int layer);
+  void project_down(int layer);
+
+ private:
+  void norm_row(const float* x, const float* weight, int row_idx, const ActivationRows& out);
+  void finish_attended(const AttentionUnit& unit, int first_row, int first_col);
+  void project_residual(const PackedMatrix& weight, const ActivationRows& input);
+  [[nodiscard]] float* thread_memory() const;
+
+  friend class CpuForward;
+  CpuForward& f_;
+  const TeamContext& context_;
+};
+
+}  // namespace bass::cpu

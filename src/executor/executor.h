@@ -1,0 +1,58 @@
+// The seam between the engine and a device.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bass/engine.h"
+#include "bass/status.h"
+#include "executor/step_plan.h"
+#include "model/model_file.h"
+
+namespace bass {
+
+/// Names a submitted step.
+using Ticket = uint64_t;
+
+struct ExecutorOptions {
+  int n_threads = 1;
+  int max_batch = 1;
+  int max_step_tokens = 256;
+  AttentionKind attention = AttentionKind::kSplit;
+  ActivationKind activations = ActivationKind::kInt8;
+  int n_main_pages = 0;
+  int n_draft_pages = 0;
+  int context_len = 0;  // positions a sequence may reach, drafts included
+
+  /// Rows of one forward pass: every sequence verifies the longest draft beside a prompt's chunk.
+  [[nodiscard]] int max_rows() const { return max_batch * (1 + SpeculationStats::kMaxDraftLen) + max_step_tokens; }
+};
+
+/// Owns the weights and KV memory of a main model and perhaps a draft on one device, and runs planned steps:
+/// draft -> forward -> verify. Results may come late: the engine plans with upper bounds of lengths. One thread owns it.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  /// Starts a step. Draft and main models are run as the plan says; nothing of the plan is kept after `wait`.
+  virtual Ticket submit(const StepPlan& plan) = 0;
+  /// Waits for a step. The result is valid until the next submit.
+  virtual const StepResult& wait(Ticket ticket) = 0;
+
+  [[nodiscard]] virtual std::string isa_name() const = 0;
+  [[nodiscard]] virtual int page_len() const = 0;
+  [[nodiscard]] virtual int64_t main_page_bytes() const = 0;
+  [[nodiscard]] virtual int64_t draft_page_bytes() const = 0;  // 0 without a draft
+  [[nodiscard]] virtual int64_t step_weight_bytes() const = 0;  // read by one step of the main model
+};
+
+/// Bytes of one page of a model's KV cache on the CPU.
+int64_t cpu_page_bytes(const ModelConfig& config);
+inline constexpr int kCpuPageLen = 32;
+
+/// Packs the models' weights for this processor. Model files must outlive the executor.
+Result<std::unique_ptr<Executor>> make_cpu_executor(const ModelFile& main, const ModelFile* draft,
+                                                    const ExecutorOptions& options);
+
+}  // namespace bass

@@ -1,0 +1,71 @@
+// One step of the engine as a device sees it: what to compute, and what came out. POD rows and spans only, so that the
+// same plan can be uploaded to a GPU. Whoever submits a plan owns what its spans point to until the ticket is waited for.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "bass/request.h"
+#include "bass/types.h"
+#include "cache/page_table.h"
+#include "kernels/sampling/sampling_params.h"
+
+namespace bass {
+
+/// One sequence's part of a step: a *segment* ("these tokens of this sequence, from this position") and what to do with
+/// it. A prefill chunk, a plain decode (one token) and a verification (1 + l tokens) differ only in their numbers.
+///
+/// The segment's rows in the main model are `tokens` and then the drafted tokens: `proposed` (a host drafter's,
+/// one-hot), or else up to n_model_drafts that the draft model writes in this step.
+struct SegmentPlan {
+  std::span<const TokenId> tokens;  // known tokens, at least one
+  int start = 0;                    // position of tokens[0]; the main KV cache holds what lies in front of it
+  std::span<const PageId> pages;    // main model's pages, enough for start + tokens + drafts (the upper bound)
+
+  /// Sample behind the last known token and verify the drafts; false for a prompt's chunk.
+  bool wants_sample = false;
+  /// Report log-probabilities: of targets[i] at the row of tokens[i]. Fewer targets than tokens: the rest has none.
+  std::span<const TokenId> targets;
+  bool wants_top5 = false;  // of the last known token's row
+
+  std::span<const TokenId> proposed;
+  int n_model_drafts = 0;
+  /// Known tokens that the draft model has not seen, up to the last of `tokens`; empty: leave the draft model alone.
+  std::span<const TokenId> draft_tokens;
+  int draft_start = 0;
+  std::span<const PageId> draft_pages;  // enough for draft_start + draft_tokens + n_model_drafts - 1
+
+  SamplingParams sampling;
+  std::span<const TokenId> prompt;  // for penalties
+  std::span<const TokenId> output;  // what was emitted, the pending token included
+};
+
+struct StepPlan {
+  std::vector<SegmentPlan> segments;
+  std::vector<PageCopy> main_copies;   // done first
+  std::vector<PageCopy> draft_copies;
+
+  void clear() {
+    segments.clear();
+    main_copies.clear();
+    draft_copies.clear();
+  }
+};
+
+/// What came out of one segment.
+struct SegmentResult {
+  int n_drafted = 0;
+  int n_accepted = 0;
+  bool failed = false;               // the model's logits were not numbers
+  std::vector<TokenInfo> tokens;     // n_accepted + 1 if a sample was wanted
+  std::vector<float> target_logprobs;
+  std::vector<TokenId> target_argmax;  // the most probable token in place of each target
+  std::vector<std::pair<TokenId, float>> top5;
+};
+
+struct StepResult {
+  std::vector<SegmentResult> segments;  // as in the plan; reused, so that the steady state does not allocate
+  double operations = 0;                // multiplications and additions done
+};
+
+}  // namespace bass
