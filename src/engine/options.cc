@@ -295,6 +295,13 @@ constexpr std::array kOptions{
            .check = check_device},
 
     Option{.name = "json", .group = kOutput, .help = "print one JSON object", .field = BASS_FIELD(json)},
+    Option{.name = "save",
+           .group = kOutput,
+           .value_name = "FILE",
+           .unset = "none",
+           .help = "write what --json prints to this file, whatever is printed",
+           .field = BASS_FIELD(save),
+           .check = check_not_empty},
     Option{
         .name = "quiet", .group = kOutput, .help = "print only the texts, the best first", .field = BASS_FIELD(quiet)},
     Option{.name = "show_drafts",

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "kernels/cpu/kernels.h"
 #include "model/architecture.h"
 #include "model/tensor_lookup.h"
 
@@ -20,9 +21,9 @@ Status check_heads(const GgufFile& gguf, const ModelConfig& config) {
     return invalid_file(fmt::format("{}: {} query heads are no multiple of {} KV heads", path, config.n_heads,
                                     config.n_kv_heads));
   }
-  if (config.head_dim % kHeadDimStep != 0) {
-    return invalid_file(fmt::format("{}: head dimension {} is not supported; it must be a multiple of {}", path,
-                                    config.head_dim, kHeadDimStep));
+  if (config.head_dim % kHeadDimStep != 0 || config.head_dim > cpu::kMaxHeadDim) {
+    return invalid_file(fmt::format("{}: head dimension {} is not supported; it must be a multiple of {} up to {}", path,
+                                    config.head_dim, kHeadDimStep, cpu::kMaxHeadDim));
   }
   if (config.rope_dim > config.head_dim || config.rope_dim % 2 != 0) {
     return invalid_file(fmt::format("{}: key 'llama.rope.dimension_count' is {}, expected an even number up to {}",

@@ -24,12 +24,15 @@ inline int64_t dot_peak(int64_t n_iterations) {
   int8_t quad[4] = {1, -2, 3, -4};
   const I32x16 bytes = broadcast_i32(0x01020304);
   I32x16 sums[kPeakChains];
+#pragma GCC unroll 16
   for (auto& sum : sums) sum = zero_i32();
   for (int64_t i = 0; i < n_iterations; ++i) {
+#pragma GCC unroll 16
     for (auto& sum : sums) sum = dot_u8s8(sum, bytes, quad);
     asm volatile("" : : "r"(quad) : "memory");  // the operand may have changed: no iteration is redundant
   }
   I32x16 total = zero_i32();
+#pragma GCC unroll 16
   for (const auto& sum : sums) total = add(total, sum);
   return lane_sum(total);
 }

@@ -1,0 +1,42 @@
+// Rows of the options table as options of a CLI11 command.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/options.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace bass {
+
+/// Adds rows to a command and, after parsing, sets them. CLI11 only collects the texts, byte for byte; what they mean
+/// is the table's business, so that the command line and a prompts file say the same about the same mistake.
+class TableArguments {
+ public:
+  void add(CLI::App* app, std::initializer_list<std::string_view> names);
+  void add_all(CLI::App* app);
+
+  /// Sets what was given, in the table's order, then checks the whole.
+  Status apply(GenerateOptions* options) const;
+
+ private:
+  void add_row(CLI::App* app, const Option& option);
+
+  std::vector<std::pair<const Option*, CLI::Option*>> rows_;
+};
+
+/// The first argument that no option took, as an error with the nearest known one. Ok if there is none.
+Status check_no_extras(const CLI::App& app);
+
+/// "-m MODEL: missing ..." when no model was named.
+Status check_has_model(const GenerateOptions& options);
+
+}  // namespace bass

@@ -1,0 +1,16 @@
+#include "cli/engine_loading.h"
+
+#include "base/check.h"
+#include "cli/model_store.h"
+
+namespace bass {
+
+Result<std::unique_ptr<Engine>> load_engine(EngineOptions options) {
+  BASS_ASSIGN_OR_RETURN(options.model_path, resolve_model(options.model_path));
+  if (!options.draft_path.empty()) {
+    BASS_ASSIGN_OR_RETURN(options.draft_path, resolve_model(options.draft_path));
+  }
+  return Engine::load(options);
+}
+
+}  // namespace bass

@@ -1,0 +1,131 @@
+#include "cli/generation.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <unordered_map>
+
+#include "cli/interrupt.h"
+
+namespace bass {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::duration<double> kPollInterval{0.05};
+constexpr double kCancelPatience_s = 10;  // an engine that does not answer a cancellation is not waited for
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+class Collector {
+ public:
+  Collector(Engine* engine, const GenerationSettings& settings)
+      : engine_(engine), settings_(settings), events_(std::make_shared<EventQueue>()) {}
+
+  Status submit(std::vector<PromptSpec> prompts) {
+    start_ = Clock::now();
+    for (PromptSpec& spec : prompts) add_prompt(spec);
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      const Result<RequestId> id = engine_->submit(std::move(prompts[i].request), events_);
+      if (!id.ok()) {
+        cancel_all();
+        return {id.status().code(), fmt::format("{}: {}", prompts[i].origin, id.status().message())};
+      }
+      prompt_idx_[id.value()] = i;
+    }
+    n_running_ = prompts.size();
+    return ok_status();
+  }
+
+  void run() {
+    while (n_running_ > 0) {
+      Event event;
+      const bool has_event = events_->wait(&event, kPollInterval);
+      if (has_event) take(std::move(event));
+      result_.total_s = seconds_since(start_);
+      refresh_stats();
+      if (is_interrupted() && !result_.was_interrupted) {
+        result_.was_interrupted = true;
+        interrupted_at_ = Clock::now();
+        cancel_all();
+      }
+      if (result_.was_interrupted && seconds_since(interrupted_at_) > kCancelPatience_s) break;
+      if (settings_.on_progress) settings_.on_progress(result_);
+    }
+    result_.stats = engine_->stats();
+    for (PromptResult& prompt : result_.prompts) rank_choices(&prompt);
+  }
+
+  GenerationResult take_result() { return std::move(result_); }
+
+ private:
+  /// What the live view shows of speculation before the choices' own counters arrive.
+  void refresh_stats() {
+    if (!settings_.on_progress || Clock::now() - refreshed_at_ < kPollInterval) return;
+    refreshed_at_ = Clock::now();
+    result_.stats = engine_->stats();
+  }
+
+  void add_prompt(const PromptSpec& spec) {
+    PromptResult prompt;
+    prompt.index = spec.index;
+    prompt.origin = spec.origin;
+    prompt.id = spec.id;
+    prompt.choices.resize(static_cast<size_t>(spec.request.n));
+    for (size_t i = 0; i < prompt.choices.size(); ++i) prompt.choices[i].index = static_cast<int>(i);
+    result_.prompts.push_back(std::move(prompt));
+  }
+
+  void cancel_all() {
+    for (const auto& [id, idx] : prompt_idx_) engine_->cancel(id);
+  }
+
+  void take(Event event) {
+    PromptResult& prompt = result_.prompts[prompt_idx_.at(event.request_id)];
+    if (event.kind == Event::Kind::kPrompt) {
+      prompt.n_prompt_tokens = event.n_prompt_tokens;
+    } else if (event.kind == Event::Kind::kDone) {
+      --n_running_;
+    } else {
+      take_choice(std::move(event), &prompt.choices.at(static_cast<size_t>(event.choice_idx)));
+    }
+  }
+
+  void take_choice(Event event, ChoiceResult* choice) {
+    for (const TokenInfo& token : event.tokens) {
+      choice->tokens.push_back(token);
+      if (!settings_.wants_origins) continue;
+      const size_t begin = choice->token_ends.empty() ? 0 : choice->token_ends.back();
+      const Result<std::string> bytes = engine_->detokenize({&token.id, 1});
+      choice->token_ends.push_back(begin + (bytes.ok() ? bytes.value().size() : 0));
+    }
+    choice->text += event.text;
+    if (event.kind != Event::Kind::kFinished) return;
+    choice->is_finished = true;
+    choice->finish_reason = event.finish_reason;
+    choice->stats = event.stats;
+    choice->error = std::move(event.error);
+  }
+
+  Engine* engine_;
+  const GenerationSettings& settings_;
+  std::shared_ptr<EventQueue> events_;
+  std::unordered_map<RequestId, size_t> prompt_idx_;
+  size_t n_running_ = 0;
+  Clock::time_point start_;
+  Clock::time_point interrupted_at_;
+  Clock::time_point refreshed_at_;
+  GenerationResult result_;
+};
+
+}  // namespace
+
+Result<GenerationResult> run_generation(Engine* engine, std::vector<PromptSpec> prompts,
+                                        const GenerationSettings& settings) {
+  Collector collector(engine, settings);
+  if (Status status = collector.submit(std::move(prompts)); !status.ok()) return status;
+  collector.run();
+  return collector.take_result();
+}
+
+}  // namespace bass

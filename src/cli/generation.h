@@ -1,0 +1,24 @@
+// Runs prompts through an engine and collects what comes back.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "bass/engine.h"
+#include "cli/prompts.h"
+#include "cli/results.h"
+
+namespace bass {
+
+struct GenerationSettings {
+  bool wants_origins = false;  ///< fill ChoiceResult::token_ends
+  /// Called on the caller's thread after events and at least ten times a second.
+  std::function<void(const GenerationResult&)> on_progress;
+};
+
+/// Submits all prompts and returns when all have ended: by themselves, by their deadline, or because SIGINT or SIGTERM
+/// came, in which case the choices keep what they have. Error: a request that the engine refuses (nothing was run).
+Result<GenerationResult> run_generation(Engine* engine, std::vector<PromptSpec> prompts,
+                                        const GenerationSettings& settings);
+
+}  // namespace bass

@@ -1,0 +1,64 @@
+#include "cli/input.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "cli/interrupt.h"
+#include "text/utf8.h"
+
+namespace bass {
+namespace {
+
+Status cannot_read(std::string_view name, int error) {
+  return invalid_file(fmt::format("{}: cannot be read: {}", name, std::strerror(error)));
+}
+
+Result<std::string> read_all(int fd, std::string_view name) {
+  std::string text;
+  std::array<char, 65536> buffer{};
+  while (true) {
+    const ssize_t n_read = read(fd, buffer.data(), buffer.size());
+    if (n_read == 0) return text;
+    if (n_read > 0) {
+      text.append(buffer.data(), static_cast<size_t>(n_read));
+    } else if (errno != EINTR) {
+      return cannot_read(name, errno);
+    } else if (is_interrupted()) {
+      return Status(StatusCode::kCancelled, fmt::format("{}: interrupted while reading", name));
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::string> read_input(const std::string& path) {
+  if (path == "-") return read_all(STDIN_FILENO, "standard input");
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return cannot_read(path, errno);
+  struct stat info {};
+  const bool is_directory = fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
+  Result<std::string> text = is_directory ? Result<std::string>(cannot_read(path, EISDIR)) : read_all(fd, path);
+  close(fd);
+  return text;
+}
+
+Result<std::string> read_text(const GenerateOptions& options) {
+  if (options.prompt.has_value() && !options.file.empty()) return invalid_argument("-p and -f: give one of them");
+  if (options.prompt.has_value()) return *options.prompt;
+  return read_input(options.file.empty() ? "-" : options.file);
+}
+
+Status check_utf8(std::string_view what, std::string_view text) {
+  const std::optional<size_t> offset = find_invalid_utf8(text);
+  if (!offset.has_value()) return ok_status();
+  return invalid_argument(fmt::format("{}: invalid UTF-8 at byte {} (0x{:02X}); save the text as UTF-8", what, *offset,
+                                      static_cast<unsigned char>(text[*offset])));
+}
+
+}  // namespace bass

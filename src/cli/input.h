@@ -1,0 +1,21 @@
+// Reading what a user hands to a command.
+#pragma once
+
+#include <string>
+
+#include "cli/output.h"
+#include "engine/options.h"
+
+namespace bass {
+
+/// The whole of a file, byte for byte; "-" is standard input. Pipes are fine. Errors (kInvalidFile) name the path;
+/// kCancelled when a signal came while waiting for input.
+Result<std::string> read_input(const std::string& path);
+
+/// The text of a command that takes -p or -f, or standard input when neither is given.
+Result<std::string> read_text(const GenerateOptions& options);
+
+/// Error: "WHAT: invalid UTF-8 at byte N ...".
+Status check_utf8(std::string_view what, std::string_view text);
+
+}  // namespace bass

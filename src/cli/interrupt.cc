@@ -1,0 +1,46 @@
+#include "cli/interrupt.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+
+#include "cli/output.h"
+
+namespace bass {
+namespace {
+
+// A signal handler can reach nothing but globals; these are the process's only mutable ones beside the log level.
+std::atomic<int> n_interrupts{0};
+std::atomic<bool> cursor_is_hidden{false};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+void handle_interrupt(int) {
+  if (n_interrupts.fetch_add(1) == 0) return;
+  constexpr char kShowCursor[] = "\x1b[?25h\n";
+  if (cursor_is_hidden.load()) {
+    [[maybe_unused]] const ssize_t n_written = write(STDERR_FILENO, kShowCursor, sizeof kShowCursor - 1);
+  }
+  _exit(kExitInterrupted);
+}
+
+void handle(int signal_number, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;  // without SA_RESTART: a read from the terminal ends, so that the command can stop
+  sigemptyset(&action.sa_mask);
+  sigaction(signal_number, &action, nullptr);
+}
+
+}  // namespace
+
+void install_signal_handlers() {
+  handle(SIGINT, handle_interrupt);
+  handle(SIGTERM, handle_interrupt);
+  handle(SIGPIPE, SIG_IGN);
+}
+
+bool is_interrupted() { return n_interrupts.load() > 0; }
+
+void set_cursor_hidden(bool is_hidden) { cursor_is_hidden.store(is_hidden); }
+
+}  // namespace bass

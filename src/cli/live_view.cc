@@ -1,0 +1,151 @@
+#include "cli/live_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/interrupt.h"
+#include "cli/report.h"
+#include "cli/terminal_text.h"
+
+namespace bass {
+namespace {
+
+constexpr std::chrono::milliseconds kRedrawInterval{66};
+constexpr int kWideColumns = 40;  // from here on there is room for token counts
+constexpr int kRowsForLegend = 8;
+
+struct Sequence {
+  const PromptResult* prompt = nullptr;
+  const ChoiceResult* choice = nullptr;
+};
+
+/// Those that fit, in order; where not all do, running sequences come before waiting and finished ones.
+std::vector<Sequence> visible_sequences(const GenerationResult& result, size_t n_rows) {
+  std::vector<Sequence> running, others;
+  for (const PromptResult& prompt : result.prompts) {
+    for (const ChoiceResult& choice : prompt.choices) {
+      const bool is_running = !choice.is_finished && !choice.tokens.empty();
+      (is_running ? running : others).push_back({&prompt, &choice});
+    }
+  }
+  running.insert(running.end(), others.begin(), others.end());
+  running.resize(std::min(running.size(), n_rows));
+  std::sort(running.begin(), running.end(), [](const Sequence& a, const Sequence& b) {
+    return a.prompt->index != b.prompt->index ? a.prompt->index < b.prompt->index : a.choice->index < b.choice->index;
+  });
+  return running;
+}
+
+/// The end of a text that can matter for a line, from the beginning of a character.
+size_t tail_offset(std::string_view text, int n_columns) {
+  const size_t n_kept = static_cast<size_t>(n_columns) * 8 + 64;
+  size_t offset = text.size() > n_kept ? text.size() - n_kept : 0;
+  while (offset < text.size() && (static_cast<unsigned char>(text[offset]) & 0xC0u) == 0x80u) ++offset;
+  return offset;
+}
+
+std::string newest_text(const ChoiceResult& choice, int n_columns, bool is_colored, int* width) {
+  const size_t begin = tail_offset(choice.text, n_columns);
+  std::string line;
+  std::string_view color;
+  for (const TerminalChar& c : last_line(split_for_terminal(std::string_view(choice.text).substr(begin)), n_columns)) {
+    const std::string_view next = is_colored ? origin_color(origin_at(choice, begin + c.offset)) : "";
+    if (next != color) {
+      line += color.empty() ? "" : kResetColor;
+      line += next;
+      color = next;
+    }
+    line += c.bytes;
+    *width += c.n_columns;
+  }
+  line += color.empty() ? "" : kResetColor;
+  return line;
+}
+
+std::string sequence_label(const Sequence& sequence, bool has_prompts, bool is_wide) {
+  const ChoiceResult& choice = *sequence.choice;
+  const std::string name =
+      has_prompts ? fmt::format("{}.{}", sequence.prompt->index, choice.index) : fmt::format("{}", choice.index);
+  if (!is_wide) return name + " ";
+  const std::string state = choice.is_finished      ? to_string(choice.finish_reason)
+                            : choice.tokens.empty() ? "waiting"
+                                                    : fmt::format("{}", choice.tokens.size());
+  return fmt::format("{:>5} {:>9}  ", name, state);
+}
+
+std::string figures_line(const GenerationResult& result) {
+  int n_running = 0, n_waiting = 0, n_finished = 0;
+  int64_t n_tokens = 0;
+  for (const PromptResult& prompt : result.prompts) {
+    for (const ChoiceResult& choice : prompt.choices) {
+      n_tokens += static_cast<int64_t>(choice.tokens.size());
+      ++(choice.is_finished ? n_finished : choice.tokens.empty() ? n_waiting : n_running);
+    }
+  }
+  const double speed = result.total_s > 0 ? static_cast<double>(n_tokens) / result.total_s : 0;
+  std::string text = fmt::format("{:.0f} tokens/s", speed);
+  const SpeculationStats& stats = result.stats.speculation;
+  if (stats.drafted > 0) {
+    text += fmt::format(", acceptance {:.0f} %",
+                        100.0 * static_cast<double>(stats.accepted) / static_cast<double>(stats.drafted));
+  }
+  return text +
+         fmt::format(", {} running, {} waiting, {} done, {:.1f} s", n_running, n_waiting, n_finished, result.total_s);
+}
+
+}  // namespace
+
+LiveFrame make_live_frame(const GenerationResult& result, TerminalSize size, bool has_color, bool shows_drafts) {
+  LiveFrame frame;
+  const auto add_line = [&](std::string line, int width) {
+    frame.lines.push_back(std::move(line));
+    frame.widths.push_back(width);
+  };
+  const int n_columns = std::max(1, size.n_columns - 1);  // the last column would wrap on some terminals
+  const bool has_legend =
+      shows_drafts && has_color && size.n_rows >= kRowsForLegend && n_columns >= 2 * kWideColumns - 20;
+  const int n_rows = std::max(1, size.n_rows - 2 - int{has_legend});
+  const bool is_wide = n_columns >= kWideColumns;
+  for (const Sequence& sequence : visible_sequences(result, static_cast<size_t>(n_rows))) {
+    std::string line = cut_to_columns(sequence_label(sequence, result.prompts.size() > 1, is_wide), n_columns);
+    int width = n_columns_of(line);
+    line += newest_text(*sequence.choice, n_columns - width, has_color && shows_drafts, &width);
+    add_line(std::move(line), width);
+  }
+  if (has_legend) add_line(origin_legend(true), n_columns_of("accepted draft, correction, bonus, regular"));
+  const std::string figures = cut_to_columns(figures_line(result), n_columns);
+  add_line(figures, n_columns_of(figures));
+  return frame;
+}
+
+std::string LiveView::go_to_top(TerminalSize size) const {
+  int n_rows = 0;  // a terminal that became narrower has wrapped the lines
+  for (const int width : drawn_widths_) n_rows += std::max(1, (width + size.n_columns - 1) / size.n_columns);
+  n_rows = std::min(n_rows, size.n_rows - 1);
+  return n_rows > 0 ? fmt::format("\r\x1b[{}A", n_rows) : "\r";
+}
+
+void LiveView::update(const GenerationResult& result) {
+  const auto now = std::chrono::steady_clock::now();
+  if (is_drawn_ && now - drawn_at_ < kRedrawInterval) return;
+  drawn_at_ = now;
+  const TerminalSize size = output_->size();
+  const LiveFrame frame = make_live_frame(result, size, output_->has_color(), shows_drafts_);
+  std::string text = is_drawn_ ? go_to_top(size) : "\x1b[?25l";
+  for (const std::string& line : frame.lines) text += line + "\x1b[K\n";
+  text += "\x1b[J";
+  if (!is_drawn_) set_cursor_hidden(true);
+  is_drawn_ = true;
+  drawn_widths_ = frame.widths;
+  output_->write(text);
+}
+
+void LiveView::clear() {
+  if (!is_drawn_) return;
+  output_->write(go_to_top(output_->size()) + "\x1b[J\x1b[?25h");
+  set_cursor_hidden(false);
+  is_drawn_ = false;
+}
+
+}  // namespace bass

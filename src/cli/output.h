@@ -1,0 +1,60 @@
+// Writing to standard output and standard error with errors noticed, and knowing what the stream can show.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "bass/status.h"
+
+namespace bass {
+
+struct TerminalSize {
+  int n_columns = 80;
+  int n_rows = 24;
+};
+
+/// A file descriptor that results are written to. Does not own it. Once a write has failed, further ones are dropped
+/// and `status` keeps the first error.
+class Output {
+ public:
+  explicit Output(int fd);
+
+  void write(std::string_view bytes);
+  [[nodiscard]] const Status& status() const { return status_; }
+
+  [[nodiscard]] bool is_terminal() const { return is_terminal_; }
+  /// A terminal that obeys control sequences (TERM is not "dumb").
+  [[nodiscard]] bool has_cursor() const { return has_cursor_; }
+  /// Colours are wanted: a terminal with a cursor, and NO_COLOR is not set.
+  [[nodiscard]] bool has_color() const { return has_color_; }
+  [[nodiscard]] TerminalSize size() const;
+
+ private:
+  int fd_;
+  bool is_terminal_;
+  bool has_cursor_;
+  bool has_color_;
+  Status status_;
+};
+
+/// Both streams of the process.
+struct Console {
+  Output out{1};
+  Output err{2};
+};
+
+/// Exit codes of CONTRACT.md's command line.
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitInterrupted = 130;
+
+int exit_code(const Status& status);
+
+/// Prints "error: MESSAGE" to standard error and gives the exit code of the status.
+int fail(Console* console, const Status& status);
+
+/// The exit code of a command that has written all its results: kExitDone, or what a failed write asks for.
+int finish(Console* console);
+
+}  // namespace bass

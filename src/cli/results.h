@@ -1,0 +1,73 @@
+// What a run of `bass generate` brought, ranked and summed up.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bass/engine.h"
+
+namespace bass {
+
+struct ChoiceResult {
+  int index = 0;
+  int rank = 0;  ///< 1 is the best of its prompt; 0 before ranking
+  bool is_finished = false;
+  std::string text;
+  std::vector<TokenInfo> tokens;
+  std::vector<size_t> token_ends;  ///< where each token's bytes end; only filled when origins are shown
+  FinishReason finish_reason = FinishReason::kCancelled;
+  ChoiceStats stats;
+  Status error;
+  std::optional<double> mean_logprob;  ///< none without tokens
+};
+
+struct PromptResult {
+  int index = 0;
+  std::string origin;
+  std::optional<nlohmann::ordered_json> id;
+  int n_prompt_tokens = 0;
+  std::vector<ChoiceResult> choices;
+};
+
+struct GenerationResult {
+  std::string model;
+  std::optional<std::string> draft;
+  std::vector<PromptResult> prompts;
+  double load_s = 0;
+  double total_s = 0;  ///< from submission to the last event
+  EngineStats stats;
+  bool was_interrupted = false;
+};
+
+/// The paper's three latencies in milliseconds; none where no sequence produced a token.
+struct LatencySummary {
+  std::optional<double> first_ms;  ///< of the sequence that finished first
+  std::optional<double> last_ms;
+  std::optional<double> all_ms;  ///< mean over sequences
+};
+
+struct Summary {
+  int64_t prompt_tokens = 0;
+  int64_t completion_tokens = 0;
+  double tokens_per_s = 0;
+  double decode_tokens_per_s = 0;
+  LatencySummary latency;
+  SpeculationStats speculation;  ///< summed over sequences
+  std::optional<double> acceptance_rate;
+  std::optional<double> mean_accepted_len;
+  std::optional<double> tokens_per_round;
+  int longest_draft = 0;  ///< the last length of the histogram that occurred
+};
+
+/// Sets mean_logprob and rank: finished (stop, length) before unfinished, then by mean log-probability, then by index.
+void rank_choices(PromptResult* prompt);
+
+/// The choices from the best to the worst. Needs ranks. Pointers into `prompt`.
+std::vector<const ChoiceResult*> ranked_choices(const PromptResult& prompt);
+
+Summary summarise(const GenerationResult& result);
+
+}  // namespace bass
