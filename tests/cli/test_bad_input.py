@@ -1,0 +1,174 @@
+"""Whatever is wrong with the input: exit code 2 within a second, and a message that names the thing and the mend."""
+import os
+import shutil
+
+import pytest
+
+LIMIT_S = 1.0
+SLOW_BUILD_FACTOR = float(os.environ.get("BASS_TEST_SLOWNESS", "1"))  # sanitizers
+
+
+def check_refused(done, *needles):
+    assert done.code == 2, f"exit code {done.code}\n{done.err}"
+    assert done.err.startswith("error: "), done.err
+    assert done.err.count("\n") == 1, "one line says it all"
+    assert done.out == ""
+    for needle in needles:
+        assert needle in done.err
+    assert done.seconds < LIMIT_S * SLOW_BUILD_FACTOR
+
+
+@pytest.mark.parametrize("option, value, needles", [
+    ("-n", "0", ["-n 0", "from 1"]),
+    ("--n", "-3", ["-n -3", "from 1"]),
+    ("--max-tokens", "0", ["--max-tokens 0", ">= 1"]),
+    ("--temperature", "-1", ["--temperature -1: must be >= 0 (0 is greedy)"]),
+    ("--temperature", "nan", ["--temperature nan", ">= 0"]),
+    ("--temperature", "hot", ["--temperature hot", "a number"]),
+    ("--top-p", "0", ["--top-p 0", "above 0"]),
+    ("--top-p", "1.5", ["--top-p 1.5", "at most 1"]),
+    ("--top-k", "-1", ["--top-k -1", ">= 0"]),
+    ("--min-p", "2", ["--min-p 2"]),
+    ("--repetition-penalty", "0", ["--repetition-penalty 0", "> 0"]),
+    ("--presence-penalty", "3", ["--presence-penalty 3", "-2 to 2"]),
+    ("--logit-bias", "5", ["--logit-bias 5", "ID:BIAS"]),
+    ("--stop", "", ["--stop", "must not be empty"]),
+    ("--context", "0", ["--context 0", ">= 1"]),
+    ("--kv-memory", "0", ["--kv-memory 0", ">= 1"]),
+    ("--time-budget", "0", ["--time-budget 0", "> 0"]),
+    ("--max-batch", "0", ["--max-batch 0", "from 1"]),
+    ("--seed", "-1", ["--seed -1", "from 0"]),
+    ("--draft-length", "fixed:-1", ["--draft-length fixed:-1", "from 0"]),
+    ("--draft-length", "magic", ["--draft-length magic", "fixed:K"]),
+    ("--drafter", "model", ["--drafter model", "-d DRAFT.gguf"]),
+    ("--drafter", "oracle", ["--drafter oracle", "ngram"]),
+    ("--verify", "hope", ["--verify hope", "rejection or match"]),
+    ("--attention", "full", ["--attention full", "pad or split"]),
+    ("--device", "cuda", ["--device cuda", "no CUDA", "--device cpu"]),
+    ("--device", "cuda:1", ["--device cuda:1", "no CUDA"]),
+    ("--system", "be brief", ["--system", "--chat"]),
+    ("--temprature", "1", ["unknown option --temprature", "did you mean --temperature?"]),
+    ("--max_tokens", "1", ["unknown option --max_tokens", "did you mean --max-tokens?"]),
+])
+def test_options(run, tiny, option, value, needles):
+    check_refused(run("generate", "-m", tiny, "-p", "hello", option, value), *needles)
+
+
+@pytest.mark.parametrize("arguments, needles", [
+    (["generat"], ["unknown command 'generat'", "bass generate"]),
+    (["--verison"], ["unknown option --verison", "--version"]),
+    (["generate", "-p", "x"], ["-m", "missing"]),
+    (["generate", "-m", "smollm2", "-p", "x", "y"], ["unexpected argument 'y'"]),
+    (["generate", "-m", "none.gguf"], ["no prompt", "-p TEXT"]),
+    (["generate", "-m", "none.gguf", "-p", "x", "-f", "y"], ["give one of them"]),
+    (["generate", "-m", "none.gguf", "-p", ""], ["prompt is empty"]),
+    (["generate", "-m", "none.gguf", "-p", b"ab\xff"], ["invalid UTF-8 at byte 2"]),
+    (["generate", "-m", "none.gguf", "-f", "nothing.txt"], ["nothing.txt", "No such file"]),
+    (["generate", "-m", "none.gguf", "-f", "."], ["directory"]),
+    (["generate", "-m", "none.gguf", "--prompts", "nothing.jsonl"], ["nothing.jsonl", "No such file"]),
+    (["bench", "prefill", "-m", "none.gguf"], ["must be decode"]),
+    (["bench", "decode", "-m", "none.gguf", "--batch", "1,0"], ["--batch 1,0"]),
+    (["pull", "gpt5"], ["unknown model 'gpt5'", "smollm2"]),
+    (["score", "-m", "none.gguf", "-p", ""], ["empty"]),
+])
+def test_usage(run, arguments, needles):
+    check_refused(run(*arguments), *needles)
+
+
+def test_no_arguments_prints_help(run):
+    done = run()
+    assert done.code == 2
+    assert "Usage: bass" in done.err and done.out == ""
+
+
+@pytest.mark.parametrize("command", ["generate", "score", "tokenize", "info"])
+@pytest.mark.parametrize("kind, needle", [
+    ("missing", "No such file"), ("empty", "empty"), ("truncated", ""), ("directory", "directory"), ("fifo", "FIFO"),
+    ("text", "GGUF"),
+])
+def test_models(run, tiny, tmp_path, command, kind, needle):
+    path = tmp_path / "model.gguf"
+    if kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "truncated":
+        with open(tiny, "rb") as file:
+            path.write_bytes(file.read()[:20000])
+    elif kind == "directory":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "text":
+        path.write_text("Once upon a time there was no model.\n" * 100)
+    arguments = [] if command == "info" else ["-p", "x"]
+    check_refused(run(command, "-m", path, *arguments), "model.gguf", needle)
+
+
+def test_truncated_in_the_tensors(run, tiny, tmp_path):
+    path = tmp_path / "cut.gguf"
+    shutil.copyfile(tiny, path)
+    os.truncate(path, os.path.getsize(tiny) - 100)
+    check_refused(run("generate", "-m", path, "-p", "x"), "cut.gguf")
+
+
+def test_vocabulary_only_model_cannot_generate(run, tiny):
+    check_refused(run("generate", "-m", os.path.join(os.path.dirname(tiny), "vocab_only.gguf"), "-p", "x"),
+                  "vocab_only.gguf")
+
+
+def test_draft_of_another_vocabulary(run, tiny):
+    draft = os.path.join(os.path.dirname(tiny), "draft_other_vocab.gguf")
+    check_refused(run("generate", "-m", tiny, "-d", draft, "-p", "x"), "draft_other_vocab.gguf", "vocabular")
+
+
+def test_prompt_longer_than_the_context(run, tiny):
+    check_refused(run("generate", "-m", tiny, "-p", "word " * 1000), "context")
+
+
+def test_request_that_never_fits_the_kv_budget(run, smollm2):
+    done = run("generate", "-m", smollm2, "-p", "word " * 2000, "--kv-memory", "1")
+    assert done.code in (1, 2) and done.err.startswith("error: "), done.err
+    assert any(digit in done.err for digit in "0123456789"), "the message has the numbers"
+
+
+@pytest.mark.parametrize("line, needles", [
+    ('{"prompt": "a"', ["not valid JSON"]),
+    ('[1]', ["must be a JSON object"]),
+    ('{"text": "a"}', ['"prompt" is missing']),
+    ('{"prompt": 5}', ['"prompt"', "must be a string"]),
+    ('{"prompt": ""}', ['"prompt" is empty']),
+    ('{"prompt": "a", "n": "2"}', ['"n" "2"', "a whole number"]),
+    ('{"prompt": "a", "n": 0}', ['"n" 0', "from 1"]),
+    ('{"prompt": "a", "temprature": 1}', ['unknown key "temprature"', 'did you mean "temperature"?']),
+    ('{"prompt": "a", "max_batch": 1}', ['"max_batch"', "--max-batch"]),
+    ('{"prompt": "a", "stop": [""]}', ['"stop"', "must not be empty"]),
+    ('{"prompt": "a", "drafter": "model"}', ["-d DRAFT.gguf"]),
+])
+def test_jsonl(run, tmp_path, line, needles):
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "fine"}\n\n' + line + "\n")
+    check_refused(run("generate", "-m", "none.gguf", "--prompts", "prompts.jsonl"), "prompts.jsonl:3: ", *needles)
+
+
+def test_jsonl_invalid_utf8(run, tmp_path):
+    (tmp_path / "prompts.jsonl").write_bytes(b'{"prompt": "fine"}\n{"prompt": "\xc3"}\n')
+    check_refused(run("generate", "-m", "none.gguf", "--prompts", "prompts.jsonl"), "prompts.jsonl:2: ",
+                  "invalid UTF-8 at byte 12")
+
+
+def test_jsonl_without_prompts(run, tmp_path):
+    (tmp_path / "prompts.jsonl").write_text("\n \n")
+    check_refused(run("generate", "-m", "none.gguf", "--prompts", "prompts.jsonl"), "prompts.jsonl", "no prompts")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_unreadable_files(run, tmp_path):
+    path = tmp_path / "secret"
+    path.write_text("x")
+    path.chmod(0)
+    check_refused(run("generate", "-m", "none.gguf", "-f", path), "secret", "Permission denied")
+    check_refused(run("generate", "-m", path, "-p", "x"), "secret", "Permission denied")
+
+
+def test_detokenize_refuses_what_is_no_id(run, tiny):
+    check_refused(run("detokenize", "-m", tiny, "abc"), "token id 'abc'")
+    check_refused(run("detokenize", "-m", tiny, "-1"), "token id '-1'")
+    check_refused(run("detokenize", "-m", tiny, "999999"), "999999")

@@ -1,0 +1,213 @@
+"""`bass generate`: what it prints, and CONTRACT.md's JSON."""
+import json
+import pathlib
+import subprocess
+
+import jsonschema
+import pytest
+
+SCHEMA = json.loads((pathlib.Path(__file__).parent / "generate.schema.json").read_text())
+
+
+def check_json(done):
+    """Everything that CONTRACT.md says of the object and that holds for every run."""
+    assert done.code == 0, done.err
+    result = done.json()
+    jsonschema.validate(result, SCHEMA, cls=jsonschema.Draft202012Validator)
+    n_tokens = 0
+    for prompt in result["prompts"]:
+        choices = prompt["choices"]
+        assert [choice["index"] for choice in choices] == list(range(len(choices)))
+        assert sorted(choice["rank"] for choice in choices) == list(range(1, len(choices) + 1))
+        ranked = sorted(choices, key=lambda choice: choice["rank"])
+        keys = [(choice["finish_reason"] not in ("stop", "length"), -(choice["mean_logprob"] or -1e9)) for choice in ranked]
+        assert keys == sorted(keys)
+        for choice in choices:
+            assert len(choice["token_ids"]) == len(choice["logprobs"])
+            n_tokens += len(choice["token_ids"])
+            if choice["logprobs"]:
+                assert choice["mean_logprob"] == pytest.approx(sum(choice["logprobs"]) / len(choice["logprobs"]))
+    usage, timing, speculation = result["usage"], result["timing"], result["speculation"]
+    assert usage["completion_tokens"] == n_tokens
+    assert usage["prompt_tokens"] == sum(prompt["n_prompt_tokens"] for prompt in result["prompts"])
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+    assert timing["tokens_per_s"] == pytest.approx(n_tokens / timing["total_s"])
+    histogram = {int(length): n for length, n in speculation["draft_length_histogram"].items()}
+    assert sum(n for length, n in histogram.items() if length > 0) == speculation["rounds"]
+    assert sum(length * n for length, n in histogram.items()) == speculation["drafted"]
+    assert speculation["accepted"] <= speculation["drafted"]
+    if speculation["rounds"]:
+        rounds, accepted = speculation["rounds"], speculation["accepted"]
+        assert speculation["acceptance_rate"] == pytest.approx(accepted / speculation["drafted"])
+        assert speculation["mean_accepted_len"] == pytest.approx(accepted / rounds)
+        assert speculation["tokens_per_round"] == pytest.approx((accepted + rounds) / rounds)
+    return result
+
+
+def texts(result):
+    return [[choice["text"] for choice in prompt["choices"]] for prompt in result["prompts"]]
+
+
+def token_ids(result):
+    return [[choice["token_ids"] for choice in prompt["choices"]] for prompt in result["prompts"]]
+
+
+@pytest.mark.parametrize("options", [
+    [], ["--drafter", "off"], ["--draft-length", "fixed:3"], ["--temperature", "0"], ["-n", "5", "--top-p", "0.9"],
+    ["--ignore-eos", "--seed", "3"], ["--attention", "pad", "--threads", "2"],
+])
+def test_json(run, tiny, options):
+    result = check_json(run("generate", "-m", tiny, "-p", "hello world", "--max-tokens", "20", "--json", *options))
+    assert result["model"] == tiny and result["draft"] is None
+
+
+def test_json_with_a_draft(run, tiny):
+    result = check_json(run("generate", "-m", tiny, "-d", tiny, "--drafter", "model", "-p", "hello", "--max-tokens", "40",
+                            "--temperature", "0", "--ignore-eos", "--json"))
+    assert result["draft"] == tiny
+    assert result["speculation"]["rounds"] > 0
+    assert result["speculation"]["acceptance_rate"] == 1, "a model agrees with itself"
+
+
+def test_drafting_off_drafts_nothing(run, tiny):
+    result = check_json(run("generate", "-m", tiny, "-p", "aaaaaaaa", "--max-tokens", "30", "--drafter", "off", "--json"))
+    assert result["speculation"]["rounds"] == 0
+    assert result["speculation"]["acceptance_rate"] is None
+
+
+def test_a_seed_repeats_the_bytes(run, tiny):
+    first = ["generate", "-m", tiny, "-p", "hello", "-n", "4", "--max-tokens", "30", "--seed", "7", "--json"]
+    once = check_json(run(*first))
+    assert token_ids(once) == token_ids(check_json(run(*first)))
+    assert token_ids(once) == token_ids(check_json(run(*first, "--drafter", "off")))
+    assert token_ids(once) != token_ids(check_json(run(*first[:-3], "--seed", "8", "--json")))
+
+
+def test_without_a_seed_runs_differ(run, tiny):
+    arguments = ["generate", "-m", tiny, "-p", "hello", "--max-tokens", "30", "--ignore-eos", "--json"]
+    assert token_ids(check_json(run(*arguments))) != token_ids(check_json(run(*arguments)))
+
+
+def test_prompts_file(run, tiny, tmp_path):
+    lines = [{"prompt": "one", "id": "a"}, {"prompt": "two", "n": 3, "max_tokens": 5, "id": {"x": [1]}},
+             {"prompt": "three", "seed": 12, "ignore_eos": True, "max_tokens": 9}]
+    (tmp_path / "p.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    result = check_json(run("generate", "-m", tiny, "--prompts", "p.jsonl", "--max-tokens", "7", "--seed", "10", "--json"))
+    assert [prompt["index"] for prompt in result["prompts"]] == [0, 1, 2]
+    assert [prompt.get("id", "none") for prompt in result["prompts"]] == ["a", {"x": [1]}, "none"]
+    assert [len(prompt["choices"]) for prompt in result["prompts"]] == [1, 3, 1]
+    assert len(result["prompts"][2]["choices"][0]["token_ids"]) == 9
+    assert all(len(choice["token_ids"]) <= 5 for choice in result["prompts"][1]["choices"])
+
+    # prompt j uses seed N + j; a line's own seed is used as it is
+    def alone(prompt, seed, *options):
+        return token_ids(check_json(run("generate", "-m", tiny, "-p", prompt, "--seed", seed, "--json", *options)))[0]
+
+    together = token_ids(result)
+    assert together[0] == alone("one", "10", "--max-tokens", "7")
+    assert together[1] == alone("two", "11", "-n", "3", "--max-tokens", "5")
+    assert together[2] == alone("three", "12", "--ignore-eos", "--max-tokens", "9")
+
+
+def test_many_prompts_queue(run, tiny):
+    lines = "".join(json.dumps({"prompt": f"prompt {i}", "id": i}) + "\n" for i in range(40))
+    result = check_json(run("generate", "-m", tiny, "--prompts", "-", "--max-batch", "3", "--max-tokens", "5", "--json",
+                            stdin=lines.encode()))
+    assert [prompt["id"] for prompt in result["prompts"]] == list(range(40))
+
+
+def test_prompt_from_a_file_and_from_a_pipe(run, tiny, tmp_path):
+    (tmp_path / "prompt.txt").write_text("hello\n")
+    options = ["--max-tokens", "5", "--seed", "1", "--json"]
+    from_file = check_json(run("generate", "-m", tiny, "-f", "prompt.txt", *options))
+    from_pipe = check_json(run("generate", "-m", tiny, "-f", "-", *options, stdin=b"hello\n"))
+    from_option = check_json(run("generate", "-m", tiny, "-p", "hello\n", *options))
+    assert token_ids(from_file) == token_ids(from_pipe) == token_ids(from_option)
+
+
+@pytest.mark.parametrize("prompt", ["--help", "{}", "[a,b]", "%%", "-1", '"quoted"', "@file", "a=b"])
+def test_prompts_that_look_like_something_else(run, tiny, prompt):
+    result = check_json(run("generate", "-m", tiny, "-p", prompt, "--max-tokens", "2", "--json"))
+    ids = run("tokenize", "-m", tiny, "-p", prompt).json()
+    assert result["prompts"][0]["n_prompt_tokens"] == len(ids)
+
+
+def test_ranked_text(run, tiny):
+    done = run("generate", "-m", tiny, "-p", "hello", "-n", "3", "--max-tokens", "12", "--seed", "1")
+    assert done.code == 0
+    assert [line[:4] for line in done.out.splitlines() if line.startswith("[") and "] sample " in line] == ["[1] ", "[2] ", "[3] "]
+    for word in ("tokens/s", "ms a token", "acceptance", "draft lengths", "utilisation"):
+        assert word in done.err and word not in done.out
+
+
+def test_quiet_prints_only_the_texts_best_first(run, tiny):
+    arguments = ["generate", "-m", tiny, "-p", "hello", "-n", "3", "--max-tokens", "12", "--seed", "1"]
+    choices = check_json(run(*arguments, "--json"))["prompts"][0]["choices"]
+    done = run(*arguments, "--quiet")
+    assert done.err == ""
+    assert done.out == "".join(choice["text"] + "\n" for choice in sorted(choices, key=lambda choice: choice["rank"]))
+
+
+def test_save_writes_what_json_prints(run, tiny, tmp_path):
+    done = run("generate", "-m", tiny, "-p", "hello", "--max-tokens", "4", "--quiet", "--save", "out.json")
+    assert done.code == 0
+    jsonschema.validate(json.loads((tmp_path / "out.json").read_text()), SCHEMA, cls=jsonschema.Draft202012Validator)
+
+
+def test_show_drafts_without_a_terminal_uses_letters(run, tiny):
+    done = run("generate", "-m", tiny, "-d", tiny, "-p", "hello", "--max-tokens", "12", "--ignore-eos", "--temperature", "0",
+               "--show-drafts")
+    assert done.code == 0
+    letters = [line for line in done.out.splitlines() if line.startswith("tokens: ")]
+    assert letters[0] == "tokens: A accepted draft, C correction, B bonus, . regular"
+    assert len(letters[1]) == len("tokens: ") + 12 and "A" in letters[1]
+
+
+def test_explain_speculation(run, tiny):
+    done = run("generate", "-m", tiny, "-d", tiny, "--drafter", "model", "-p", "hello", "--max-tokens", "20", "--ignore-eos",
+               "--explain-speculation", "--json")
+    check_json(done)
+    assert "rounds" in done.err and "accepted" in done.err and "drafter model" in done.err
+
+
+def test_stop_cuts_the_text_but_keeps_the_tokens(run, tiny):
+    arguments = ["generate", "-m", tiny, "-p", "hello", "--max-tokens", "60", "--seed", "2", "--ignore-eos", "--json"]
+    whole = check_json(run(*arguments))["prompts"][0]["choices"][0]
+    stop = whole["text"][10:13]
+    assert stop
+    cut = check_json(run(*arguments, "--stop", stop))["prompts"][0]["choices"][0]
+    assert cut["finish_reason"] == "stop"
+    assert cut["text"] == whole["text"][:whole["text"].index(stop)]
+    assert cut["token_ids"] == whole["token_ids"][:len(cut["token_ids"])]
+
+
+def test_full_disk(run, tiny):
+    with open("/dev/full", "wb") as full:
+        done = run("generate", "-m", tiny, "-p", "hello", "--max-tokens", "3", stdout=full)
+    assert done.code == 1
+    assert "standard output" in done.err and "No space left" in done.err
+
+
+def test_closed_pipe(binary, tiny):
+    with subprocess.Popen([binary, "generate", "-m", tiny, "-p", "hello", "--max-tokens", "3"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as child:
+        child.stdout.close()
+        err = child.stderr.read()
+        assert child.wait(60) == 1, "a failed write, not a signal's death"
+        assert b"standard output" in err
+
+
+def test_time_budget(run, smollm2):
+    done = run("generate", "-m", smollm2, "-p", "Once upon a time", "-n", "4", "--max-tokens", "4000", "--ignore-eos",
+               "--context", "4200", "--time-budget", "1", "--json")
+    result = check_json(done)
+    choices = result["prompts"][0]["choices"]
+    assert {choice["finish_reason"] for choice in choices} == {"deadline"}
+    assert all(choice["token_ids"] for choice in choices), "what there is is returned"
+
+
+def test_no_control_characters_without_a_terminal(run, tiny):
+    done = run("generate", "-m", tiny, "-p", "hello", "--max-tokens", "5", "--show-drafts", env={"TERM": "xterm"})
+    assert "\x1b" not in done.err
+    done = run("--help", env={"TERM": "xterm"})
+    assert done.code == 0 and "\x1b" not in done.out

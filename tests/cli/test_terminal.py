@@ -1,0 +1,183 @@
+"""On a pseudo-terminal: the live view, small terminals, NO_COLOR, Ctrl-C."""
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+TIMEOUT_S = 120
+
+
+class Terminal:
+    """Runs a program on a terminal of its own; its output is kept with the time at which it came."""
+
+    def __init__(self, arguments, n_columns=80, n_rows=24, env=None, cwd=None):
+        self.master, slave = pty.openpty()
+        self.resize(n_columns, n_rows)
+        environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+        self.child = subprocess.Popen(arguments, stdin=slave, stdout=slave, stderr=slave, cwd=cwd, start_new_session=True,
+                                      env={**environment, "TERM": "xterm", **(env or {})},
+                                      preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(slave)
+        self.output = b""
+
+    def resize(self, n_columns, n_rows):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", n_rows, n_columns, 0, 0))
+
+    def read_until(self, done):
+        """Reads until done(output) or the end of the program."""
+        end = time.monotonic() + TIMEOUT_S
+        while not done(self.output):
+            assert time.monotonic() < end, self.output
+            try:
+                data = os.read(self.master, 65536)
+            except OSError:  # the other side is closed
+                return
+            if not data:
+                return
+            self.output += data
+
+    def finish(self):
+        self.read_until(lambda _: False)
+        code = self.child.wait(TIMEOUT_S)
+        os.close(self.master)
+        return code, self.output.decode("utf-8")
+
+
+def screen(output, n_columns, n_rows):
+    """The lines that a terminal shows after this output: enough of a terminal for what bass writes."""
+    lines, row, column = [[]], 0, 0
+    for token in re.findall(r"\x1b\[[?0-9;]*[A-Za-z]|\r|\n|.", output, re.DOTALL):
+        if token == "\r":
+            column = 0
+        elif token == "\n":
+            row += 1
+            if row == len(lines):
+                lines.append([])
+        elif token.startswith("\x1b["):
+            count = int(re.sub(r"\D", "", token) or "1")
+            if token.endswith("A"):
+                row = max(row - count, max(0, len(lines) - n_rows))
+            elif token.endswith("K"):
+                del lines[row][column:]
+            elif token.endswith("J"):
+                del lines[row][column:]
+                del lines[row + 1:]
+            else:
+                assert token[-1] in "mhl", f"unexpected control sequence {token!r}"
+        else:
+            assert ord(token) >= 32, f"unexpected control character {token!r}"
+            lines[row][column:column + 1] = [token]
+            column += 1
+            assert column <= n_columns or row < len(lines), "a line wrapped"
+    return ["".join(line) for line in lines]
+
+
+def split_live(output):
+    """The live view's bytes and those after it."""
+    assert output.startswith(HIDE) and output.count(HIDE) == 1 and output.count(SHOW) == 1
+    live, after = output.split(SHOW)
+    return live, after
+
+
+@pytest.mark.parametrize("n_columns, n_rows", [(80, 24), (20, 4), (40, 10), (200, 50)])
+def test_live_view_is_drawn_and_taken_away(binary, smollm2, n_columns, n_rows):
+    code, output = Terminal([binary, "generate", "-m", smollm2, "-p", "Once upon a time", "-n", "6", "--max-tokens", "40",
+                             "--ignore-eos"], n_columns, n_rows).finish()
+    assert code == 0
+    live, after = split_live(output)
+    assert "tokens/s" in live
+    assert screen(live, n_columns, n_rows) == [""], "nothing of the live view stays"
+    assert "[1] sample" in after and "[6] sample" in after
+    assert set(re.findall(r"\x1b\[[^m]*?m", after)) <= {"\x1b[1m", "\x1b[0m"}
+    assert not re.search(r"\x1b(?!\[[01]m)", after), "no other control sequences"
+
+
+def test_live_lines_fit_the_terminal(binary, smollm2):
+    n_columns = 20
+    _, output = Terminal([binary, "generate", "-m", smollm2, "-p", "日本語で話してください。", "-n", "3", "--max-tokens", "30",
+                          "--ignore-eos"], n_columns, 6).finish()
+    for line in re.split(r"\r\n|\x1b\[K", split_live(output)[0]):
+        text = re.sub(r"\x1b\[[?0-9;]*[A-Za-z]|\r|\n", "", line)
+        n_wide = sum(1 for character in text if "\u1100" <= character <= "\u115f" or "\u2e80" <= character <= "\uffdc")
+        assert len(text) + n_wide - text.count("\ufffd") <= n_columns
+
+
+def test_resize_while_running(binary, smollm2):
+    terminal = Terminal([binary, "generate", "-m", smollm2, "-p", "Once upon a time", "-n", "4", "--max-tokens", "120",
+                         "--ignore-eos"], 100, 30)
+    terminal.read_until(lambda output: output.count(b"tokens/s") >= 2)
+    terminal.resize(30, 8)
+    code, output = terminal.finish()
+    assert code == 0
+    assert "[4] sample" in split_live(output)[1]
+
+
+def test_show_drafts_colours(binary, tiny):
+    arguments = [binary, "generate", "-m", tiny, "-d", tiny, "-p", "hello", "--max-tokens", "40", "--temperature", "0",
+                 "--ignore-eos", "--show-drafts"]
+    code, output = Terminal(arguments).finish()
+    assert code == 0
+    assert "\x1b[32m" in output and "accepted draft" in output
+    code, output = Terminal(arguments, env={"NO_COLOR": "1"}).finish()
+    assert code == 0
+    assert not re.search(r"\x1b\[[0-9;]*m", output), "NO_COLOR is honoured"
+    assert "tokens: A accepted draft" in output
+
+
+def test_dumb_terminal_gets_no_live_view(binary, tiny):
+    code, output = Terminal([binary, "generate", "-m", tiny, "-p", "hello", "--max-tokens", "10"], env={"TERM": "dumb"}).finish()
+    assert code == 0
+    assert "\x1b" not in output
+
+
+def test_quiet_on_a_terminal_is_quiet(binary, tiny):
+    code, output = Terminal([binary, "generate", "-m", tiny, "-p", "hello", "--max-tokens", "10", "--quiet"]).finish()
+    assert code == 0
+    assert "\x1b" not in output
+
+
+LONG = ["-p", "Once upon a time", "-n", "4", "--max-tokens", "4000", "--context", "4200", "--ignore-eos"]
+
+
+def test_ctrl_c_on_the_terminal(binary, smollm2):
+    terminal = Terminal([binary, "generate", "-m", smollm2, *LONG])
+    terminal.read_until(lambda output: output.count(b"tokens/s") >= 4)
+    os.write(terminal.master, b"\x03")
+    code, output = terminal.finish()
+    assert code == 130
+    after = output.split(SHOW)[1]
+    assert after.count("cancelled") == 4, "what there is is printed"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_without_a_terminal(binary, smollm2, number):
+    with subprocess.Popen([binary, "generate", "-m", smollm2, *LONG, "--json"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as child:
+        time.sleep(2)
+        child.send_signal(number)
+        out, _ = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert out.count(b'"cancelled"') == 4
+
+
+def test_second_ctrl_c_ends_at_once(binary, smollm2):
+    with subprocess.Popen([binary, "generate", "-m", smollm2, *LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        time.sleep(1)
+        child.send_signal(signal.SIGINT)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(5) == 130
+
+
+def test_ctrl_c_while_waiting_for_input(binary, tiny):
+    terminal = Terminal([binary, "generate", "-m", tiny, "-f", "-"])
+    time.sleep(0.5)
+    os.write(terminal.master, b"\x03")
+    assert terminal.finish()[0] == 130

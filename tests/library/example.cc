@@ -1,0 +1,32 @@
+#include <bass/engine.h>
+
+#include <iostream>
+
+int main(int argc, char** argv) {
+  bass::EngineOptions options;
+  options.model_path = argc > 1 ? argv[1] : "model.gguf";
+  bass::Result<std::unique_ptr<bass::Engine>> engine = bass::Engine::load(options);
+  if (!engine.ok()) {
+    std::cerr << engine.status().message() << '\n';
+    return 2;
+  }
+
+  bass::Request request;
+  request.prompt = "def fibonacci(n):";
+  request.n = 4;
+  request.max_tokens = 32;
+  request.seed = 1;  // the same bytes in every run
+  auto events = std::make_shared<bass::EventQueue>();
+  bass::Result<bass::RequestId> id = engine.value()->submit(request, events);
+  if (!id.ok()) {
+    std::cerr << id.status().message() << '\n';
+    return 2;
+  }
+
+  for (bass::Event event; events->wait(&event);) {
+    if (event.kind == bass::Event::Kind::kTokens) std::cout << event.choice_idx << ": " << event.text << '\n';
+    if (event.kind == bass::Event::Kind::kFinished && event.choice_idx == 0) engine.value()->cancel(id.value());  // enough
+    if (event.kind == bass::Event::Kind::kDone) break;
+  }
+  return 0;
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Looks at the sources without running them: format, the order of includes, shell scripts, clang-tidy.
+#   tools/check.sh [format|includes|shell|tidy ...]    only these
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+. tools/deps.sh
+
+parts=("$@")
+[ "${#parts[@]}" -gt 0 ] || parts=(format includes shell tidy)
+for part in "${parts[@]}"; do
+  case "$part" in
+    format | includes | shell | tidy) ;;
+    *) echo "usage: tools/check.sh [format|includes|shell|tidy ...]" >&2; exit 2 ;;
+  esac
+done
+
+# Tracked files, and new ones that git would track.
+sources() { git ls-files --cached --others --exclude-standard -- "$@"; }
+
+check_format() { sources '*.cc' '*.h' | xargs clang-format --dry-run -Werror; }
+
+check_includes() { python3 tests/check_includes.py && python3 tests/check_includes.py --negative-control; }
+
+check_shell() { sources '*.sh' '.ci/run' | xargs shellcheck -x; }
+
+check_tidy() {
+  [ -f build/dev/compile_commands.json ] || cmake --preset dev >/dev/null || return 1
+  # The instruction sets' own files are compiled with flags that only the project's compiler need know.
+  sources 'src/*.cc' | grep -v '^src/kernels/cpu/' |
+    xargs -P "$(nproc)" -n 1 clang-tidy -p build/dev --quiet --warnings-as-errors='*' 2>&1 |
+    grep -v 'warnings\? generated\.$'
+  return "${PIPESTATUS[2]}"
+}
+
+install_packages "${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}" || exit 1
+n_failed=0
+for part in "${parts[@]}"; do
+  if "check_$part"; then
+    echo "$part: ok"
+  else
+    echo "$part: FAILED"
+    n_failed=$((n_failed + 1))
+  fi
+done
+[ "$n_failed" -eq 0 ]

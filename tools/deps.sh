@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# The Debian packages that BASS needs, in one place, and how the scripts install what is missing.
+# Sourced by the other scripts. Run by itself it prints the names: all, or those of one list (build, test, check).
+
+# shellcheck disable=SC2034  # used by the scripts that source this file
+build_packages=(g++ cmake ninja-build pkg-config ccache libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev
+                libpcre2-dev libssl-dev libzip-dev python3 python3-pip)
+# shellcheck disable=SC2034
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3-venv)
+# shellcheck disable=SC2034
+check_packages=(clang-format clang-tidy shellcheck)
+
+# Those of the named packages that are not installed, one a line.
+missing_packages() {
+  local package
+  for package in "$@"; do
+    dpkg-query -W -f='${Status}\n' "$package" 2>/dev/null | grep -q 'ok installed' || echo "$package"
+  done
+}
+
+# Says what is missing of the named packages and installs it; does nothing, and needs no network, when all are there.
+install_packages() {
+  local missing run=()
+  if ! command -v apt-get dpkg-query >/dev/null; then
+    echo "This is not a Debian system. Needed here (under Debian's names): $*" >&2
+    return 0
+  fi
+  mapfile -t missing < <(missing_packages "$@")
+  if [ "${#missing[@]}" -eq 0 ]; then
+    echo "Debian packages: all are installed."
+    return 0
+  fi
+  if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+      echo "error: these Debian packages are missing, and only root can install them: ${missing[*]}" >&2
+      return 1
+    fi
+    run=(sudo)
+  fi
+  echo "Installing these Debian packages with apt: ${missing[*]}"
+  "${run[@]}" apt-get update -q
+  "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
+}
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+  case "${1:-all}" in
+    build) printf '%s\n' "${build_packages[@]}" ;;
+    test) printf '%s\n' "${test_packages[@]}" ;;
+    check) printf '%s\n' "${check_packages[@]}" ;;
+    all) printf '%s\n' "${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}" ;;
+    *) echo "usage: tools/deps.sh [build|test|check|all]" >&2; exit 2 ;;
+  esac
+fi

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Sets up all that the tests need, then runs them: every test in the dev build, the unit tests under
+# AddressSanitizer and UndefinedBehaviorSanitizer, the engine's tests under ThreadSanitizer.
+#   tools/test.sh [unit|asan|tsan ...]    only these parts
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+. tools/deps.sh
+
+parts=("$@")
+[ "${#parts[@]}" -gt 0 ] || parts=(unit asan tsan)
+for part in "${parts[@]}"; do
+  case "$part" in
+    unit | asan | tsan) ;;
+    *) echo "usage: tools/test.sh [unit|asan|tsan ...]" >&2; exit 2 ;;
+  esac
+done
+
+n_jobs=$(nproc)
+export CTEST_OUTPUT_ON_FAILURE=1
+
+say() { printf '\n== %s\n' "$*"; }
+
+# pytest and jsonschema in a virtual environment; made again when the list changes.
+make_venv() {
+  local venv=build/venv wanted
+  wanted=$(sha256sum tests/requirements.txt | cut -d' ' -f1)
+  if [ -f "$venv/requirements.sha256" ] && [ "$(cat "$venv/requirements.sha256")" = "$wanted" ]; then
+    echo "Python packages: all are installed."
+    return 0
+  fi
+  echo "Installing these Python packages into $venv: $(tr '\n' ' ' <tests/requirements.txt)"
+  rm -rf "$venv"
+  python3 -m venv "$venv" &&
+    "$venv/bin/python" -m pip install --disable-pip-version-check -q -r tests/requirements.txt &&
+    echo "$wanted" >"$venv/requirements.sha256"
+}
+
+build() { # preset
+  cmake --preset "$1" >"build/configure_$1.log" 2>&1 || { cat "build/configure_$1.log"; return 1; }
+  cmake --build --preset "$1" --parallel "$n_jobs"
+}
+
+# The default model, unless BASS_TEST_MODEL names a file.
+get_model() {
+  if [ -n "${BASS_TEST_MODEL:-}" ]; then
+    echo "Model: $BASS_TEST_MODEL"
+    [ -f "$BASS_TEST_MODEL" ] || { echo "error: BASS_TEST_MODEL: there is no such file" >&2; return 1; }
+    return 0
+  fi
+  build/dev/bass pull smollm2 || return 1
+  export BASS_TEST_MODEL="${XDG_CACHE_HOME:-$HOME/.cache}/bass/SmolLM2-135M-Instruct.Q4_1.gguf"
+}
+
+run_ctest() { # preset, ctest's selection...
+  local preset=$1
+  shift
+  ctest --test-dir "build/$preset" --no-tests=error --parallel "$n_jobs" "$@"
+}
+
+part_unit() { run_ctest dev; }
+
+part_asan() {
+  build asan || return 1
+  ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 run_ctest asan -LE 'python|integration'
+}
+
+part_tsan() {
+  build tsan || return 1
+  # Address space randomisation with more bits than ThreadSanitizer's shadow memory can cover ends it at start.
+  setarch "$(uname -m)" -R bash -c 'TSAN_OPTIONS=halt_on_error=1 ctest "$@"' ctest \
+    --test-dir build/tsan --no-tests=error --parallel "$n_jobs" -L '^(base|executor|engine)$'
+}
+
+say "Setting up"
+install_packages "${build_packages[@]}" "${test_packages[@]}" || exit 1
+if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+mkdir -p build
+make_venv || { echo "error: the Python packages could not be installed" >&2; exit 1; }
+build dev || { echo "error: the dev build failed" >&2; exit 1; }
+get_model || exit 1
+
+summary=""
+n_failed=0
+for part in "${parts[@]}"; do
+  say "Part $part"
+  if "part_$part"; then
+    summary+="  $part: passed"$'\n'
+  else
+    summary+="  $part: FAILED"$'\n'
+    n_failed=$((n_failed + 1))
+  fi
+done
+
+say "Summary"
+printf '%s' "$summary"
+if [ "$n_failed" -gt 0 ]; then
+  echo "$n_failed of ${#parts[@]} parts failed."
+  exit 1
+fi
+echo "All parts passed."
