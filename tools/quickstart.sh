@@ -43,7 +43,7 @@ run_job() { # name, options...
   local name=$1
   shift
   echo
-  echo "== $name: ${job[*]@Q} $*"
+  echo "== $name: $bass generate -m smollm2 --chat -p \"$question\" -n 8 --max-tokens 200 --seed 1 $*"
   "${job[@]}" --save "build/quickstart_$name.json" "$@"
 }
 run_job speculative

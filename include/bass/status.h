@@ -51,7 +51,8 @@ class [[nodiscard]] Result {
   [[nodiscard]] const Status& status() const { return status_; }
   [[nodiscard]] T& value() & { return *value_; }
   [[nodiscard]] const T& value() const& { return *value_; }
-  [[nodiscard]] T&& value() && { return std::move(*value_); }
+  /// By value: a reference into a temporary would dangle.
+  [[nodiscard]] T value() && { return std::move(*value_); }
   T* operator->() { return &*value_; }
   const T* operator->() const { return &*value_; }
 

@@ -52,10 +52,17 @@ void SpinBarrier::wait() {
 ThreadTeam::ThreadTeam(int n_threads) : n_threads_(n_threads), barrier_(n_threads) {
   BASS_CHECK(n_threads >= 1);
   threads_.reserve(static_cast<size_t>(n_threads) - 1);
-  for (int i = 1; i < n_threads; ++i) threads_.emplace_back([this, i] { worker_loop(i); });
+  try {
+    for (int i = 1; i < n_threads; ++i) threads_.emplace_back([this, i] { worker_loop(i); });
+  } catch (...) {  // the system has no thread left: end those that run, then let the caller know
+    stop();
+    throw;
+  }
 }
 
-ThreadTeam::~ThreadTeam() {
+ThreadTeam::~ThreadTeam() { stop(); }
+
+void ThreadTeam::stop() {
   stop_.store(true, std::memory_order_release);
   job_id_.fetch_add(1, std::memory_order_release);
   job_id_.notify_all();

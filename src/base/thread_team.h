@@ -61,18 +61,21 @@ class TeamContext {
 /// `run` must not be called from two threads at once. Idle threads sleep.
 class ThreadTeam {
  public:
-  explicit ThreadTeam(int n_threads);  // n_threads >= 1
+  /// n_threads >= 1. Throws std::system_error when the system cannot start that many.
+  explicit ThreadTeam(int n_threads);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   [[nodiscard]] int n_threads() const { return n_threads_; }
 
-  /// Runs `body` on every thread of the team and returns when all have finished. `body` must not throw.
+  /// Runs `body` on every thread of the team and returns when all have finished. `body` must not throw: the others
+  /// would wait for ever at a barrier.
   void run(const std::function<void(const TeamContext&)>& body);
 
  private:
   void worker_loop(int thread_idx);
+  void stop();
 
   const int n_threads_;
   SpinBarrier barrier_;

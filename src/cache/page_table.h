@@ -35,6 +35,12 @@ class PageTable {
   /// The first `new_len` tokens are valid now; at most what is reserved.
   void set_len(int new_len);
 
+  /// After a step: the first `new_len` reserved tokens are valid, what was reserved behind them is given back.
+  void commit(int new_len) {
+    set_len(new_len);
+    truncate(new_len);
+  }
+
   /// Forgets the tokens from `new_len` on and gives back the pages behind them. This is how rejected drafts go.
   void truncate(int new_len);
 

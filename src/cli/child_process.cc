@@ -12,8 +12,6 @@
 
 #include "cli/interrupt.h"
 
-extern char** environ;
-
 namespace bass {
 namespace {
 

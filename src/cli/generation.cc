@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::duration<double> kPollInterval{0.05};
-constexpr double kCancelPatience_s = 10;  // an engine that does not answer a cancellation is not waited for
+constexpr double kMaxCancelSeconds = 10;  // an engine that does not answer a cancellation is not waited for
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -49,7 +49,7 @@ class Collector {
         interrupted_at_ = Clock::now();
         cancel_all();
       }
-      if (result_.was_interrupted && seconds_since(interrupted_at_) > kCancelPatience_s) break;
+      if (result_.was_interrupted && seconds_since(interrupted_at_) > kMaxCancelSeconds) break;
       if (settings_.on_progress) settings_.on_progress(result_);
     }
     result_.stats = engine_->stats();
@@ -85,9 +85,11 @@ class Collector {
     if (event.kind == Event::Kind::kPrompt) {
       prompt.n_prompt_tokens = event.n_prompt_tokens;
     } else if (event.kind == Event::Kind::kDone) {
+      prompt.n_prompt_tokens = event.n_prompt_tokens;  // a prompt that was never processed has tokens too
       --n_running_;
     } else {
-      take_choice(std::move(event), &prompt.choices.at(static_cast<size_t>(event.choice_idx)));
+      ChoiceResult* choice = &prompt.choices.at(static_cast<size_t>(event.choice_idx));
+      take_choice(std::move(event), choice);
     }
   }
 

@@ -171,9 +171,8 @@ std::string explanation_text(const GenerationResult& result, const GenerateOptio
   text += fmt::format("{} steps of sequences had no draft.\n", n_plain);
   for (int len = 1; len <= summary.longest_draft; ++len) {
     const int64_t n = stats.draft_length_histogram[static_cast<size_t>(len)];
-    if (n > 0)
-      text += fmt::format("{} token{} {} drafted in {} round{}.\n", len, len == 1 ? "" : "s", len == 1 ? "was" : "were",
-                          n, n == 1 ? "" : "s");
+    if (n == 0) continue;
+    text += fmt::format("{} token{} drafted in {} round{}.\n", len, len == 1 ? " was" : "s were", n, n == 1 ? "" : "s");
   }
   return text;
 }

@@ -30,10 +30,8 @@ Result<Event> wait_for_prompt(Engine* engine, RequestId id, EventQueue* events) 
     Event event;
     if (events->wait(&event, kPollInterval)) {
       if (event.kind == Event::Kind::kDone) break;
-      if (event.kind == Event::Kind::kPrompt)
-        prompt = std::move(event);
-      else if (event.kind == Event::Kind::kFinished && !event.error.ok())
-        return event.error;
+      if (event.kind == Event::Kind::kFinished && !event.error.ok()) return event.error;
+      if (event.kind == Event::Kind::kPrompt) prompt = std::move(event);
     }
     if (is_interrupted() && !is_cancelled) {
       engine->cancel(id);

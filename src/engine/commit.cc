@@ -47,13 +47,11 @@ void count(SpeculationStats* stats, const SegmentResult& result) {
 // Both caches hold what is part of the text now, and nothing of rejected drafts.
 void roll_back(Sequence* sequence, const SegmentPlan& plan, const SegmentResult& result) {
   const int n_valid = plan.start + 1 + result.n_accepted;
-  sequence->main_pages.set_len(n_valid);
-  sequence->main_pages.truncate(n_valid);
+  sequence->main_pages.commit(n_valid);
   if (plan.draft_tokens.empty()) return;
   // The draft model does not see its own last drafted token.
   const int n_seen = plan.draft_start + static_cast<int>(plan.draft_tokens.size()) + std::max(result.n_drafted - 1, 0);
-  sequence->draft_pages.set_len(std::min(n_seen, n_valid));
-  sequence->draft_pages.truncate(std::min(n_seen, n_valid));
+  sequence->draft_pages.commit(std::min(n_seen, n_valid));
 }
 
 Event make_event(const Sequence& sequence, Event::Kind kind) {
@@ -82,11 +80,11 @@ void commit_prefill(const CommitContext& context, RequestState* request, const S
     return;
   }
   if (!request->is_prefilled()) return;
-  send_prompt_event(request);
+  send_prompt_event(context, request);
   if (request->request.max_tokens == 0) finish_request(context, request, FinishReason::kLength);
 }
 
-void send_prompt_event(RequestState* request) {
+void send_prompt_event(const CommitContext& context, RequestState* request) {
   if (std::exchange(request->has_sent_prompt, true)) return;
   Event event;
   event.kind = Event::Kind::kPrompt;
@@ -96,7 +94,7 @@ void send_prompt_event(RequestState* request) {
   event.prompt_logprobs = std::move(request->prompt_logprobs);
   event.prompt_argmax = std::move(request->prompt_argmax);
   event.last_top5 = std::move(request->last_top5);
-  request->events->push(std::move(event));
+  context.outbox->add(*request, std::move(event));
 }
 
 int commit_decode(const CommitContext& context, Sequence* sequence, const SegmentPlan& plan, const SegmentResult& result) {
@@ -105,7 +103,7 @@ int commit_decode(const CommitContext& context, Sequence* sequence, const Segmen
                     internal_error("the model's output is not a number; the file may be damaged"));
     return 0;
   }
-  send_prompt_event(sequence->request);  // a prompt of one token has no prefill
+  send_prompt_event(context, sequence->request);  // a prompt of one token has no prefill
   count(&sequence->stats.speculation, result);
   count(&context.stats->speculation, result);
   roll_back(sequence, plan, result);
@@ -115,7 +113,7 @@ int commit_decode(const CommitContext& context, Sequence* sequence, const Segmen
     Event event = make_event(*sequence, Event::Kind::kTokens);
     event.tokens = std::move(appended.tokens);
     event.text = std::move(appended.text);
-    sequence->request->events->push(std::move(event));
+    context.outbox->add(*sequence->request, std::move(event));
   }
   if (appended.is_finished) finish_sequence(context, sequence, appended.reason);
   return n_tokens;
@@ -135,12 +133,12 @@ void finish_sequence(const CommitContext& context, Sequence* sequence, FinishRea
   event.stats.decode_s = sequence->is_started ? seconds_between(sequence->decode_start, now) : 0;
   event.stats.finished_at_s = seconds_between(request->submitted, now);
   context.scheduler->finish(sequence);
-  request->events->push(std::move(event));
+  context.outbox->add(*request, std::move(event));
   if (request->n_finished < static_cast<int>(request->choices.size())) return;
   Event done;
   done.request_id = request->id;
   done.n_prompt_tokens = static_cast<int>(request->prompt.size());
-  request->events->push(std::move(done));
+  context.outbox->add(*request, std::move(done));
 }
 
 void finish_request(const CommitContext& context, RequestState* request, FinishReason reason, const Status& error) {

@@ -1,24 +1,35 @@
 // After a step: what was emitted becomes part of the sequences, rejected drafts go, ends are found, events go out.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "executor/step_plan.h"
 
 namespace bass {
 
+/// Events of a step. They go out when the step's counters are published: who is woken by an event sees them.
+struct Outbox {
+  std::vector<std::pair<std::shared_ptr<EventQueue>, Event>> events;
+
+  void add(const RequestState& request, Event event) { events.emplace_back(request.events, std::move(event)); }
+};
+
 /// What the engine's thread needs to end sequences and to count.
 struct CommitContext {
   Scheduler* scheduler = nullptr;
   const Tokenizer* tokenizer = nullptr;
   EngineStats* stats = nullptr;
+  Outbox* outbox = nullptr;
 };
 
 /// A prompt's chunk is in the cache. Sends kPrompt when it was the last one.
 void commit_prefill(const CommitContext& context, RequestState* request, const SegmentPlan& plan, const SegmentResult& result);
 
 /// The prompt is in the cache, as far as it is shared.
-void send_prompt_event(RequestState* request);
+void send_prompt_event(const CommitContext& context, RequestState* request);
 
 /// Appends the emitted tokens up to the sequence's end, truncates its caches to them, sends kTokens and perhaps
 /// kFinished. Returns the number of tokens that were emitted.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
+#include <utility>
 
 #include "base/check.h"
 
@@ -15,12 +17,13 @@ void EngineCore::step() {
   if (plan_.segments.empty()) return;
   const Ticket ticket = executor_->submit(plan_);
   const StepResult& result = executor_->wait(ticket);
-  commit(result, seconds_between(begin, Clock::now()));
+  commit(result, begin);
   update_policies();
+  publish();
   scheduler_->remove_finished();
 }
 
-void EngineCore::commit(const StepResult& result, double step_s) {
+void EngineCore::commit(const StepResult& result, Clock::time_point begin) {
   const CommitContext context = commit_context();
   bool has_prefill = false;
   int n_emitted = 0;
@@ -35,6 +38,7 @@ void EngineCore::commit(const StepResult& result, double step_s) {
     if (segment.n_drafted > 0) owner.request->policy->outcomes.push_back({segment.n_drafted, segment.n_accepted});
     n_emitted += commit_decode(context, owner.sequence, plan_.segments[i], segment);
   }
+  const double step_s = seconds_between(begin, Clock::now());
   ++running_stats_.steps;
   running_stats_.busy_s += step_s;
   running_stats_.operations += result.operations;
@@ -43,25 +47,40 @@ void EngineCore::commit(const StepResult& result, double step_s) {
 }
 
 void EngineCore::update_policies() {
-  for (auto& [text, policy] : policies_) {
-    if (policy.outcomes.empty()) continue;
+  for (const SegmentOwner& owner : owners_) {
+    PolicyState& policy = *owner.request->policy;
+    if (policy.outcomes.empty()) continue;  // another owner's policy too, and updated already
     policy.state = policy.spec.policy->next(policy.spec, policy.state, policy.outcomes);
     policy.outcomes.clear();
   }
 }
 
+// Counters first, so that whoever is woken by an event finds it counted.
+void EngineCore::publish() {
+  {
+    const std::lock_guard lock(mutex_);
+    stats_ = running_stats_;
+  }
+  for (auto& [queue, event] : outbox_.events) queue->push(std::move(event));
+  outbox_.events.clear();
+}
+
 void EngineCore::loop() {
-  while (take_messages()) {
+  for (bool is_running = true; is_running;) {
     try {
+      is_running = take_messages();
       end_overdue();
-      step();
-    } catch (const std::exception& error) {  // memory ran out, or a library threw: the engine lives on
-      fail_all(error.what());
+      if (is_running) step();
+    } catch (const std::bad_alloc&) {  // the engine lives on
+      fail_all(resource_exhausted("memory ran out while the request ran; lower max_batch, kv_memory or n"));
+    } catch (const std::exception& error) {
+      fail_all(internal_error(error.what()));
     }
   }
   for (const auto& request : scheduler_->requests()) {
     finish_request(commit_context(), request.get(), FinishReason::kCancelled);
   }
+  publish();
 }
 
 // Waits while there is nothing to do. False when the engine is to stop.
@@ -71,11 +90,10 @@ bool EngineCore::take_messages() {
   bool is_stopping = false;
   {
     std::unique_lock lock(mutex_);
-    if (std::exchange(wants_stats_reset_, false)) running_stats_ = {};
-    stats_ = running_stats_;
     wake_.wait(lock, [&] {
       return is_stopping_ || !arrived_.empty() || !cancelled_.empty() || scheduler_->has_work() || wants_stats_reset_;
     });
+    if (std::exchange(wants_stats_reset_, false)) stats_ = running_stats_ = {};
     arrived.swap(arrived_);
     cancelled.swap(cancelled_);
     is_stopping = is_stopping_;
@@ -89,37 +107,46 @@ bool EngineCore::take_messages() {
       if (request->id == id) finish_request(commit_context(), request.get(), FinishReason::kCancelled);
     }
   }
+  if (!cancelled.empty()) publish();
   scheduler_->remove_finished();
   return !is_stopping;
 }
 
 void EngineCore::prepare_request(RequestState* state) {
-  const std::string& text = state->request.speculation.draft_length;
-  auto [entry, is_new] = policies_.try_emplace(text);
-  if (is_new) {
-    entry->second.spec = parse_draft_length(text).value();  // checked at submission
-    entry->second.state = entry->second.spec.policy->start(entry->second.spec);
+  const auto make_policy = [&] {
+    return std::make_shared<PolicyState>(PolicyState{state->draft_length, state->draft_length.policy->start(state->draft_length), {}});
+  };
+  if (state->request.seed && needs_draft_distribution(state->sampling)) {
+    state->policy = make_policy();
+    return;
   }
-  state->policy = &entry->second;
+  std::erase_if(policies_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<PolicyState>& shared = policies_[state->request.speculation.draft_length];
+  state->policy = shared.lock();
+  if (state->policy == nullptr) shared = state->policy = make_policy();
 }
 
 void EngineCore::end_overdue() {
   const Clock::time_point now = Clock::now();
+  bool has_ended = false;
   for (const auto& request : scheduler_->requests()) {
-    if (request->deadline && now >= *request->deadline) {
-      finish_request(commit_context(), request.get(), FinishReason::kDeadline);
-    }
+    if (!request->deadline || now < *request->deadline) continue;
+    finish_request(commit_context(), request.get(), FinishReason::kDeadline);
+    has_ended = true;
   }
+  if (has_ended) publish();
   scheduler_->remove_finished();
 }
 
-void EngineCore::fail_all(const std::string& what) {
+// After an exception. The step that threw has emitted nothing, so nothing but the requests themselves is lost.
+void EngineCore::fail_all(const Status& error) noexcept {
   for (const auto& request : scheduler_->requests()) {
-    finish_request(commit_context(), request.get(), FinishReason::kError, internal_error(what));
+    finish_request(commit_context(), request.get(), FinishReason::kError, error);
   }
+  publish();
   scheduler_->remove_finished();
 }
 
-CommitContext EngineCore::commit_context() { return {scheduler_.get(), tokenizer_.get(), &running_stats_}; }
+CommitContext EngineCore::commit_context() { return {scheduler_.get(), tokenizer_.get(), &running_stats_, &outbox_}; }
 
 }  // namespace bass

@@ -1,7 +1,6 @@
 // The engine behind include/bass/engine.h: one thread that owns the scheduler and the executor and runs the step.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -21,7 +20,7 @@ namespace bass {
 
 class EngineCore final : public Engine {
  public:
-  /// Loads everything; the thread is started by `start`.
+  /// Loads everything and starts the engine's thread.
   static Result<std::unique_ptr<EngineCore>> create(const EngineOptions& options);
   ~EngineCore() override;
 
@@ -41,12 +40,14 @@ class EngineCore final : public Engine {
   EngineCore() = default;
   Status load_models();
   Status make_executor();
-  Result<int> choose_n_pages(int64_t page_bytes, int64_t max_useful_pages) const;
+  Status check_memory(int64_t available_bytes) const;
+  Result<int> choose_n_pages(int64_t available_bytes);
 
   // Any thread.
   Result<std::vector<TokenId>> prompt_tokens(const Request& request) const;
   Result<std::unique_ptr<RequestState>> make_request(Request request, std::shared_ptr<EventQueue> events) const;
   void set_sampling(RequestState* state) const;
+  void set_drafting(RequestState* state) const;
 
   // The engine's thread only.
   void loop();
@@ -54,9 +55,10 @@ class EngineCore final : public Engine {
   void prepare_request(RequestState* state);
   void end_overdue();
   void step();
-  void commit(const StepResult& result, double step_s);
+  void commit(const StepResult& result, Clock::time_point begin);
   void update_policies();
-  void fail_all(const std::string& what);
+  void publish();
+  void fail_all(const Status& error) noexcept;
   [[nodiscard]] CommitContext commit_context();
 
   EngineOptions options_;
@@ -65,9 +67,10 @@ class EngineCore final : public Engine {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Scheduler> scheduler_;
-  std::map<std::string, PolicyState> policies_;  // by the text of --draft-length
+  std::map<std::string, std::weak_ptr<PolicyState>> policies_;  // shared ones, by the text of --draft-length
   StepPlan plan_;
   std::vector<SegmentOwner> owners_;
+  Outbox outbox_;
   EngineStats running_stats_;  // of the engine's thread; published after each step
 
   mutable std::mutex mutex_;  // guards what follows

@@ -1,12 +1,12 @@
 // Loading: models, memory budget, executor, thread.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
 #include <limits>
 
 #include "base/check.h"
+#include "base/memory.h"
 #include "base/thread_team.h"
 #include "engine/engine_core.h"
 #include "engine/validation.h"
@@ -16,10 +16,6 @@ namespace {
 
 // Share of the free memory that the KV caches may take when --kv-memory is not given.
 constexpr int64_t kDefaultKvShare = 4;
-
-int64_t available_memory_bytes() {
-  return static_cast<int64_t>(::sysconf(_SC_AVPHYS_PAGES)) * static_cast<int64_t>(::sysconf(_SC_PAGESIZE));
-}
 
 ModelInfo describe(const ModelFile& model) {
   ModelInfo info;
@@ -79,8 +75,7 @@ Status EngineCore::load_models() {
   BASS_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::create(main_.vocab));
   if (options_.n_threads == 0) options_.n_threads = available_threads();
   if (options_.device == "auto") options_.device = "cpu";
-  if (!options_.context_len) options_.context_len = main_.config.context_len;
-  if (*options_.context_len > main_.config.context_len) {
+  if (options_.context_len.value_or(0) > main_.config.context_len) {
     return invalid_argument(fmt::format("context is {}, but {} was trained for {} tokens; give at most that",
                                         *options_.context_len, options_.model_path, main_.config.context_len));
   }
@@ -88,10 +83,9 @@ Status EngineCore::load_models() {
 }
 
 Status EngineCore::make_executor() {
-  const int64_t page_bytes = cpu_page_bytes(main_.config) + (draft_ ? cpu_page_bytes(draft_->config) : 0);
-  const int64_t pages_per_context = (*options_.context_len + kCpuPageLen - 1) / kCpuPageLen + 1;
-  // Each sequence may need a copy of its prompt's last page.
-  BASS_ASSIGN_OR_RETURN(const int n_pages, choose_n_pages(page_bytes, (pages_per_context + 1) * options_.max_batch));
+  const int64_t available_bytes = available_memory_bytes();
+  BASS_RETURN_IF_ERROR(check_memory(available_bytes));
+  BASS_ASSIGN_OR_RETURN(const int n_pages, choose_n_pages(available_bytes));
   ExecutorOptions executor_options;
   executor_options.n_threads = options_.n_threads;
   executor_options.max_batch = options_.max_batch;
@@ -110,18 +104,44 @@ Status EngineCore::make_executor() {
   scheduler_options.page_len = executor_->page_len();
   scheduler_options.n_pages = n_pages;
   scheduler_options.has_draft = draft_ != nullptr;
+  scheduler_options.max_kept_distributions = executor_->max_kept_distributions();
   scheduler_ = std::make_unique<Scheduler>(scheduler_options);
   return ok_status();
 }
 
-Result<int> EngineCore::choose_n_pages(int64_t page_bytes, int64_t max_useful_pages) const {
-  int64_t budget_bytes = available_memory_bytes() / kDefaultKvShare;
-  if (options_.kv_memory_mib) budget_bytes = *options_.kv_memory_mib << 20;
-  const int64_t n_pages = std::min({budget_bytes / page_bytes, max_useful_pages, int64_t{std::numeric_limits<int>::max()}});
-  if (n_pages >= 2) return static_cast<int>(n_pages);
-  return resource_exhausted(fmt::format(
-      "a KV cache of {} MiB is too small: {} tokens take {} KiB, and a sequence needs at least twice that; raise --kv-memory",
-      budget_bytes >> 20, kCpuPageLen, page_bytes >> 10));
+// Memory is taken as it is touched, so what does not fit must be refused before.
+Status EngineCore::check_memory(int64_t available_bytes) const {
+  const int64_t weight_bytes = main_.file_bytes + (draft_ ? draft_->file_bytes : 0);
+  if (weight_bytes > available_bytes) {
+    return resource_exhausted(fmt::format("the models need {} MiB of memory, {} MiB are available", weight_bytes >> 20,
+                                          available_bytes >> 20));
+  }
+  const int64_t kv_bytes = options_.kv_memory_mib.value_or(0) << 20;
+  if (weight_bytes + kv_bytes > available_bytes) {
+    return invalid_argument(fmt::format("kv_memory is {} MiB, but beside the models {} MiB are available; lower --kv-memory",
+                                        kv_bytes >> 20, (available_bytes - weight_bytes) >> 20));
+  }
+  return ok_status();
+}
+
+// Also bounds the context by what fits, if it was not given.
+Result<int> EngineCore::choose_n_pages(int64_t available_bytes) {
+  const int64_t page_bytes = cpu_page_bytes(main_.config) + (draft_ ? cpu_page_bytes(draft_->config) : 0);
+  const int64_t weight_bytes = main_.file_bytes + (draft_ ? draft_->file_bytes : 0);
+  const int64_t budget_bytes =
+      options_.kv_memory_mib ? *options_.kv_memory_mib << 20 : (available_bytes - weight_bytes) / kDefaultKvShare;
+  const int64_t context_len = options_.context_len.value_or(main_.config.context_len);
+  // Each sequence may need a copy of its prompt's last page.
+  const int64_t n_useful_pages = ((context_len + kCpuPageLen - 1) / kCpuPageLen + 1) * (options_.max_batch + int64_t{1});
+  const int64_t n_pages = std::min({budget_bytes / page_bytes, n_useful_pages, int64_t{std::numeric_limits<int>::max()}});
+  if (n_pages < 2) {
+    const std::string message = fmt::format(
+        "a KV cache of {} MiB is too small: {} tokens take {} KiB, and a sequence needs at least twice that; raise --kv-memory",
+        budget_bytes >> 20, kCpuPageLen, page_bytes >> 10);
+    return options_.kv_memory_mib ? invalid_argument(message) : resource_exhausted(message);
+  }
+  if (!options_.context_len) options_.context_len = static_cast<int>(std::min(context_len, (n_pages - 1) * kCpuPageLen));
+  return static_cast<int>(n_pages);
 }
 
 ModelInfo EngineCore::model_info() const {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <random>
 
 #include "base/check.h"
@@ -55,7 +56,7 @@ bool EventQueue::wait(Event* event, std::optional<std::chrono::duration<double>>
   return true;
 }
 
-Result<RequestId> EngineCore::submit(Request request, std::shared_ptr<EventQueue> events) {
+Result<RequestId> EngineCore::submit(Request request, std::shared_ptr<EventQueue> events) try {
   if (events == nullptr) return invalid_argument("submit needs an event queue");
   BASS_ASSIGN_OR_RETURN(std::unique_ptr<RequestState> state, make_request(std::move(request), std::move(events)));
   const std::lock_guard lock(mutex_);
@@ -65,6 +66,8 @@ Result<RequestId> EngineCore::submit(Request request, std::shared_ptr<EventQueue
   arrived_.push_back(std::move(state));
   wake_.notify_all();
   return id;
+} catch (const std::exception& error) {
+  return resource_exhausted(fmt::format("the request could not be taken: {}", error.what()));
 }
 
 void EngineCore::cancel(RequestId id) {
@@ -85,12 +88,16 @@ void EngineCore::reset_stats() {
   wake_.notify_all();
 }
 
-Result<std::vector<TokenId>> EngineCore::tokenize(std::string_view text, bool add_special, bool parse_special) const {
+Result<std::vector<TokenId>> EngineCore::tokenize(std::string_view text, bool add_special, bool parse_special) const try {
   return tokenizer_->encode(text, {.add_special = add_special, .parse_special = parse_special});
+} catch (const std::exception& error) {
+  return resource_exhausted(fmt::format("the text could not be tokenised: {}", error.what()));
 }
 
-Result<std::string> EngineCore::detokenize(std::span<const TokenId> tokens) const {
+Result<std::string> EngineCore::detokenize(std::span<const TokenId> tokens) const try {
   return tokenizer_->decode(tokens, /*with_special=*/true);
+} catch (const std::exception& error) {
+  return resource_exhausted(fmt::format("the tokens could not be decoded: {}", error.what()));
 }
 
 Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) const {
@@ -107,6 +114,7 @@ Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request, 
   const auto n_tokens = static_cast<int>(main_.vocab.tokens.size());
   BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, n_tokens));
   auto state = std::make_unique<RequestState>();
+  BASS_ASSIGN_OR_RETURN(state->draft_length, parse_draft_length(request.speculation.draft_length));
   BASS_ASSIGN_OR_RETURN(state->prompt, prompt_tokens(request));
   if (state->prompt.empty()) return invalid_argument("the prompt has no tokens");
   const auto prompt_len = static_cast<int64_t>(state->prompt.size());
@@ -132,6 +140,7 @@ Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request, 
   state->events = std::move(events);
   state->request = std::move(request);
   set_sampling(state.get());
+  set_drafting(state.get());
   BASS_ASSIGN_OR_RETURN(const StopMatcher stops, StopMatcher::create(state->request.stop));
   for (int i = 0; i < state->request.n; ++i) {
     state->choices.push_back(std::make_unique<Sequence>(state.get(), i, *tokenizer_, stops));
@@ -160,15 +169,16 @@ void EngineCore::set_sampling(RequestState* state) const {
   // Greedy decoding is deterministic whatever the rule; `match` compares token ids and no distributions.
   const VerifyRule automatic = request.seed || options.temperature == 0 ? VerifyRule::kMatch : VerifyRule::kRejection;
   sampling.rule = options.temperature == 0 ? VerifyRule::kMatch : request.speculation.verify.value_or(automatic);
+}
 
-  const DrafterChoice drafter = request.speculation.drafter;
-  const bool may_draft = drafter != DrafterChoice::kOff && parse_draft_length(request.speculation.draft_length).value().policy->name != "off";
-  state->uses_draft_model = may_draft && draft_ != nullptr && drafter != DrafterChoice::kNgram;
-  if (may_draft && drafter != DrafterChoice::kModel) {
-    NgramOptions ngram_options;
-    ngram_options.min_order = state->uses_draft_model ? kNgramOrderBesideModel : kNgramOrderAlone;
-    state->ngrams = std::make_unique<NgramIndex>(state->prompt, request.n, ngram_options);
-  }
+void EngineCore::set_drafting(RequestState* state) const {
+  const DrafterChoice drafter = state->request.speculation.drafter;
+  const bool never_drafts = state->draft_length.policy->start(state->draft_length).len == 0;  // off, fixed:0
+  if (drafter == DrafterChoice::kOff || never_drafts) return;
+  state->uses_draft_model = draft_ != nullptr && drafter != DrafterChoice::kNgram;
+  if (drafter == DrafterChoice::kModel) return;
+  state->ngram_options.emplace();
+  state->ngram_options->min_order = state->uses_draft_model ? kNgramOrderBesideModel : kNgramOrderAlone;
 }
 
 }  // namespace bass

@@ -21,9 +21,9 @@ std::vector<TokenId> prompt_of(int idx, int len) {
   return tokens;
 }
 
-std::string random_draft() {
-  const std::string path = ::testing::TempDir() + "/bass_engine_test_random.gguf";
-  write_random_model(tiny_model(kMain), 7, path);
+std::string random_draft(size_t n_dropped) {
+  const std::string path = ::testing::TempDir() + "/bass_engine_test_random" + std::to_string(n_dropped) + ".gguf";
+  write_random_model(tiny_model(kMain), 7, path, n_dropped);
   return path;
 }
 
@@ -85,7 +85,8 @@ TEST_P(Identity, GreedyAndSeededMatchEqualRegularDecoding) {
   options.max_step_tokens = 24;  // prompts are cut into chunks beside running sequences
   if (test.draft == "self") options.draft_path = tiny_model(kMain);
   if (test.draft == "padded") options.draft_path = tiny_model("draft_padded");
-  if (test.draft == "random") options.draft_path = random_draft();
+  if (test.draft == "random") options.draft_path = random_draft(0);
+  if (test.draft == "smaller") options.draft_path = random_draft(20);  // the prompts have tokens that it lacks
   auto engine = load_engine(options);
   ASSERT_NE(engine, nullptr);
   std::vector<Request> requests = mixed_requests(/*seeded_sampling=*/true);
@@ -112,7 +113,8 @@ INSTANTIATE_TEST_SUITE_P(
                       IdentityCase{"padded", "fixed:1", 2, 3, AttentionKind::kSplit},
                       IdentityCase{"padded", "bass:l0=2,inc=1,max=5", 8, 1, AttentionKind::kSplit},
                       IdentityCase{"random", "bass", 8, 2, AttentionKind::kSplit},
-                      IdentityCase{"random", "fixed:6", 1, 2, AttentionKind::kPad}));
+                      IdentityCase{"random", "fixed:6", 1, 2, AttentionKind::kPad},
+                      IdentityCase{"smaller", "fixed:4", 8, 2, AttentionKind::kSplit}));
 
 // The negative control of the identity test: another seed, or a draft that is believed without a look, must show.
 TEST(IdentityControl, AnotherSeedGivesOtherTokens) {
@@ -177,9 +179,37 @@ TEST(Engine, CountsWhatHappened) {
   EXPECT_GT(engine->stats().operations, 0);
 }
 
+TEST(Engine, SeededRejectionDoesNotDependOnOtherRequests) {
+  Request request = greedy_request(prompt_of(1, 20), 40);
+  request.sampling.temperature = 1.0f;
+  request.seed = 9;
+  request.speculation.verify = VerifyRule::kRejection;  // with Algorithm 1: lengths follow what was accepted
+  request.speculation.drafter = DrafterChoice::kModel;
+  EngineOptions options{.model_path = tiny_model(kMain), .draft_path = tiny_model("draft_padded"), .max_batch = 8, .n_threads = 2};
+  auto engine = load_engine(options);
+  const RequestResult alone = run_one(*engine, request);
+  std::vector<Request> together = mixed_requests(true);
+  together.push_back(request);
+  together.push_back(request);
+  const std::vector<RequestResult> results = run_all(*engine, together);
+  expect_same_outputs({alone, alone}, {results[results.size() - 2], results.back()});
+}
+
+TEST(Engine, CountersAreThereWhenTheLastEventIs) {
+  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
+  for (int i = 1; i <= 20; ++i) {
+    run_one(*engine, greedy_request(prompt_of(i, 1), 1));
+    EXPECT_EQ(engine->stats().decode_tokens, i);
+  }
+  engine->reset_stats();
+  run_one(*engine, greedy_request(prompt_of(0, 30), 2));
+  EXPECT_EQ(engine->stats().prefill_tokens, 29);
+  EXPECT_EQ(engine->stats().decode_tokens, 2);
+}
+
 TEST(Engine, RequestsThatDoNotFitNowWaitAndAllPagesComeBack) {
-  // 1 MiB: 16 pages of 32 tokens and 2 layers x 2 heads x 16 x 2 x f16... few enough that sequences must queue.
-  EngineOptions options{.model_path = tiny_model(kMain), .max_batch = 16, .n_threads = 2, .kv_memory_mib = 1};
+  // 1 MiB are 128 pages of 32 tokens, and a sequence needs 7: most of the 64 that the batch would take must wait.
+  EngineOptions options{.model_path = tiny_model(kMain), .max_batch = 64, .n_threads = 2, .kv_memory_mib = 1};
   auto engine = load_engine(options);
   std::vector<Request> requests;
   for (int i = 0; i < 20; ++i) {

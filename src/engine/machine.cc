@@ -74,10 +74,12 @@ Result<MachinePeaks> cached_machine_peaks(int n_threads) {
   nlohmann::json cache = nlohmann::json::object();
   if (std::ifstream file(path); file) cache = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (!cache.is_object()) cache = nlohmann::json::object();
-  if (const auto entry = cache.find(key); entry != cache.end() && entry->is_object()) {
-    const double bandwidth = entry->value("bandwidth_gb_s", 0.0);
-    const double tops = entry->value("peak_tops", 0.0);
-    if (bandwidth > 0 && tops > 0) return MachinePeaks{bandwidth, tops};
+  const nlohmann::json entry = cache.value(key, nlohmann::json());
+  const auto number = [&entry](const char* name) {
+    return entry.is_object() && entry.contains(name) && entry[name].is_number() ? entry[name].get<double>() : 0.0;
+  };
+  if (number("bandwidth_gb_s") > 0 && number("peak_tops") > 0) {
+    return MachinePeaks{number("bandwidth_gb_s"), number("peak_tops")};
   }
   BASS_ASSIGN_OR_RETURN(const MachinePeaks peaks, measure_machine(n_threads));
   cache[key] = {{"bandwidth_gb_s", peaks.bandwidth_gb_s}, {"peak_tops", peaks.peak_tops}};

@@ -31,7 +31,7 @@ Status check_device(std::string_view text) {
   return invalid_argument("must be auto or cpu");
 }
 
-/// A row whose value is `expression`, of GenerateOptions `o`.
+/// A row whose value is `expression`, a member's path of GenerateOptions `o`.
 #define BASS_FIELD(expression) [](GenerateOptions& o) -> OptionField { return &o.expression; }
 
 constexpr std::array kOptions{
@@ -173,12 +173,11 @@ constexpr std::array kOptions{
            .group = kSampling,
            .is_per_request = true,
            .value_name = "X",
-           .range = "> 0 (1 is off)",
+           .range = "from 0.01 to 100 (1 is off)",
            .help = "make tokens of prompt and output less likely; 1 is off",
            .field = BASS_FIELD(request.sampling.repetition_penalty),
-           .min = 0,
-           .max = kMaxFloat,
-           .is_min_excluded = true},
+           .min = 0.01F,
+           .max = 100},
     Option{.name = "presence_penalty",
            .group = kSampling,
            .is_per_request = true,

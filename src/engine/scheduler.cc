@@ -1,11 +1,14 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
 namespace bass {
 namespace {
+
+static_assert(kMaxDraftLen == SpeculationStats::kMaxDraftLen, "one limit for policies, counters and executors");
 
 // A prompt always advances, however many rows decode.
 constexpr int kMinPrefillChunk = 32;
@@ -26,18 +29,19 @@ void Scheduler::schedule(StepPlan* plan, std::vector<SegmentOwner>* owners) {
   plan->clear();
   owners->clear();
   n_draft_rows_ = 0;
+  n_distributions_ = 0;
   admit();
   int n_rows = 0;
   for (Sequence* sequence : running_) {
     plan_decode(sequence, plan);
     owners->push_back({sequence->request, sequence});
-    const SegmentPlan& segment = plan->segments.back();
-    n_rows += 1 + std::max(static_cast<int>(segment.proposed.size()), segment.n_model_drafts);
+    n_rows += 1 + plan->segments.back().n_drafts();
   }
   int n_prefill_tokens = std::max(options_.max_step_tokens - n_rows, kMinPrefillChunk);
   n_prefill_tokens = std::min(n_prefill_tokens, options_.max_rows - std::max(n_rows, n_draft_rows_));
   for (const auto& request : requests_) {
-    if (!request->is_admitted || request->is_prefilled() || n_prefill_tokens <= 0) continue;
+    if (!request->is_admitted || n_prefill_tokens <= 0) break;  // later ones are not admitted either
+    if (request->is_prefilled()) continue;
     plan_prefill(request.get(), n_prefill_tokens, plan);
     owners->push_back({request.get(), nullptr});
     n_prefill_tokens -= static_cast<int>(plan->segments.back().tokens.size());
@@ -57,7 +61,7 @@ void Scheduler::admit() {
       if (n_active >= options_.max_batch) return;
       continue;
     }
-    while (request->has_unstarted() && static_cast<int>(running_.size()) < options_.max_batch) {
+    while (request->has_unstarted() && n_active < options_.max_batch) {
       const bool is_promised = request->n_started == 0;
       if (!is_promised && n_promised_pages_ + own_pages(*request) > options_.n_pages) return;
       if (!is_promised) n_promised_pages_ += own_pages(*request);
@@ -74,6 +78,9 @@ bool Scheduler::admit_request(RequestState* request) {
   n_promised_pages_ += n_needed;
   request->main_prefix = PageTable(&main_pool_, options_.page_len);
   request->draft_prefix = PageTable(&draft_pool_, options_.page_len);
+  if (request->ngram_options) {
+    request->ngrams = std::make_unique<NgramIndex>(request->prompt, request->request.n, *request->ngram_options);
+  }
   request->is_admitted = true;
   return true;
 }
@@ -116,8 +123,7 @@ void Scheduler::plan_decode(Sequence* sequence, StepPlan* plan) {
   if (request->uses_draft_model && sequence->draft_limit > 0 && segment.proposed.empty()) {
     plan_draft_model(sequence, &segment, plan);
   }
-  const int n_drafts = std::max(static_cast<int>(segment.proposed.size()), segment.n_model_drafts);
-  reserve(&sequence->main_pages, text_len + n_drafts, &plan->main_copies);
+  reserve(&sequence->main_pages, text_len + segment.n_drafts(), &plan->main_copies);
   segment.pages = sequence->main_pages.pages();
 }
 
@@ -134,6 +140,10 @@ void Scheduler::plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepP
   segment->draft_tokens = sequence->unseen_by_draft;
   segment->draft_start = n_seen;
   if (n_seen + n_unseen == text_len) segment->n_model_drafts = sequence->draft_limit;
+  if (needs_draft_distribution(segment->sampling)) {
+    segment->n_model_drafts = std::min(segment->n_model_drafts, options_.max_kept_distributions - n_distributions_);
+    n_distributions_ += segment->n_model_drafts;
+  }
   reserve(&sequence->draft_pages, n_seen + n_unseen + std::max(segment->n_model_drafts - 1, 0), &plan->draft_copies);
   segment->draft_pages = sequence->draft_pages.pages();
 }
@@ -162,6 +172,7 @@ void Scheduler::plan_prefill(RequestState* request, int max_tokens, StepPlan* pl
 void Scheduler::finish(Sequence* sequence) {
   RequestState* request = sequence->request;
   sequence->is_finished = true;
+  has_finished_ = true;
   ++request->n_finished;
   if (!sequence->is_started) return;
   n_promised_pages_ -= own_pages(*request);
@@ -171,6 +182,7 @@ void Scheduler::finish(Sequence* sequence) {
 }
 
 void Scheduler::remove_finished() {
+  if (!std::exchange(has_finished_, false)) return;
   std::erase_if(requests_, [this](const std::unique_ptr<RequestState>& request) {
     if (request->n_finished < static_cast<int>(request->choices.size())) return false;
     if (request->is_admitted) {

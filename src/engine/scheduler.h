@@ -17,6 +17,7 @@ struct SchedulerOptions {
   int page_len = 32;
   int n_pages = 0;            // of each model's pool
   bool has_draft = false;
+  int max_kept_distributions = 0;  // of the draft model, in one step
 };
 
 /// Whom a planned segment belongs to: a sequence, or a request whose prompt it prefills.
@@ -65,6 +66,8 @@ class Scheduler {
   PagePool draft_pool_;
   int n_promised_pages_ = 0;  // of each pool
   int n_draft_rows_ = 0;      // rows of the draft model's first pass in the step being planned
+  int n_distributions_ = 0;   // of the draft model, that the step being planned keeps
+  bool has_finished_ = false; // a request may have ended
   std::deque<std::unique_ptr<RequestState>> requests_;  // in order of arrival
   std::vector<Sequence*> running_;
 };

@@ -22,7 +22,10 @@ inline double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// One draft-length policy at work. All sequences with the same --draft-length share it, so that Algorithm 1 sees its whole batch.
+/// One draft-length policy at work. Requests with the same --draft-length share it, so that Algorithm 1 sees its whole
+/// batch; it begins anew when the last of them has ended. A request that samples with a seed of its own and verifies by
+/// distributions has one for itself: another request with the same seed would let it see its own noise (a length must not
+/// depend on what it decides about), and its bytes would depend on what else runs.
 struct PolicyState {
   DraftLengthSpec spec;
   DraftLengthState state;
@@ -75,8 +78,10 @@ struct RequestState {
   std::vector<LogitBias> bias;
   std::vector<TokenId> banned;
   bool uses_draft_model = false;
-  std::unique_ptr<NgramIndex> ngrams;  // null: not used
-  PolicyState* policy = nullptr;
+  std::optional<NgramOptions> ngram_options;  // none: no n-gram drafts
+  std::unique_ptr<NgramIndex> ngrams;         // from admission on
+  DraftLengthSpec draft_length;
+  std::shared_ptr<PolicyState> policy;
 
   std::vector<std::unique_ptr<Sequence>> choices;
   int n_started = 0;

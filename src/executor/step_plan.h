@@ -2,6 +2,7 @@
 // same plan can be uploaded to a GPU. Whoever submits a plan owns what its spans point to until the ticket is waited for.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -38,7 +39,15 @@ struct SegmentPlan {
   SamplingParams sampling;
   std::span<const TokenId> prompt;  // for penalties
   std::span<const TokenId> output;  // what was emitted, the pending token included
+
+  /// Upper bound of the drafted tokens: a segment has one drafter.
+  [[nodiscard]] int n_drafts() const { return std::max(static_cast<int>(proposed.size()), n_model_drafts); }
 };
+
+/// Whether verification of a model's drafts compares distributions, and not only token ids.
+inline bool needs_draft_distribution(const SamplingParams& sampling) {
+  return sampling.rule != VerifyRule::kMatch && !sampling.is_greedy();
+}
 
 struct StepPlan {
   std::vector<SegmentPlan> segments;

@@ -14,7 +14,7 @@ namespace bass {
 struct NgramOptions {
   int min_order = 2;         // shortest ending that is looked up
   int max_order = 5;         // longest; longer matches count as this long
-  int max_tokens = 1 << 20;  // tokens that are indexed for a request; later ones are drafted for but not learnt
+  int max_tokens = 1 << 17;  // tokens that are indexed for a request; later ones are drafted for but not learnt
 };
 
 /// The n-grams of one request: its prompt, indexed once, and the output of each of its samples.

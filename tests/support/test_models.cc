@@ -54,14 +54,20 @@ void write_truncated_model(const std::string& source, int n_layers, const std::s
   builder.write(path);
 }
 
-void write_random_model(const std::string& source, uint32_t seed, const std::string& path) {
+void write_random_model(const std::string& source, uint32_t seed, const std::string& path, size_t n_dropped) {
   constexpr uint32_t kDModel = 64;
   constexpr uint32_t kDFf = 128;
   const GgufFile file = open(source);
   GgufBuilder builder;
   for (const auto& [key, value] : file.metadata()) {
-    if (!key.starts_with("llama.")) copy_entry(builder, key, value);
+    if (!key.starts_with("llama.") && !std::holds_alternative<GgufArray>(value)) copy_entry(builder, key, value);
   }
+  for (const char* key : {"tokenizer.ggml.tokens", "tokenizer.ggml.merges"}) {
+    const auto texts = file.get_string_array(key).value();
+    builder.add_strings(key, {texts.begin(), texts.end() - static_cast<ptrdiff_t>(n_dropped)});
+  }
+  const auto types = file.get_int_array("tokenizer.ggml.token_type").value();
+  builder.add_i32s("tokenizer.ggml.token_type", {types.begin(), types.end() - static_cast<ptrdiff_t>(n_dropped)});
   builder.add_u32("llama.block_count", 1).add_u32("llama.context_length", file.get_u32("llama.context_length").value());
   builder.add_u32("llama.embedding_length", kDModel).add_u32("llama.feed_forward_length", kDFf);
   builder.add_u32("llama.attention.head_count", 2).add_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
@@ -74,7 +80,7 @@ void write_random_model(const std::string& source, uint32_t seed, const std::str
     for (float& value : values) value = normal(random);
     builder.add_f32_tensor(name, shape, values);
   };
-  add_random("token_embd.weight", {kDModel, static_cast<uint64_t>(file.find_tensor("token_embd.weight")->shape[1])});
+  add_random("token_embd.weight", {kDModel, types.size() - n_dropped});
   builder.add_f32_tensor("output_norm.weight", {kDModel}, std::vector<float>(kDModel, 1.0f));
   builder.add_f32_tensor("blk.0.attn_norm.weight", {kDModel}, std::vector<float>(kDModel, 1.0f));
   builder.add_f32_tensor("blk.0.ffn_norm.weight", {kDModel}, std::vector<float>(kDModel, 1.0f));

@@ -16,6 +16,7 @@ struct ForwardSegment {
   int row_begin = 0;
   int n_tokens = 0;
   int start = 0;  // position of its first row
+  bool is_decode = false;  // decodes or verifies; else it is a prompt's chunk
   std::span<const PageId> pages;
 };
 
@@ -37,6 +38,9 @@ struct PlannedUnit {
 struct AttentionPlan {
   std::vector<PlannedUnit> units;
   std::vector<const std::byte*> page_pointers;
+
+  /// Room for any batch of so many rows, segments and chunks a segment, so that `build` allocates nothing.
+  void reserve(size_t n_rows, size_t n_segments, size_t max_chunks, const KvShape& shape);
 
   /// `page_base` is where page 0 lies; pages are page_bytes apart.
   void build(AttentionKind kind, std::span<const ForwardSegment> segments, const KvShape& shape,

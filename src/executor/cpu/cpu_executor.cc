@@ -17,6 +17,13 @@ Result<std::unique_ptr<Executor>> make_cpu_executor(const ModelFile& main, const
 }
 
 namespace cpu {
+namespace {
+
+constexpr size_t kTop = 5;  // tokens that scoring reports
+// Memory for draft distributions, touched only as far as it is used. 680 drafts of a vocabulary of 49152.
+constexpr size_t kStoredBytes = size_t{64} << 20;
+
+}  // namespace
 
 CpuExecutor::CpuExecutor(const ExecutorOptions& options) : options_(options), team_(options.n_threads) {}
 
@@ -44,9 +51,11 @@ Status CpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
     draft_forward_ = std::make_unique<CpuForward>(draft_.get(), kernels_, forward);
     n_draft_tokens_ = std::min(n_main_tokens_, static_cast<int>(draft->vocab.tokens.size()));
     vocab_size = std::max(vocab_size, draft->config.vocab_size);
+    stored_memory_ = AlignedBuffer(kStoredBytes);
+    n_stored_rows_ = static_cast<int>(kStoredBytes / (sizeof(uint16_t) * static_cast<size_t>(n_draft_tokens_)));
   }
   logits_ = AlignedBuffer(static_cast<size_t>(kLogitsBlockRows) * static_cast<size_t>(vocab_size) * sizeof(float));
-  if (!logits_.ok() || !main_forward_->ok() || (draft_forward_ && !draft_forward_->ok())) {
+  if (!logits_.ok() || !stored_memory_.ok() || !main_forward_->ok() || (draft_forward_ && !draft_forward_->ok())) {
     return resource_exhausted(fmt::format("no memory for the workspace of {} rows; lower --max-batch", forward.max_rows));
   }
   for (int i = 0; i < options_.n_threads; ++i) samplers_.push_back(std::make_unique<RowSampler>(kernels_, vocab_size));
@@ -65,7 +74,7 @@ const StepResult& CpuExecutor::wait(Ticket ticket) {
   return result_;
 }
 
-void CpuExecutor::run_step(const TeamContext& context) {
+void CpuExecutor::run_step(const TeamContext& context) noexcept {
   copy_pages(context);
   draft(context);
   forward_and_verify(context);
@@ -83,14 +92,43 @@ void CpuExecutor::prepare(const StepPlan& plan) {
     Draft& draft = drafts_[i];
     draft.n = static_cast<int>(segment.proposed.size());
     std::copy(segment.proposed.begin(), segment.proposed.end(), draft.tokens.begin());
-    if (segment.n_model_drafts == 0 || normalise_for_verification(segment.sampling) == Normalise::kNo) continue;
-    draft.is_one_hot = false;
+    if (segment.n_model_drafts == 0 || !needs_draft_distribution(segment.sampling)) continue;
     draft.has_stored_rows = true;
     draft.stored_begin = n_stored;
     n_stored += static_cast<size_t>(segment.n_model_drafts);
   }
-  const size_t n_values = n_stored * static_cast<size_t>(n_draft_tokens_);
-  if (stored_rows_.size() < n_values) stored_rows_.resize(n_values);
+  BASS_CHECK(n_stored <= static_cast<size_t>(n_stored_rows_));
+  reserve_for(plan);
+}
+
+// After this a running team allocates nothing; what is thrown here leaves executor and team as they were.
+void CpuExecutor::reserve_for(const StepPlan& plan) {
+  const size_t n_segments = plan.segments.size();
+  size_t n_rows = 0;
+  int n_positions = 0;
+  if (result_.segments.size() < n_segments) result_.segments.resize(n_segments);
+  for (size_t i = 0; i < n_segments; ++i) {
+    const SegmentPlan& segment = plan.segments[i];
+    n_rows += segment.tokens.size() + static_cast<size_t>(segment.n_drafts()) + 1;
+    n_positions = std::max(n_positions, segment.start + static_cast<int>(segment.tokens.size()) + segment.n_drafts());
+    SegmentResult& result = result_.segments[i];
+    result.n_accepted = 0;
+    result.failed = false;
+    result.tokens.clear();
+    result.target_logprobs.assign(segment.targets.size(), 0.0f);
+    result.target_argmax.assign(segment.targets.size(), 0);
+    result.top5.clear();
+    result.top5.reserve(kTop + 1);
+  }
+  for (auto* rows : {&wanted_rows_, &draft_logit_rows_, &draft_logit_segments_}) rows->reserve(n_rows);
+  wanted_.reserve(n_rows);
+  verdicts_.reserve(n_rows);
+  const auto max_chunks = static_cast<size_t>(n_positions / kKvPageLen + 1);
+  main_->prepare_positions(n_positions);
+  main_forward_->reserve(n_segments, max_chunks);
+  if (!draft_) return;
+  draft_->prepare_positions(n_positions);
+  draft_forward_->reserve(n_segments, max_chunks);
 }
 
 void CpuExecutor::copy_pages(const TeamContext& context) {
@@ -153,11 +191,14 @@ void CpuExecutor::fill_draft_batch(int step_idx) {
     const SegmentPlan& segment = plan_->segments[i];
     if (segment.draft_tokens.empty() || (step_idx > 0 && segment.n_model_drafts <= step_idx)) continue;
     if (step_idx == 0) {
-      draft_forward_->add_segment(segment.draft_start, segment.draft_pages);
-      for (const TokenId token : segment.draft_tokens) draft_forward_->add_token(token);
+      draft_forward_->add_segment(segment.draft_start, segment.wants_sample, segment.draft_pages);
+      // Padding ids of the main model may be unknown to the draft; what it drafts after another token is still a draft.
+      for (const TokenId token : segment.draft_tokens) {
+        draft_forward_->add_token(token < draft_->config().vocab_size ? token : 0);
+      }
     } else {
       const int n_known = segment.draft_start + static_cast<int>(segment.draft_tokens.size());
-      draft_forward_->add_segment(n_known + step_idx - 1, segment.draft_pages);
+      draft_forward_->add_segment(n_known + step_idx - 1, /*is_decode=*/true, segment.draft_pages);
       draft_forward_->add_token(drafts_[i].tokens[static_cast<size_t>(step_idx - 1)]);
     }
     if (segment.n_model_drafts == 0) continue;
@@ -173,8 +214,7 @@ void CpuExecutor::draft_row(RowSampler& row_sampler, int segment_idx, float* log
   Draft& draft = drafts_[i];
   RowDistribution q = row_sampler.build(logits, n_draft_tokens_, params, history(segment_idx, draft.n), Normalise::kNo);
   if (draft.has_stored_rows) {
-    const size_t row = draft.stored_begin + static_cast<size_t>(draft.n);
-    q = store_draft_row(row_sampler, q, stored_rows_.data() + row * static_cast<size_t>(n_draft_tokens_));
+    q = store_draft_row(row_sampler, q, stored_row(draft, draft.n));
   }
   draft.tokens[static_cast<size_t>(draft.n)] = draft_token(*kernels_, q, params, round_position(segment_idx, draft.n));
   ++draft.n;
@@ -193,7 +233,7 @@ void CpuExecutor::fill_main_batch() {
     const auto segment_idx = static_cast<int>(i);
     const int first_row = main_forward_->n_rows();
     const auto n_known = static_cast<int>(segment.tokens.size());
-    main_forward_->add_segment(segment.start, segment.pages);
+    main_forward_->add_segment(segment.start, segment.wants_sample, segment.pages);
     for (const TokenId token : segment.tokens) main_forward_->add_token(token);
     for (int k = 0; k < static_cast<int>(segment.targets.size()); ++k) want({segment_idx, first_row + k, k, false, false});
     if (segment.wants_top5) want({segment_idx, first_row + n_known - 1, n_known - 1, false, true});
@@ -205,17 +245,6 @@ void CpuExecutor::fill_main_batch() {
   }
   main_forward_->end_batch();
   verdicts_.assign(wanted_.size(), RowVerdict{});
-  if (result_.segments.size() < plan_->segments.size()) result_.segments.resize(plan_->segments.size());
-  for (size_t i = 0; i < plan_->segments.size(); ++i) {
-    SegmentResult& segment = result_.segments[i];
-    segment.n_drafted = drafts_[i].n;
-    segment.n_accepted = 0;
-    segment.failed = false;
-    segment.tokens.clear();
-    segment.target_logprobs.assign(plan_->segments[i].targets.size(), 0.0f);
-    segment.target_argmax.assign(plan_->segments[i].targets.size(), 0);
-    segment.top5.clear();
-  }
 }
 
 void CpuExecutor::forward_and_verify(const TeamContext& context) {
@@ -253,8 +282,7 @@ void CpuExecutor::verify_wanted_row(RowSampler& row_sampler, size_t wanted_idx, 
   const Normalise normalise = is_extra ? Normalise::kNo : normalise_for_verification(params);
   RowDistribution q;  // loaded first: p must be the last row that the sampler built
   if (!is_extra && draft.has_stored_rows) {
-    const size_t row = draft.stored_begin + static_cast<size_t>(wanted.idx);
-    q = load_draft_row(row_sampler, stored_rows_.data() + row * static_cast<size_t>(n_draft_tokens_), n_draft_tokens_);
+    q = load_draft_row(row_sampler, stored_row(draft, wanted.idx), n_draft_tokens_);
   }
   const RowDistribution p = row_sampler.build(logits, n_main_tokens_, params, history(wanted.segment, wanted.idx), normalise);
   RowVerdict& verdict = verdicts_[wanted_idx];
@@ -282,17 +310,20 @@ void CpuExecutor::score_row(RowSampler& row_sampler, size_t wanted_idx, const fl
     result.target_argmax[static_cast<size_t>(wanted.idx)] = stats.argmax;
     return;
   }
-  std::vector<TokenId> ids(static_cast<size_t>(n_main_tokens_));
-  for (size_t id = 0; id < ids.size(); ++id) ids[id] = static_cast<TokenId>(id);
-  const size_t n_top = std::min<size_t>(5, ids.size());
-  std::partial_sort(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(n_top), ids.end(),
-                    [logits](TokenId a, TokenId b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); });
-  for (size_t k = 0; k < n_top; ++k) result.top5.emplace_back(ids[k], logits[ids[k]] - stats.log_sum_exp);
+  auto& top = result.top5;  // insertion keeps the best kTop; room is reserved
+  for (TokenId id = 0; id < n_main_tokens_; ++id) {
+    const float logprob = logits[id] - stats.log_sum_exp;
+    if (top.size() == kTop && !(logprob > top.back().second)) continue;
+    const auto place = std::find_if(top.begin(), top.end(), [&](const auto& entry) { return logprob > entry.second; });
+    top.insert(place, {id, logprob});
+    if (top.size() > kTop) top.pop_back();
+  }
 }
 
 void CpuExecutor::collect_results() {
   result_.operations =
       main_forward_->operations() + (draft_forward_ ? draft_forward_->operations() : 0) - operations_before_;
+  for (size_t i = 0; i < plan_->segments.size(); ++i) result_.segments[i].n_drafted = drafts_[i].n;
   int last_segment = -1;
   for (size_t i = 0; i < wanted_.size(); ++i) {
     const WantedRow& wanted = wanted_[i];

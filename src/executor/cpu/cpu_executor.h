@@ -28,6 +28,7 @@ class CpuExecutor final : public Executor {
   [[nodiscard]] int64_t draft_page_bytes() const override {
     return draft_ ? static_cast<int64_t>(draft_->page_bytes()) : 0;
   }
+  [[nodiscard]] int max_kept_distributions() const override { return n_stored_rows_; }
   [[nodiscard]] int64_t step_weight_bytes() const override { return main_->step_weight_bytes(); }
 
  private:
@@ -37,7 +38,6 @@ class CpuExecutor final : public Executor {
   struct Draft {
     std::array<TokenId, kMaxDraftLen> tokens{};
     int n = 0;
-    bool is_one_hot = true;       // by a host drafter, or greedy
     size_t stored_begin = 0;      // index into stored_rows_ of the first q row, if rows are stored
     bool has_stored_rows = false;
   };
@@ -55,13 +55,14 @@ class CpuExecutor final : public Executor {
 
   // One thread.
   void prepare(const StepPlan& plan);
+  void reserve_for(const StepPlan& plan);
   void fill_draft_batch(int step_idx);
   void fill_main_batch();
   void collect_results();
   void collect_decode(int segment_idx, size_t first_wanted);
 
   // SPMD.
-  void run_step(const TeamContext& context);
+  void run_step(const TeamContext& context) noexcept;  // allocates nothing: `prepare` has made room
   void copy_pages(const TeamContext& context);
   void draft(const TeamContext& context);
   void forward_and_verify(const TeamContext& context);
@@ -72,6 +73,11 @@ class CpuExecutor final : public Executor {
   template <class Process>
   void for_each_row(const TeamContext& context, int n, Process process);
 
+  /// The stored q of the idx-th drafted token of a segment. [n_draft_tokens]
+  [[nodiscard]] uint16_t* stored_row(const Draft& draft, int idx) const {
+    return stored_memory_.as<uint16_t>() +
+           (draft.stored_begin + static_cast<size_t>(idx)) * static_cast<size_t>(n_draft_tokens_);
+  }
   [[nodiscard]] RowSampler& sampler(const TeamContext& context) {
     return *samplers_[static_cast<size_t>(context.thread_idx())];
   }
@@ -92,7 +98,8 @@ class CpuExecutor final : public Executor {
 
   const StepPlan* plan_ = nullptr;
   std::vector<Draft> drafts_;              // [n_segments]
-  std::vector<uint16_t> stored_rows_;      // f16 [rows that `rejection` verifies against, n_draft_tokens]
+  AlignedBuffer stored_memory_;            // f16 [n_stored_rows_, n_draft_tokens]: q of drafts that are to be verified
+  int n_stored_rows_ = 0;
   std::vector<int> draft_logit_rows_;      // rows of the draft batch whose logits are wanted
   std::vector<int> draft_logit_segments_;  // and their segments
   std::vector<WantedRow> wanted_;

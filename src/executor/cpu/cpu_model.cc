@@ -53,7 +53,7 @@ Result<std::unique_ptr<CpuModel>> CpuModel::load(const ModelFile& file, int n_pa
   if (!model->kv_memory_.ok()) {
     return resource_exhausted(fmt::format("no memory for a KV cache of {} MiB; lower --kv-memory", kv_bytes >> 20));
   }
-  BASS_RETURN_IF_ERROR(model->make_rope_tables());
+  BASS_RETURN_IF_ERROR(model->reserve_rope_tables());
   return model;
 }
 
@@ -105,30 +105,32 @@ void CpuModel::pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTe
   (out->is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
 }
 
-Status CpuModel::make_rope_tables() {
+Status CpuModel::reserve_rope_tables() {
   const int dim = config_->rope_dim;
-  const auto n_values = static_cast<size_t>(context_len_) * static_cast<size_t>(dim);
-  rope_ = AlignedBuffer(2 * n_values * sizeof(float));
+  rope_ = AlignedBuffer(2 * static_cast<size_t>(context_len_) * static_cast<size_t>(dim) * sizeof(float));
   if (!rope_.ok()) {
     return resource_exhausted(fmt::format("no memory for rope tables of {} positions; lower --context", context_len_));
   }
-  std::vector<double> frequencies(static_cast<size_t>(dim / 2));
-  for (size_t i = 0; i < frequencies.size(); ++i) {
-    frequencies[i] = std::pow(static_cast<double>(config_->rope_base), -2.0 * static_cast<double>(i) / dim);
+  for (int pair = 0; pair < dim / 2; ++pair) {
+    rope_frequencies_.push_back(std::pow(static_cast<double>(config_->rope_base), -2.0 * pair / dim));
   }
-  float* cos_pair = rope_.as<float>();
-  float* sin_pair = cos_pair + n_values;
-  for (int position = 0; position < context_len_; ++position) {
-    for (const double frequency : frequencies) {
-      const auto cosine = static_cast<float>(std::cos(position * frequency));
-      const auto sine = static_cast<float>(std::sin(position * frequency));
+  return ok_status();
+}
+
+void CpuModel::prepare_positions(int n_positions) {
+  BASS_CHECK(n_positions <= context_len_);
+  for (; n_rope_positions_ < n_positions; ++n_rope_positions_) {
+    auto* cos_pair = const_cast<float*>(rope_cos(n_rope_positions_));
+    auto* sin_pair = const_cast<float*>(rope_sin(n_rope_positions_));
+    for (const double frequency : rope_frequencies_) {
+      const auto cosine = static_cast<float>(std::cos(n_rope_positions_ * frequency));
+      const auto sine = static_cast<float>(std::sin(n_rope_positions_ * frequency));
       *cos_pair++ = cosine;
       *cos_pair++ = cosine;
       *sin_pair++ = -sine;
       *sin_pair++ = sine;
     }
   }
-  return ok_status();
 }
 
 const float* CpuModel::rope_cos(int position) const {

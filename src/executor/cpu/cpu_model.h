@@ -45,6 +45,9 @@ class CpuModel {
     return static_cast<size_t>(layer) * kv_shape_.layer_bytes + static_cast<size_t>(kv_head) * kv_shape_.head_bytes();
   }
 
+  /// Makes rope_cos and rope_sin valid for the positions below `n_positions`. One thread, before the others read them.
+  void prepare_positions(int n_positions);
+
   /// [context_len, rope_dim] each, as Kernels::rope reads them.
   [[nodiscard]] const float* rope_cos(int position) const;
   [[nodiscard]] const float* rope_sin(int position) const;
@@ -57,7 +60,7 @@ class CpuModel {
   CpuModel() = default;
   Status pack_weights(const ModelFile& file, ThreadTeam* team);
   void pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTeam* team, std::byte** cursor, PackedMatrix* out);
-  Status make_rope_tables();
+  Status reserve_rope_tables();
 
   const ModelConfig* config_ = nullptr;
   std::vector<CpuLayer> layers_;
@@ -68,7 +71,9 @@ class CpuModel {
   bool has_quantised_weights_ = false;
   KvShape kv_shape_;
   size_t page_bytes_ = 0;
-  int context_len_ = 0;  // positions of the rope tables
+  int context_len_ = 0;      // positions that the rope tables have room for
+  int n_rope_positions_ = 0; // positions that are filled in: memory is touched as contexts grow
+  std::vector<double> rope_frequencies_;  // [rope_dim / 2]
   AlignedBuffer weights_;
   AlignedBuffer kv_memory_;
   AlignedBuffer rope_;

@@ -13,6 +13,12 @@ constexpr int kGateUpRows = 64;                     // rows of gate and up that 
 
 size_t aligned(size_t size_bytes) { return (size_bytes + 63) / 64 * 64; }
 
+// The same rows for a call of quantise whose input is the f32 row itself, or has been stored there already.
+ActivationRows without_f32(ActivationRows rows) {
+  rows.f32 = nullptr;
+  return rows;
+}
+
 }  // namespace
 
 CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const ForwardOptions& options)
@@ -29,6 +35,7 @@ CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const Forw
   thread_memory_ = AlignedBuffer(static_cast<size_t>(options.n_threads) * thread_floats_ * sizeof(float));
   normed_ = make_stage(options.max_rows, config.d_model);
   attended_ = make_stage(options.max_rows, config.q_dim());
+  if (attended_.rows.f32 != nullptr) attended_.rows.f32 = attention_out_.as<float>();
   gated_ = make_stage(options.max_rows, config.d_ff);
   head_input_ = make_stage(kLogitsBlockRows, config.d_model);
 }
@@ -72,8 +79,13 @@ void CpuForward::begin_batch() {
   segments_.clear();
 }
 
-void CpuForward::add_segment(int start, std::span<const PageId> pages) {
-  segments_.push_back({n_rows(), 0, start, pages});
+void CpuForward::reserve(size_t n_segments, size_t max_chunks) {
+  segments_.reserve(n_segments);
+  attention_plan_.reserve(static_cast<size_t>(options_.max_rows), n_segments, max_chunks, model_->kv_shape());
+}
+
+void CpuForward::add_segment(int start, bool is_decode, std::span<const PageId> pages) {
+  segments_.push_back({n_rows(), 0, start, is_decode, pages});
 }
 
 void CpuForward::add_token(TokenId token) {
@@ -138,10 +150,7 @@ void CpuOps::norm_row(const float* x, const float* weight, int row_idx, const Ac
   float* normed = out.f32 != nullptr ? out.f32 + static_cast<size_t>(row_idx) * static_cast<size_t>(config.d_model)
                                      : thread_memory();
   f_.kernels_->rms_norm(x, weight, config.d_model, config.rms_eps, normed);
-  if (out.q == nullptr) return;
-  ActivationRows quantised = out;
-  quantised.f32 = nullptr;  // it is there already
-  f_.kernels_->quantise(normed, row_idx, 0, config.d_model, quantised);
+  if (out.q != nullptr) f_.kernels_->quantise(normed, row_idx, 0, config.d_model, without_f32(out));
 }
 
 void CpuOps::norm(int layer, NormKind kind) {
@@ -230,10 +239,8 @@ void CpuOps::attend(int layer) {
   // A unit's columns are no whole groups of activations: quantise row by row once all units are there.
   const WorkRange rows = context_.share(f_.n_rows());
   for (int r = rows.begin; r < rows.end; ++r) {
-    ActivationRows quantised = f_.attended_.rows;
-    quantised.f32 = nullptr;
     f_.kernels_->quantise(f_.attention_out_.as<float>() + static_cast<size_t>(r) * static_cast<size_t>(config.q_dim()),
-                          r, 0, config.q_dim(), quantised);
+                          r, 0, config.q_dim(), without_f32(f_.attended_.rows));
   }
   context_.barrier();
 }
@@ -241,18 +248,11 @@ void CpuOps::attend(int layer) {
 void CpuOps::finish_attended(const AttentionUnit& unit, int first_row, int first_col) {
   const KvShape& shape = f_.model_->kv_shape();
   const int n_cols = shape.group_size() * shape.head_dim;
-  const ActivationRows& out = f_.attended_.rows;
+  const ActivationRows out = without_f32(f_.attended_.rows);
+  if (out.q == nullptr || n_cols % kGroupLen != 0) return;
   for (int t = 0; t < unit.n_tokens; ++t) {
     const float* values = unit.out + static_cast<size_t>(t) * static_cast<size_t>(unit.out_stride);
-    const int row = first_row + t;
-    if (out.f32 != nullptr) {
-      std::memcpy(out.f32 + static_cast<size_t>(row) * static_cast<size_t>(out.n_cols) + first_col, values,
-                  static_cast<size_t>(n_cols) * sizeof(float));
-    }
-    if (out.q == nullptr || n_cols % kGroupLen != 0) continue;
-    ActivationRows quantised = out;
-    quantised.f32 = nullptr;
-    f_.kernels_->quantise(values, row, first_col, first_col + n_cols, quantised);
+    f_.kernels_->quantise(values, first_row + t, first_col, first_col + n_cols, out);
   }
 }
 
@@ -274,8 +274,6 @@ void CpuOps::gate_up(int layer) {
   float* up = gate + kGateUpRows * kGroupLen;
   float* product = up + kGateUpRows * kGroupLen;
   const ActivationRows& out = f_.gated_.rows;
-  ActivationRows quantised = out;
-  quantised.f32 = nullptr;
   const WorkRange groups = context_.share((d_ff + kGroupLen - 1) / kGroupLen);
   for (int group = groups.begin; group < groups.end; ++group) {
     const int first_channel = group * kGroupLen;
@@ -294,7 +292,7 @@ void CpuOps::gate_up(int layer) {
                       static_cast<size_t>(n_channels) * sizeof(float));
         }
         if (out.q != nullptr) {
-          f_.kernels_->quantise(values, row_begin + r, first_channel, first_channel + n_channels, quantised);
+          f_.kernels_->quantise(values, row_begin + r, first_channel, first_channel + n_channels, without_f32(out));
         }
       }
     }

@@ -35,8 +35,12 @@ class CpuForward {
   [[nodiscard]] bool ok() const;
 
   void begin_batch();
-  /// Starts a segment at position `start`; its tokens follow by add_token.
-  void add_segment(int start, std::span<const PageId> pages);
+  /// Makes room for a batch, so that filling it on a running team allocates nothing. May throw std::bad_alloc.
+  void reserve(size_t n_segments, size_t max_chunks);
+
+  /// Starts a segment at position `start`; its tokens follow by add_token. `is_decode`: it decodes or verifies, and is
+  /// no prompt's chunk.
+  void add_segment(int start, bool is_decode, std::span<const PageId> pages);
   void add_token(TokenId token);
   void end_batch();
   [[nodiscard]] int n_rows() const { return static_cast<int>(tokens_.size()); }
@@ -73,7 +77,7 @@ class CpuForward {
 
   AlignedBuffer residual_;      // float [max_rows, d_model]
   AlignedBuffer qkv_;           // float [max_rows, q_dim + 2 kv_dim]
-  AlignedBuffer attention_out_; // float [max_rows, q_dim]
+  AlignedBuffer attention_out_; // float [max_rows, q_dim]; also attended_'s f32 rows
   AlignedBuffer thread_memory_; // float [n_threads, thread_floats_]: a row, or a block of gate and up
   size_t thread_floats_ = 0;
   Stage normed_;                // [max_rows, d_model]

@@ -179,15 +179,17 @@ struct Kernels {
 
   // Vocabulary rows, n = vocabulary size, any n.
 
+  /// log_sum_exp is NaN where the row holds NaN or +inf, or nothing finite.
   RowStats (*row_stats)(const float* logits, int n);
   /// out[i] = x[i] * factor
   void (*scale)(const float* x, float factor, int n, float* out);
   /// sum over kept i of exp(z[i] - max), in 16 lanes and a fixed tree (masked-out lanes add 0).
   float (*kept_mass)(const float* z, int n, float max, KeptSet kept);
-  /// argmax over kept i of z[i] + Gumbel(stream, i); ties to the lowest id; -1 if none is kept.
+  /// argmax over kept i of z[i] + Gumbel(stream, i); ties to the lowest id; -1 if none is kept. NaN and -inf never win.
   TokenId (*gumbel_argmax)(const float* z, int n, KeptSet kept, const RandomStream& stream);
   /// argmax over i of log(max(p_i - q_i, 0)) + Gumbel(stream, i) with p_i = kept_p ? exp(zp[i] - log_norm_p) : 0 and
-  /// q likewise; -1 if the residual has no mass. n_q <= n: tokens at or past n_q have q = 0.
+  /// q likewise; -1 if the residual has no mass. n_q <= n: tokens at or past n_q have q = 0. Computed as the argmax of
+  /// (p_i - q_i) / E_i with the exponential noise E behind the Gumbel noise: the same order without logarithms.
   TokenId (*residual_argmax)(const float* zp, KeptSet kept_p, float log_norm_p, int n, const float* zq, KeptSet kept_q,
                              float log_norm_q, int n_q, const RandomStream& stream);
 

@@ -82,6 +82,11 @@ RowDistribution RowSampler::build(const float* logits, int n, const SamplingPara
     kernels_->scale(row.z, 1.0f / params.temperature, n, z_.data());
     row.z = z_.data();
     if (truncates || normalise == Normalise::kYes) stats = kernels_->row_stats(row.z, n);
+    if (!is_usable(stats)) {  // the temperature took finite logits out of range
+      row.is_degenerate = row.is_one_hot = true;
+      row.argmax = fallback_token(n, params);
+      return row;
+    }
   }
   row.log_norm = stats.log_sum_exp;
   if (!truncates) {

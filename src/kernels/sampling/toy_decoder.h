@@ -1,0 +1,193 @@
+// Decodes with toy models (toy_model.h) through the real functions of verification and the real random numbers - or, for
+// negative controls, with a fault put in.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/sampling/block.h"
+#include "kernels/sampling/toy_model.h"
+
+namespace bass::testing {
+
+class ToyDecoder : public ToyRows {
+ public:
+  using ToyRows::ToyRows;
+
+  /// The first n_tokens of one sequence.
+  Tokens generate(uint64_t seed, size_t n_tokens) {
+    params_.seed = seed;
+    Tokens text, earlier_drafts(64, -1);
+    PolicyView view{-1, -1};
+    while (text.size() < n_tokens) {
+      view.earlier_draft = earlier_drafts[text.size()];
+      const std::vector<Draft> drafts = draft_round(text, setup_.length(view));
+      for (size_t k = 0; k < drafts.size(); ++k) earlier_drafts[text.size() + k] = drafts[k].token;
+      view.n_accepted = verify_round(text, drafts);
+    }
+    text.resize(n_tokens);
+    return text;
+  }
+
+ private:
+  struct Draft {
+    TokenId token = 0;
+    std::vector<uint16_t> stored;  // empty for a one-hot draft
+  };
+  /// A drafted token's row, loaded.
+  struct LoadedRow {
+    std::vector<float> logits;
+    RowDistribution p, q;
+    DraftedToken draft;
+  };
+
+  [[nodiscard]] RoundPosition noise_position(size_t position, size_t round_start) const {
+    return {static_cast<uint32_t>(position), static_cast<uint32_t>(round_start)};
+  }
+
+  // What `at` of a real function becomes with the fault kPositionOnlyNoise: the noise of a round that starts at 0.
+  [[nodiscard]] RandomStream faulty(RandomStream stream) const {
+    if (setup_.fault == Fault::kPositionOnlyNoise) stream.round_start = 0;
+    return stream;
+  }
+
+  std::vector<Draft> draft_round(const Tokens& text, int len) {
+    std::vector<Draft> drafts;
+    Tokens prefix = text;
+    for (int k = 0; k < len; ++k) {
+      Draft draft;
+      if (setup_.draft_kind == DraftKind::kOneHot) {
+        draft.token = one_hot_draft(prefix);
+      } else {
+        draft.stored = draft_row(prefix);
+        const RowDistribution q = load_draft_row(sampler_, draft.stored.data(), setup_.draft.n_vocab);
+        const RandomStream noise = faulty(draft_stream(params_, noise_position(prefix.size(), text.size())));
+        draft.token = sample(sampler_.kernels(), q, noise);
+        if (setup_.fault == Fault::kDropUnlikelyDrafts && probability(q, draft.token) < kUnlikely) break;
+      }
+      prefix.push_back(draft.token);
+      drafts.push_back(std::move(draft));
+    }
+    return drafts;
+  }
+
+  void load_row(const Tokens& prefix, const Draft& draft, LoadedRow* row) {
+    const bool is_one_hot = draft.stored.empty();
+    if (!is_one_hot) row->q = load_draft_row(sampler_, draft.stored.data(), setup_.draft.n_vocab);
+    row->logits = setup_.main.logits(prefix);
+    row->p = main_row(row->logits, prefix);
+    row->draft = {draft.token, is_one_hot ? nullptr : &row->q};
+  }
+
+  // Appends what the round emits to `text`; returns how many drafts were accepted.
+  int verify_round(Tokens& text, const std::vector<Draft>& drafts) {
+    const bool is_real = setup_.fault == Fault::kNone || setup_.fault == Fault::kDropUnlikelyDrafts;
+    if (setup_.fault == Fault::kTakeUnverified) return take_unverified(text, drafts);
+    if (is_block()) return is_real ? block_round(text, drafts) : block_round_written_out(text, drafts);
+    const size_t round_start = text.size();
+    for (size_t i = 0; i < drafts.size(); ++i) {
+      LoadedRow row;
+      load_row(text, drafts[i], &row);
+      const RoundPosition at = noise_position(text.size(), round_start);
+      const RowVerdict verdict = is_real ? verify_row(sampler_, row.p, row.logits.data(), params_, at, row.draft)
+                                         : rejection_written_out(row.p, at, row.draft);
+      text.push_back(verdict.token);
+      if (!verdict.accepted) return static_cast<int>(i);
+    }
+    append_extra(text);
+    return static_cast<int>(drafts.size());
+  }
+
+  int take_unverified(Tokens& text, const std::vector<Draft>& drafts) {
+    for (const Draft& draft : drafts) text.push_back(draft.token);
+    append_extra(text);
+    return static_cast<int>(drafts.size());
+  }
+
+  void append_extra(Tokens& text) {
+    const Tokens before{text.begin(), text.end() - (text.empty() ? 0 : 1)};
+    const Tokens& prefix = setup_.fault == Fault::kBonusFromRowBefore ? before : text;
+    const std::vector<float> logits = setup_.main.logits(prefix);
+    const RowDistribution p = main_row(logits, prefix);
+    text.push_back(regular_row(sampler_, p, logits.data(), params_, static_cast<uint32_t>(text.size())).token);
+  }
+
+  // --- the rules as they are
+
+  int block_round(Tokens& text, const std::vector<Draft>& drafts) {
+    const size_t round_start = text.size();
+    BlockRound round;
+    Tokens prefix = text;
+    LoadedRow row;
+    for (const Draft& draft : drafts) {
+      load_row(prefix, draft, &row);
+      judge_block_row(sampler_, row.p, row.logits.data(), params_, noise_position(prefix.size(), round_start),
+                      row.draft, &round);
+      prefix.push_back(draft.token);
+    }
+    judge_last_block_row(params_, noise_position(prefix.size(), round_start), &round);
+    text.assign(prefix.begin(), prefix.begin() + static_cast<ptrdiff_t>(round_start) + round.n_accepted);
+    if (static_cast<size_t>(round.n_accepted) == drafts.size()) {
+      append_extra(text);
+    } else {
+      load_row(text, drafts[static_cast<size_t>(round.n_accepted)], &row);
+      const RoundPosition at = noise_position(text.size(), round_start);
+      text.push_back(block_residual(sampler_, row.p, row.logits.data(), params_, at, row.draft, round).token);
+    }
+    return round.n_accepted;
+  }
+
+  // --- the rules written out, with the faults that lie inside of them. Model drafts only.
+
+  TokenId residual_written_out(const RowDistribution& p, double factor, const RowDistribution& q, RoundPosition at) {
+    RandomStream noise = faulty(residual_stream(params_, at));
+    if (setup_.fault == Fault::kSharedNoise) noise.purpose = RandomPurpose::kDraft;
+    if (setup_.fault == Fault::kResidualOfRejection) factor = 1;
+    if (setup_.fault == Fault::kResidualFromMain) return sample(sampler_.kernels(), p, noise);
+    return sampler_.kernels().residual_argmax({p.z, p.n, p.kept, p.log_norm}, static_cast<float>(factor),
+                                              {q.z, q.n, q.kept, q.log_norm}, noise);
+  }
+
+  RowVerdict rejection_written_out(const RowDistribution& p, RoundPosition at, const DraftedToken& draft) {
+    const double u = uniform_open(faulty(accept_stream(params_, at)).bits(0));
+    if (u < probability(p, draft.token) / probability(*draft.q, draft.token)) return {true, draft.token, 0, false};
+    return {false, residual_written_out(p, 1, *draft.q, at), 0, false};
+  }
+
+  double acceptance_written_out(const RowDistribution& p, double joint, const RowDistribution& q) {
+    double mass = 0;
+    for (TokenId x = 0; x < p.n; ++x) mass += std::max(0.0, joint * probability(p, x) - probability(q, x));
+    return joint == 1 ? 1 : mass / (mass + 1 - joint);
+  }
+
+  int block_round_written_out(Tokens& text, const std::vector<Draft>& drafts) {
+    const size_t round_start = text.size(), n = drafts.size();
+    size_t n_accepted = 0;
+    double joint = 1, accepted_joint = 1;
+    Tokens prefix = text;
+    LoadedRow row;
+    for (size_t i = 0; i <= n; ++i) {
+      if (i < n) load_row(prefix, drafts[i], &row);
+      if (i > 0) {
+        const double h = i < n ? acceptance_written_out(row.p, joint, row.q) : joint;
+        const double u = uniform_open(faulty(accept_stream(params_, noise_position(prefix.size() - 1, round_start))).bits(0));
+        if (u < h) n_accepted = i, accepted_joint = joint;
+        if (u >= h && setup_.fault == Fault::kStopAtFirstRejection) break;
+      }
+      if (i == n) break;
+      joint = std::min(1.0, joint * probability(row.p, drafts[i].token) / probability(row.q, drafts[i].token));
+      prefix.push_back(drafts[i].token);
+    }
+    for (size_t i = 0; i < n_accepted; ++i) text.push_back(drafts[i].token);
+    if (n_accepted == n) {
+      append_extra(text);
+    } else {
+      load_row(text, drafts[n_accepted], &row);
+      const RoundPosition at = noise_position(text.size(), round_start);
+      text.push_back(residual_written_out(row.p, accepted_joint, row.q, at));
+    }
+    return static_cast<int>(n_accepted);
+  }
+};
+
+}  // namespace bass::testing
