@@ -60,7 +60,10 @@ class DefaultModelIdentity : public ::testing::TestWithParam<DraftCase> {
 
 TEST_P(DefaultModelIdentity, TokensAndLogprobsEqualRegularDecoding) {
   const DraftCase& test = GetParam();
-  EngineOptions options{.model_path = default_model(), .draft_path = draft_path(test.name), .max_batch = test.max_batch, .context_len = 512};
+  EngineOptions options{.model_path = default_model(),
+                        .draft_path = draft_path(test.name),
+                        .max_batch = test.max_batch,
+                        .context_len = 512};
   options.attention = test.attention;
   auto engine = load_engine(options);
   ASSERT_NE(engine, nullptr);

@@ -50,7 +50,8 @@ std::vector<RequestResult> run_with(const EngineOptions& options, DrafterChoice 
   return engine == nullptr ? std::vector<RequestResult>{} : run_all(*engine, all);
 }
 
-void expect_equal_bits(const std::vector<RequestResult>& expected, const std::vector<RequestResult>& actual, const char* what) {
+void expect_equal_bits(const std::vector<RequestResult>& expected, const std::vector<RequestResult>& actual,
+                       const char* what) {
   ASSERT_EQ(expected.size(), actual.size()) << what;
   for (size_t i = 0; i < expected.size(); ++i) {
     ASSERT_EQ(expected[i].choices.size(), actual[i].choices.size());
@@ -64,10 +65,13 @@ void expect_equal_bits(const std::vector<RequestResult>& expected, const std::ve
 TEST(RowInvariance, BatchesThreadsAndLayoutsGiveTheSameBits) {
   const auto alone = run_with(options_of(1, 1, AttentionKind::kSplit), DrafterChoice::kOff, 12);
   ASSERT_FALSE(alone.empty());
-  expect_equal_bits(alone, run_with(options_of(2, 32, AttentionKind::kSplit), DrafterChoice::kOff, 12), "batch, 2 threads");
+  expect_equal_bits(alone, run_with(options_of(2, 32, AttentionKind::kSplit), DrafterChoice::kOff, 12),
+                    "batch, 2 threads");
   expect_equal_bits(alone, run_with(options_of(3, 4, AttentionKind::kPad), DrafterChoice::kOff, 12), "pad, 3 threads");
-  expect_equal_bits(alone, run_with(options_of(2, 32, AttentionKind::kPad), DrafterChoice::kNgram, 12), "n-gram drafts, pad");
-  expect_equal_bits(alone, run_with(options_of(2, 3, AttentionKind::kSplit), DrafterChoice::kNgram, 12), "n-gram drafts");
+  expect_equal_bits(alone, run_with(options_of(2, 32, AttentionKind::kPad), DrafterChoice::kNgram, 12),
+                    "n-gram drafts, pad");
+  expect_equal_bits(alone, run_with(options_of(2, 3, AttentionKind::kSplit), DrafterChoice::kNgram, 12),
+                    "n-gram drafts");
 }
 
 TEST(RowInvariance, DecodeAndVerificationGiveThePrefillsBits) {

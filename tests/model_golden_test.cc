@@ -88,7 +88,8 @@ TEST(DefaultModel, ContinuesGreedilyAsTransformersDoes) {
   ASSERT_NE(engine, nullptr);
   for (const auto& greedy : goldens["greedy"]) {
     const auto expected = greedy["ids"].get<std::vector<TokenId>>();
-    Request request = greedy_request(greedy["prompt_ids"].get<std::vector<TokenId>>(), static_cast<int>(expected.size()));
+    Request request =
+        greedy_request(greedy["prompt_ids"].get<std::vector<TokenId>>(), static_cast<int>(expected.size()));
     EXPECT_EQ(run_one(*engine, request).choices[0].tokens, expected) << greedy["prompt"];
   }
 }
@@ -114,8 +115,8 @@ TEST(TinyModels, ReferenceDecoderEqualsTransformersInFloat32) {
   }
 }
 
-// The engine on the same models. Float weights: only the f16 cache differs from float32 (0.012 at most was seen). Quantised ones: int8 or int16
-// activations too.
+// The engine on the same models. Float weights: only the f16 cache differs from float32 (0.012 at most was seen).
+// Quantised ones: int8 or int16 activations too.
 TEST(TinyModels, EngineStaysNearTransformers) {
   const nlohmann::json goldens = read_json(data_file("tiny/tiny_goldens.json"));
   for (const auto& model : goldens["models"]) {

@@ -28,16 +28,17 @@ enum class ActivationKind : uint8_t { kInt8, kInt16 };
 
 /// Fixed for the life of an engine.
 struct EngineOptions {
-  std::string model_path;                      ///< GGUF
-  std::string draft_path;                      ///< GGUF of the same vocabulary; empty: none
-  int max_batch = 32;                          ///< sequences at once, >= 1
-  int n_threads = 0;                           ///< 0: all processors of this process
-  std::optional<int> context_len;              ///< tokens a sequence; none: the model's
-  std::optional<int64_t> kv_memory_mib;        ///< budget of the KV caches; none: a quarter of the free memory, at most what max_batch full contexts need
+  std::string model_path;                ///< GGUF
+  std::string draft_path;                ///< GGUF of the same vocabulary; empty: none
+  int max_batch = 32;                    ///< sequences at once, >= 1
+  int n_threads = 0;                     ///< 0: all processors of this process
+  std::optional<int> context_len;        ///< tokens a sequence; none: the model's
+  std::optional<int64_t> kv_memory_mib;  ///< budget of the KV caches; none: a quarter of the free memory, at most what
+                                         ///< max_batch full contexts need
   AttentionKind attention = AttentionKind::kSplit;
   ActivationKind activations = ActivationKind::kInt8;
-  std::string device = "auto";                 ///< auto | cpu
-  int max_step_tokens = 256;                   ///< rows of one step; longer prompts are prefilled in chunks
+  std::string device = "auto";  ///< auto | cpu
+  int max_step_tokens = 256;    ///< rows of one step; longer prompts are prefilled in chunks
 };
 
 /// Events wait here until somebody takes them. Thread-safe: any number of producers and consumers.
@@ -55,19 +56,21 @@ class EventQueue {
 
 /// Sums since load (or the last reset_stats).
 struct EngineStats {
-  double prefill_s = 0;             ///< steps that carried prompt tokens
-  double decode_s = 0;              ///< the other steps
-  int64_t prefill_tokens = 0;       ///< prompt tokens processed
-  int64_t decode_tokens = 0;        ///< tokens emitted by the other steps
+  double prefill_s = 0;        ///< steps that carried prompt tokens
+  double decode_s = 0;         ///< the other steps
+  int64_t prefill_tokens = 0;  ///< prompt tokens processed; the last of a prompt is each sample's own and not counted
+  int64_t decode_tokens = 0;   ///< tokens emitted by the other steps
   int64_t steps = 0;
-  double operations = 0;            ///< multiply and add operations of both models, attention included
-  double busy_s = 0;                ///< time spent in steps
+  double operations = 0;         ///< multiply and add operations of both models, attention included
+  int64_t decode_steps = 0;      ///< of `steps`, those that carried no prompt token
+  double decode_operations = 0;  ///< of `operations`, theirs
+  double busy_s = 0;             ///< time spent in steps
   SpeculationStats speculation;
 };
 
 struct ModelInfo {
   std::string path;
-  std::string name;          ///< general.name, or the file's name
+  std::string name;  ///< general.name, or the file's name
   std::string architecture;
   int n_layers = 0;
   int d_model = 0;
@@ -75,10 +78,10 @@ struct ModelInfo {
   int n_kv_heads = 0;
   int head_dim = 0;
   int vocab_size = 0;
-  int context_len = 0;       ///< that the model was trained for
+  int context_len = 0;  ///< that the model was trained for
   int64_t n_params = 0;
   int64_t file_bytes = 0;
-  int64_t step_bytes = 0;    ///< weights read by one step
+  int64_t step_bytes = 0;  ///< weights read by one step
   int64_t kv_bytes_per_token = 0;
 };
 
@@ -91,8 +94,9 @@ class Engine {
 
   virtual ~Engine() = default;
 
-  /// Queues a request; its events go to `events`, which the engine keeps alive until kDone. Errors (no event follows): kInvalidArgument
-  /// for options out of range, a prompt that is empty or longer than the context, or a request that can never fit the KV budget.
+  /// Queues a request; its events go to `events`, which the engine keeps alive until kDone. Errors (no event follows):
+  /// kInvalidArgument for options out of range, a prompt that is empty or longer than the context, or a request that
+  /// can never fit the KV budget.
   virtual Result<RequestId> submit(Request request, std::shared_ptr<EventQueue> events) = 0;
 
   /// Ends a request soon: its choices finish with kCancelled and keep what they have. Unknown ids are ignored.
@@ -105,8 +109,8 @@ class Engine {
   [[nodiscard]] virtual std::optional<ModelInfo> draft_info() const = 0;
   [[nodiscard]] virtual std::string isa_name() const = 0;
 
-  /// Text to token ids, as the main model does it. `add_special`: begin and end tokens, if the vocabulary asks for them;
-  /// `parse_special`: the text of a special token becomes that token.
+  /// Text to token ids, as the main model does it. `add_special`: begin and end tokens, if the vocabulary asks for
+  /// them; `parse_special`: the text of a special token becomes that token.
   [[nodiscard]] virtual Result<std::vector<TokenId>> tokenize(std::string_view text, bool add_special,
                                                               bool parse_special) const = 0;
   /// Error: an id outside the vocabulary. The bytes need not be valid UTF-8.

@@ -26,7 +26,7 @@ struct SamplingOptions {
   float presence_penalty = 0.0f;    ///< [-2, 2]; over the output
   float frequency_penalty = 0.0f;   ///< [-2, 2]; over the output
   std::vector<std::pair<TokenId, float>> logit_bias;
-  bool ignore_eos = false;          ///< end tokens are banned, not emitted
+  bool ignore_eos = false;  ///< end tokens are banned, not emitted
 };
 
 /// Which drafts may be used for a request. kAuto: every drafter that is at hand.
@@ -34,8 +34,8 @@ enum class DrafterChoice : uint8_t { kAuto, kModel, kNgram, kOff };
 
 struct SpeculationOptions {
   DrafterChoice drafter = DrafterChoice::kAuto;
-  std::string draft_length = "bass";  ///< bass[:l0=7,...] | fixed:K | off
-  std::optional<VerifyRule> verify;   ///< none: match with a seed, rejection without
+  std::string draft_length = "goodput";  ///< goodput | bass[:l0=7,...] | fixed:K | off
+  std::optional<VerifyRule> verify;      ///< none: match with a seed, rejection without
 };
 
 /// n samples of one prompt.
@@ -48,10 +48,10 @@ struct Request {
   int max_tokens = 128;                ///< new tokens a sample; >= 1 (0 only with prompt_logprobs)
   SamplingOptions sampling;
   SpeculationOptions speculation;
-  std::vector<std::string> stop;       ///< none may be empty
+  std::vector<std::string> stop;  ///< none may be empty
   std::optional<uint64_t> seed;
-  std::optional<double> time_budget_s; ///< from submission; > 0
-  bool prompt_logprobs = false;        ///< report the log-probability of every prompt token (Event::kPrompt)
+  std::optional<double> time_budget_s;  ///< from submission; > 0
+  bool prompt_logprobs = false;         ///< report the log-probability of every prompt token (Event::kPrompt)
 };
 
 /// Where an emitted token came from.
@@ -76,13 +76,13 @@ struct SpeculationStats {
   static constexpr int kMaxDraftLen = 32;
   int64_t rounds = 0;    ///< verifications of at least one drafted token
   int64_t drafted = 0;   ///< drafted tokens that were verified
-  int64_t accepted = 0;
+  int64_t accepted = 0;  ///< of these, the ones that were accepted and emitted
   std::array<int64_t, kMaxDraftLen + 1> draft_length_histogram{};  ///< [0]: decode steps without a draft
 };
 
 struct ChoiceStats {
-  double decode_s = 0;         ///< from the end of the prompt's prefill to the choice's last token
-  double finished_at_s = 0;    ///< after submission
+  double decode_s = 0;       ///< from the end of the prompt's prefill to the choice's last token
+  double finished_at_s = 0;  ///< after submission
   SpeculationStats speculation;
 };
 
@@ -107,9 +107,9 @@ struct Event {
 
   int n_prompt_tokens = 0;
   std::vector<TokenId> prompt_tokens;
-  std::vector<float> prompt_logprobs;                      ///< of tokens 1.., n_prompt_tokens - 1 values
-  std::vector<TokenId> prompt_argmax;                      ///< the most probable token in place of each of these
-  std::vector<std::pair<TokenId, float>> last_top5;        ///< most probable tokens after the prompt
+  std::vector<float> prompt_logprobs;                ///< of tokens 1.., n_prompt_tokens - 1 values
+  std::vector<TokenId> prompt_argmax;                ///< the most probable token in place of each of these
+  std::vector<std::pair<TokenId, float>> last_top5;  ///< most probable tokens after the prompt
 };
 
 }  // namespace bass

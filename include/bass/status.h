@@ -14,8 +14,8 @@ enum class StatusCode {
   kInvalidFile,        ///< a file is missing, broken or of another kind than needed
   kResourceExhausted,  ///< memory, disk or KV budget; the message says how much was needed
   kCancelled,
-  kUnavailable,        ///< the engine is shutting down, the network did not answer, ...
-  kInternal,           ///< a defect of ours that was caught at the border
+  kUnavailable,  ///< the engine is shutting down, the network did not answer, ...
+  kInternal,     ///< a defect of ours that was caught at the border
 };
 
 /// The outcome of an operation: ok, or a code and a sentence that names the thing and the mend.
@@ -44,8 +44,8 @@ inline Status internal_error(std::string message) { return {StatusCode::kInterna
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}            // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {}    // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
   [[nodiscard]] bool ok() const { return value_.has_value(); }
   [[nodiscard]] const Status& status() const { return status_; }

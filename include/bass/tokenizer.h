@@ -16,6 +16,7 @@ class FileTokenizer {
  public:
   static Result<std::unique_ptr<FileTokenizer>> load(const std::string& gguf_path);
   virtual ~FileTokenizer() = default;
+  /// Byte for byte. Error: a byte that no token of the vocabulary can spell.
   [[nodiscard]] virtual Result<std::vector<TokenId>> encode(std::string_view text, bool add_special,
                                                             bool parse_special) const = 0;
   /// Bytes of the tokens, not necessarily valid UTF-8. Error: an id outside the vocabulary.

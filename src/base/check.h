@@ -12,8 +12,8 @@ namespace bass {
 
 #define BASS_CHECK(condition) ((condition) ? (void)0 : ::bass::check_failed(#condition, __FILE__, __LINE__))
 
-#define BASS_RETURN_IF_ERROR(expression)                              \
-  do {                                                                \
+#define BASS_RETURN_IF_ERROR(expression)                                                     \
+  do {                                                                                       \
     if (::bass::Status bass_status_ = (expression); !bass_status_.ok()) return bass_status_; \
   } while (false)
 

@@ -53,7 +53,8 @@ void MappedFile::release(std::span<const std::byte> part) const {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
   const auto end = (reinterpret_cast<uintptr_t>(part.data()) + part.size()) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // a hint: failure is harmless
+  if (begin < end)
+    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // a hint: failure is harmless
 }
 
 }  // namespace bass

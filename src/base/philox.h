@@ -35,11 +35,11 @@ enum class RandomPurpose : uint32_t { kSample = 0, kDraft = 1, kAccept = 2, kRes
 
 /// Names one stream of per-token random numbers: everything of the counter but the token id.
 struct RandomStream {
-  uint64_t seed = 0;          // Philox key
-  uint32_t position = 0;      // of the token that is drawn
-  uint32_t round_start = 0;   // 0 for kSample; position of the round's first drafted token otherwise
+  uint64_t seed = 0;         // Philox key
+  uint32_t position = 0;     // of the token that is drawn
+  uint32_t round_start = 0;  // 0 for kSample; position of the round's first drafted token otherwise
   RandomPurpose purpose = RandomPurpose::kSample;
-  uint32_t sample_idx = 0;    // below 2^24
+  uint32_t sample_idx = 0;  // below 2^24
 
   /// The 32 random bits of one main-model token id.
   [[nodiscard]] constexpr uint32_t bits(uint32_t token_id) const {

@@ -16,8 +16,6 @@
 namespace bass {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // What the prompts are made of. Plain text and code, so that drafters meet what they are for.
 constexpr std::string_view kText =
     "The river rose in the night, and by morning the bridge at the lower mill could not be crossed. Two farmers and a "
@@ -40,11 +38,25 @@ struct BenchCase {
 
 /// What the engine did between two readings of its sums.
 struct BenchRun {
-  EngineStats prefill_end;  ///< when the last prompt had been processed
-  EngineStats end;
   EngineStats begin;
-  double total_s = 0;
+  EngineStats end;
 };
+
+/// What the machine can do at best.
+struct MachinePeaks {
+  double peak_tops = 0;
+  double bandwidth_gb_s = 0;  ///< of reading the main model's weights again and again
+};
+
+/// The higher of each of two measurements: one that other programs disturbed is too low.
+Status raise_peaks(const Engine& engine, MachinePeaks* peaks) {
+  const int n_threads = engine.options().n_threads;
+  BASS_ASSIGN_OR_RETURN(const double peak_tops, measure_peak_tops(n_threads));
+  BASS_ASSIGN_OR_RETURN(const double bandwidth, measure_bandwidth_gb_s(n_threads, engine.model_info().step_bytes));
+  peaks->peak_tops = std::max(peaks->peak_tops, peak_tops);
+  peaks->bandwidth_gb_s = std::max(peaks->bandwidth_gb_s, bandwidth);
+  return ok_status();
+}
 
 /// The longest time of the two that the decode steps need at the machine's peaks, over the time that they took.
 double limit_fraction(const BenchCase& bench_case, const BenchRun& run, const Engine& engine,
@@ -52,7 +64,7 @@ double limit_fraction(const BenchCase& bench_case, const BenchRun& run, const En
   const double decode_s = run.end.decode_s - run.begin.decode_s;
   if (decode_s <= 0) return 0;
   const ModelInfo info = engine.model_info();
-  const auto n_steps = static_cast<double>(run.end.steps - run.prefill_end.steps);
+  const auto n_steps = static_cast<double>(run.end.decode_steps - run.begin.decode_steps);
   const double mean_context = bench_case.n_prompt_tokens + 0.5 * bench_case.n_generated;
   const double kv_bytes = bench_case.batch * mean_context * static_cast<double>(info.kv_bytes_per_token);
   double bytes = n_steps * (static_cast<double>(info.step_bytes) + kv_bytes);
@@ -62,7 +74,7 @@ double limit_fraction(const BenchCase& bench_case, const BenchRun& run, const En
     bytes += n_drafted / bench_case.batch * static_cast<double>(draft->step_bytes);
   }
   const double read_s = bytes / (peaks.bandwidth_gb_s * 1e9);
-  const double compute_s = (run.end.operations - run.prefill_end.operations) / (peaks.peak_tops * 1e12);
+  const double compute_s = (run.end.decode_operations - run.begin.decode_operations) / (peaks.peak_tops * 1e12);
   return std::max(read_s, compute_s) / decode_s;
 }
 
@@ -75,15 +87,13 @@ class BenchRunner {
     const auto events = std::make_shared<EventQueue>();
     BenchRun run;
     run.begin = engine_->stats();
-    const Clock::time_point start = Clock::now();
     std::vector<RequestId> ids;
     for (Request& request : requests) {
       const Result<RequestId> id = engine_->submit(std::move(request), events);
       if (!id.ok()) return id.status();
       ids.push_back(id.value());
     }
-    BASS_RETURN_IF_ERROR(wait(ids, events.get(), &run));
-    run.total_s = std::chrono::duration<double>(Clock::now() - start).count();
+    BASS_RETURN_IF_ERROR(wait(ids, events.get()));
     run.end = engine_->stats();
     return run;
   }
@@ -108,15 +118,14 @@ class BenchRunner {
     return requests;
   }
 
-  Status wait(const std::vector<RequestId>& ids, EventQueue* events, BenchRun* run) {
+  Status wait(const std::vector<RequestId>& ids, EventQueue* events) {
     constexpr std::chrono::duration<double> kPollInterval{0.1};
-    size_t n_prefilled = 0, n_done = 0;
+    size_t n_done = 0;
     Status status;
     while (n_done < ids.size()) {
       Event event;
       if (events->wait(&event, kPollInterval)) {
         n_done += event.kind == Event::Kind::kDone ? 1 : 0;
-        if (event.kind == Event::Kind::kPrompt && ++n_prefilled == ids.size()) run->prefill_end = engine_->stats();
         if (event.kind == Event::Kind::kFinished && !event.error.ok()) status = event.error;
       }
       if (is_interrupted() && status.ok()) {
@@ -147,8 +156,8 @@ nlohmann::ordered_json row_json(const BenchCase& bench_case, const BenchRun& run
           {"S_PP", rate(static_cast<double>(batch) * pp, prefill_s)},
           {"T_TG", decode_s},
           {"S_TG", rate(decode_tokens, decode_s)},
-          {"T", run.total_s},
-          {"S", rate(static_cast<double>(n_kv), run.total_s)},
+          {"T", prefill_s + decode_s},
+          {"S", rate(static_cast<double>(n_kv), prefill_s + decode_s)},
           {"mode", bench_case.is_speculative ? "speculative" : "regular"},
           {"bandwidth_gb_s", peaks.bandwidth_gb_s},
           {"peak_tops", peaks.peak_tops},
@@ -184,9 +193,9 @@ Result<std::vector<int>> parse_list(std::string_view flag, const std::string& te
 
 Result<int> parse_count(std::string_view flag, const std::string& text) {
   constexpr int kMaxTokens = 1 << 20;
-  BASS_ASSIGN_OR_RETURN(const std::vector<int> values, parse_list(flag, text, kMaxTokens));
-  if (values.size() != 1) return invalid_argument(fmt::format("{} {}: must be one number", flag, text));
-  return values.front();
+  const Result<std::vector<int>> values = parse_list(flag, text, kMaxTokens);
+  if (values.ok() && values.value().size() == 1) return values.value().front();
+  return invalid_argument(fmt::format("{} {}: must be a whole number from 1 to {}", flag, text, kMaxTokens));
 }
 
 class BenchCommand final : public Command {
@@ -237,21 +246,34 @@ class BenchCommand final : public Command {
   Status bench(Console* console) {
     BASS_ASSIGN_OR_RETURN(const std::vector<BenchCase> cases, read_cases());
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_.engine));
-    BASS_ASSIGN_OR_RETURN(const MachinePeaks peaks, measure_machine(engine->options().n_threads));
     BenchRunner runner(engine.get(), options_.request.speculation);
-    BASS_RETURN_IF_ERROR(runner.run({1, cases[0].n_prompt_tokens, cases[0].n_generated, false})
-                             .status());  // pages of the weights, threads, caches: warm
+    BASS_RETURN_IF_ERROR(runner.run(cases.front()).status());  // not counted: pages of the weights, caches, threads
+    MachinePeaks peaks;
+    BASS_RETURN_IF_ERROR(raise_peaks(*engine, &peaks));
+    std::vector<BenchRun> runs;
+    Status status;
+    for (size_t i = 0; i < cases.size() && status.ok(); ++i) {
+      Result<BenchRun> run = runner.run(cases[i]);
+      status = run.status();
+      if (run.ok()) runs.push_back(run.value());
+    }
+    if (status.ok()) status = raise_peaks(*engine, &peaks);
+    print(cases, runs, *engine, peaks, console);  // what there is, also when the rest was interrupted
+    return status;
+  }
+
+  /// The first cases, as many as there are runs.
+  void print(const std::vector<BenchCase>& cases, const std::vector<BenchRun>& runs, const Engine& engine,
+             const MachinePeaks& peaks, Console* console) const {
+    if (runs.empty()) return;
     if (!options_.json) console->out.write(kHeader);
-    for (const BenchCase& bench_case : cases) {
-      BASS_ASSIGN_OR_RETURN(const BenchRun run, runner.run(bench_case));
-      const auto row = row_json(bench_case, run, peaks, limit_fraction(bench_case, run, *engine, peaks));
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const auto row = row_json(cases[i], runs[i], peaks, limit_fraction(cases[i], runs[i], engine, peaks));
       console->out.write(options_.json ? row.dump() + "\n" : row_text(row));
     }
-    if (!options_.json) {
-      console->err.write(fmt::format("{}, {} threads: {:.1f} GB/s, {:.2f} TOPS\n", engine->isa_name(),
-                                     engine->options().n_threads, peaks.bandwidth_gb_s, peaks.peak_tops));
-    }
-    return ok_status();
+    if (options_.json) return;
+    console->err.write(fmt::format("{}, {} threads: {:.1f} GB/s, {:.2f} TOPS\n", engine.isa_name(),
+                                   engine.options().n_threads, peaks.bandwidth_gb_s, peaks.peak_tops));
   }
 
   TableArguments arguments_;

@@ -15,11 +15,11 @@
 namespace bass {
 namespace {
 
-/// Signals that we handle or ignore must be as usual in the child.
+/// Signals that we ignore must be as usual in the child; those that we handle are so after exec.
 void reset_signals(posix_spawnattr_t* attributes) {
   sigset_t defaults;
   sigemptyset(&defaults);
-  for (const int number : {SIGINT, SIGTERM, SIGPIPE}) sigaddset(&defaults, number);
+  for (const int number : {SIGPIPE, SIGXFSZ}) sigaddset(&defaults, number);
   posix_spawnattr_setsigdefault(attributes, &defaults);
   posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGDEF);
 }

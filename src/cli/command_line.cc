@@ -6,7 +6,6 @@
 
 #include "cli/arguments.h"
 #include "cli/command.h"
-#include "cli/interrupt.h"
 #include "cli/suggest.h"
 
 #ifndef BASS_VERSION
@@ -74,6 +73,31 @@ Status unknown_command(const CommandList& commands, const std::string& word) {
       suggestion.empty() ? "`bass --help` lists the commands" : fmt::format("did you mean `bass {}`?", suggestion)));
 }
 
+/// An option of `generate`, typed straight after "bass", is taken for what it most likely is: a forgotten command.
+Status option_without_command(const CLI::App& app, const std::string& option) {
+  const std::string name = option.substr(0, option.find('='));
+  if (app.get_subcommand("generate")->get_option_no_throw(name) == nullptr) return check_no_extras(app);
+  return invalid_argument(fmt::format("{}: there is no command; did you mean `bass generate {} ...`?", name, option));
+}
+
+/// `bass -m MODEL generate`: the program itself would take the option and the command miss it.
+Status check_nothing_before(const CLI::App& command, const CLI::App& app) {
+  const std::vector<std::string> extras = app.remaining();
+  if (extras.empty()) return ok_status();
+  return invalid_argument(fmt::format("{}: stands before the command; type `bass {} {} ...`", extras.front(),
+                                      command.get_name(), extras.front()));
+}
+
+/// CLI11 says "--seed: 1 required N missing".
+Status missing_value(const CLI::ArgumentMismatch& error) {
+  const std::string_view text = error.what();
+  constexpr std::string_view kBefore = " required ", kAfter = " missing";
+  const size_t colon = text.find(": "), begin = text.find(kBefore), end = text.rfind(kAfter);
+  if (colon == text.npos || begin == text.npos || end == text.npos) return invalid_argument(error.what());
+  const size_t name = begin + kBefore.size();
+  return invalid_argument(fmt::format("{}: needs a value {}", text.substr(0, colon), text.substr(name, end - name)));
+}
+
 /// The command line as typed names no command.
 int run_without_command(const CommandList& commands, const CLI::App& app, Console* console) {
   if (app.get_option("--version")->count() > 0) {
@@ -85,7 +109,7 @@ int run_without_command(const CommandList& commands, const CLI::App& app, Consol
     console->err.write(help_text(app));
     return kExitUsage;
   }
-  if (extras.front().starts_with('-')) return fail(console, check_no_extras(app));
+  if (extras.front().starts_with('-')) return fail(console, option_without_command(app, extras.front()));
   return fail(console, unknown_command(commands, extras.front()));
 }
 
@@ -99,11 +123,14 @@ int parse_and_run(int argc, const char* const* argv, Console* console) {
     const auto subcommands = app.get_subcommands();
     console->out.write(help_text(subcommands.empty() ? app : *subcommands.front()));
     return finish(console);
+  } catch (const CLI::ArgumentMismatch& error) {
+    return fail(console, missing_value(error));
   } catch (const CLI::ParseError& error) {
     return fail(console, invalid_argument(error.what()));
   }
   const auto subcommands = app.get_subcommands();
   if (subcommands.empty()) return run_without_command(commands, app, console);
+  if (Status status = check_nothing_before(*subcommands.front(), app); !status.ok()) return fail(console, status);
   if (Status status = check_no_extras(*subcommands.front()); !status.ok()) return fail(console, status);
   for (const auto& command : commands) {
     if (command->name() == subcommands.front()->get_name()) return command->run(console);
@@ -115,12 +142,12 @@ int parse_and_run(int argc, const char* const* argv, Console* console) {
 
 int run_bass(int argc, const char* const* argv) {
   std::setlocale(LC_CTYPE, "C.UTF-8");  // for wcwidth: how wide a character is on a terminal
-  install_signal_handlers();
   Console console;
   try {
     return parse_and_run(argc, argv, &console);
   } catch (const std::bad_alloc&) {
-    return fail(&console, resource_exhausted("out of memory"));
+    console.err.write("error: out of memory\n");  // nothing here may need memory
+    return kExitFailed;
   } catch (const std::exception& error) {
     return fail(&console, internal_error(fmt::format("unexpected: {}", error.what())));
   }

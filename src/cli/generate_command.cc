@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <fstream>
 
 #include "base/check.h"
 #include "cli/arguments.h"
@@ -11,6 +10,8 @@
 #include "cli/generation.h"
 #include "cli/live_view.h"
 #include "cli/report.h"
+#include "cli/save_file.h"
+#include "engine/machine.h"
 
 namespace bass {
 namespace {
@@ -31,10 +32,13 @@ class GenerateCommand final : public Command {
     Result<GenerationResult> result = generate(console);
     if (!result.ok()) return fail(console, result.status());
     print(result.value(), console);
-    if (Status status = save(result.value()); !status.ok()) return fail(console, status);
+    if (!options_.save.empty()) {
+      const Status status = save_file(options_.save, result_text(result.value()));
+      if (!status.ok()) return fail(console, status);
+    }
     const int code = finish(console);
+    if (result.value().was_interrupted) return kExitInterrupted;  // a hung-up terminal cannot be written to either
     if (code != kExitDone) return code;
-    if (result.value().was_interrupted) return kExitInterrupted;
     return report_errors(result.value(), console);
   }
 
@@ -43,10 +47,12 @@ class GenerateCommand final : public Command {
     BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     BASS_ASSIGN_OR_RETURN(std::vector<PromptSpec> prompts, read_prompts(options_));
+    if (!options_.save.empty()) BASS_RETURN_IF_ERROR(check_save_path(options_.save));
     const auto load_start = std::chrono::steady_clock::now();
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_.engine));
     const std::chrono::duration<double> load_time = std::chrono::steady_clock::now() - load_start;
     n_threads_ = engine->options().n_threads;
+    BASS_RETURN_IF_ERROR(check_bias(engine->model_info().vocab_size));
 
     LiveView view(&console->err, options_.show_drafts);
     GenerationSettings settings;
@@ -61,17 +67,19 @@ class GenerateCommand final : public Command {
     return result;
   }
 
+  /// The command line's; a prompts file's line is the engine's to check.
+  [[nodiscard]] Status check_bias(int vocab_size) const {
+    for (const auto& [id, bias] : options_.request.sampling.logit_bias) {
+      if (id < vocab_size) continue;
+      return invalid_argument(
+          fmt::format("--logit-bias {}:{}: the model's token ids end at {}", id, bias, vocab_size - 1));
+    }
+    return ok_status();
+  }
+
   static std::string result_text(const GenerationResult& result) {
     constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
     return result_json(result).dump(-1, ' ', false, kReplace) + "\n";
-  }
-
-  [[nodiscard]] Status save(const GenerationResult& result) const {
-    if (options_.save.empty()) return ok_status();
-    std::ofstream file(options_.save, std::ios::binary | std::ios::trunc);
-    file << result_text(result);
-    file.close();
-    return file ? ok_status() : resource_exhausted(fmt::format("--save {}: cannot be written", options_.save));
   }
 
   void print(const GenerationResult& result, Console* console) const {
@@ -83,8 +91,8 @@ class GenerateCommand final : public Command {
     if (!console->out.status().ok()) return;
     if (options_.explain_speculation) console->err.write(explanation_text(result, options_));
     if (options_.json || options_.quiet || result.was_interrupted) return;
-    const Result<MachinePeaks> peaks = cached_machine_peaks(n_threads_);
-    console->err.write(summary_text(result, peaks.ok() ? peaks.value() : MachinePeaks{}));
+    const Result<double> peak_tops = best_peak_tops(n_threads_);
+    console->err.write(summary_text(result, peak_tops.ok() ? peak_tops.value() : 0));
   }
 
   /// Choices that failed make the run a failed one; the others were printed all the same.

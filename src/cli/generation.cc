@@ -29,6 +29,7 @@ class Collector {
       const Result<RequestId> id = engine_->submit(std::move(prompts[i].request), events_);
       if (!id.ok()) {
         cancel_all();
+        if (!prompts[i].is_line) return id.status();  // what is wrong need not be the prompt
         return {id.status().code(), fmt::format("{}: {}", prompts[i].origin, id.status().message())};
       }
       prompt_idx_[id.value()] = i;

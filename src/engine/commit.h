@@ -13,6 +13,7 @@ namespace bass {
 /// Events of a step. They go out when the step's counters are published: who is woken by an event sees them.
 struct Outbox {
   std::vector<std::pair<std::shared_ptr<EventQueue>, Event>> events;
+  size_t n_sent = 0;  // of them; sending may fail half-way for want of memory, and goes on there
 
   void add(const RequestState& request, Event event) { events.emplace_back(request.events, std::move(event)); }
 };
@@ -26,19 +27,22 @@ struct CommitContext {
 };
 
 /// A prompt's chunk is in the cache. Sends kPrompt when it was the last one.
-void commit_prefill(const CommitContext& context, RequestState* request, const SegmentPlan& plan, const SegmentResult& result);
+void commit_prefill(const CommitContext& context, RequestState* request, const SegmentPlan& plan,
+                    const SegmentResult& result);
 
 /// The prompt is in the cache, as far as it is shared.
 void send_prompt_event(const CommitContext& context, RequestState* request);
 
 /// Appends the emitted tokens up to the sequence's end, truncates its caches to them, sends kTokens and perhaps
 /// kFinished. Returns the number of tokens that were emitted.
-int commit_decode(const CommitContext& context, Sequence* sequence, const SegmentPlan& plan, const SegmentResult& result);
+int commit_decode(const CommitContext& context, Sequence* sequence, const SegmentPlan& plan,
+                  const SegmentResult& result);
 
 /// Ends a sequence with what it has, and its request if that was the last one. Nothing happens if it has ended already.
 void finish_sequence(const CommitContext& context, Sequence* sequence, FinishReason reason, Status error = ok_status());
 
 /// Ends all sequences of a request that have not ended.
-void finish_request(const CommitContext& context, RequestState* request, FinishReason reason, const Status& error = ok_status());
+void finish_request(const CommitContext& context, RequestState* request, FinishReason reason,
+                    const Status& error = ok_status());
 
 }  // namespace bass

@@ -17,8 +17,9 @@ void EngineCore::step() {
   if (plan_.segments.empty()) return;
   const Ticket ticket = executor_->submit(plan_);
   const StepResult& result = executor_->wait(ticket);
+  const double device_s = seconds_between(begin, Clock::now());
   commit(result, begin);
-  update_policies();
+  update_policies(result, device_s);
   publish();
   scheduler_->remove_finished();
 }
@@ -35,22 +36,37 @@ void EngineCore::commit(const StepResult& result, Clock::time_point begin) {
       commit_prefill(context, owner.request, plan_.segments[i], segment);
       continue;
     }
-    if (segment.n_drafted > 0) owner.request->policy->outcomes.push_back({segment.n_drafted, segment.n_accepted});
+    has_prefill |= owner.sequence->output.empty();  // it feeds the prompt's last token
+    if (segment.n_drafted > 0) {
+      owner.request->policy->outcomes.push_back({segment.n_drafted, segment.n_accepted, owner.sequence->draft_source});
+    }
     n_emitted += commit_decode(context, owner.sequence, plan_.segments[i], segment);
   }
   const double step_s = seconds_between(begin, Clock::now());
   ++running_stats_.steps;
   running_stats_.busy_s += step_s;
   running_stats_.operations += result.operations;
-  (has_prefill ? running_stats_.prefill_s : running_stats_.decode_s) += step_s;
-  if (!has_prefill) running_stats_.decode_tokens += n_emitted;
+  if (has_prefill) {
+    running_stats_.prefill_s += step_s;
+    return;
+  }
+  running_stats_.decode_s += step_s;
+  running_stats_.decode_operations += result.operations;
+  running_stats_.decode_tokens += n_emitted;
+  ++running_stats_.decode_steps;
 }
 
-void EngineCore::update_policies() {
+void EngineCore::update_policies(const StepResult& result, double device_s) {
+  StepCost cost{0, result.n_draft_steps, device_s - result.draft_s, result.draft_s, true};
+  for (size_t i = 0; i < owners_.size(); ++i) {
+    cost.n_rows += 1 + result.segments[i].n_drafted;
+    cost.is_clean &= owners_[i].sequence != nullptr;
+    owners_[i].request->policy->is_marked = true;  // to be advanced once, whoever shares it
+  }
   for (const SegmentOwner& owner : owners_) {
     PolicyState& policy = *owner.request->policy;
-    if (policy.outcomes.empty()) continue;  // another owner's policy too, and updated already
-    policy.state = policy.spec.policy->next(policy.spec, policy.state, policy.outcomes);
+    if (!std::exchange(policy.is_marked, false)) continue;
+    advance_draft_length(policy.spec, policy.state, policy.outcomes, cost);
     policy.outcomes.clear();
   }
 }
@@ -61,8 +77,12 @@ void EngineCore::publish() {
     const std::lock_guard lock(mutex_);
     stats_ = running_stats_;
   }
-  for (auto& [queue, event] : outbox_.events) queue->push(std::move(event));
+  for (; outbox_.n_sent < outbox_.events.size(); ++outbox_.n_sent) {
+    auto& [queue, event] = outbox_.events[outbox_.n_sent];
+    queue->push(std::move(event));
+  }
   outbox_.events.clear();
+  outbox_.n_sent = 0;
 }
 
 void EngineCore::loop() {
@@ -71,16 +91,13 @@ void EngineCore::loop() {
       is_running = take_messages();
       end_overdue();
       if (is_running) step();
-    } catch (const std::bad_alloc&) {  // the engine lives on
-      fail_all(resource_exhausted("memory ran out while the request ran; lower max_batch, kv_memory or n"));
-    } catch (const std::exception& error) {
-      fail_all(internal_error(error.what()));
+    } catch (const std::bad_alloc&) {  // the engine lives on; a text this short needs no memory
+      end_all(FinishReason::kError, {StatusCode::kResourceExhausted, "out of memory"});
+    } catch (const std::exception&) {
+      end_all(FinishReason::kError, {StatusCode::kInternal, "library error"});
     }
   }
-  for (const auto& request : scheduler_->requests()) {
-    finish_request(commit_context(), request.get(), FinishReason::kCancelled);
-  }
-  publish();
+  end_all(FinishReason::kCancelled, ok_status());
 }
 
 // Waits while there is nothing to do. False when the engine is to stop.
@@ -114,7 +131,8 @@ bool EngineCore::take_messages() {
 
 void EngineCore::prepare_request(RequestState* state) {
   const auto make_policy = [&] {
-    return std::make_shared<PolicyState>(PolicyState{state->draft_length, state->draft_length.policy->start(state->draft_length), {}});
+    return std::make_shared<PolicyState>(
+        PolicyState{state->draft_length, state->draft_length.policy->start(state->draft_length), {}});
   };
   if (state->request.seed && needs_draft_distribution(state->sampling)) {
     state->policy = make_policy();
@@ -138,13 +156,21 @@ void EngineCore::end_overdue() {
   scheduler_->remove_finished();
 }
 
-// After an exception. The step that threw has emitted nothing, so nothing but the requests themselves is lost.
-void EngineCore::fail_all(const Status& error) noexcept {
-  for (const auto& request : scheduler_->requests()) {
-    finish_request(commit_context(), request.get(), FinishReason::kError, error);
+// At the end, and after an exception. Events need memory too: while there is none, wait for those who read them to free
+// some. Every call goes on where the last one failed.
+void EngineCore::end_all(FinishReason reason, const Status& error) noexcept {
+  constexpr int kMaxTries = 20;
+  for (int i = 0; i < kMaxTries; ++i) {
+    try {
+      for (const auto& request : scheduler_->requests()) finish_request(commit_context(), request.get(), reason, error);
+      publish();
+      scheduler_->remove_finished();
+      return;
+    } catch (const std::exception&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
   }
-  publish();
-  scheduler_->remove_finished();
+  scheduler_->abandon();  // nobody frees memory: requests end without events rather than the process by a signal
 }
 
 CommitContext EngineCore::commit_context() { return {scheduler_.get(), tokenizer_.get(), &running_stats_, &outbox_}; }

@@ -56,9 +56,9 @@ class EngineCore final : public Engine {
   void end_overdue();
   void step();
   void commit(const StepResult& result, Clock::time_point begin);
-  void update_policies();
+  void update_policies(const StepResult& result, double device_s);
   void publish();
-  void fail_all(const Status& error) noexcept;
+  void end_all(FinishReason reason, const Status& error) noexcept;
   [[nodiscard]] CommitContext commit_context();
 
   EngineOptions options_;

@@ -118,8 +118,9 @@ Status EngineCore::check_memory(int64_t available_bytes) const {
   }
   const int64_t kv_bytes = options_.kv_memory_mib.value_or(0) << 20;
   if (weight_bytes + kv_bytes > available_bytes) {
-    return invalid_argument(fmt::format("kv_memory is {} MiB, but beside the models {} MiB are available; lower --kv-memory",
-                                        kv_bytes >> 20, (available_bytes - weight_bytes) >> 20));
+    return invalid_argument(
+        fmt::format("kv_memory is {} MiB, but beside the models {} MiB are available; lower --kv-memory",
+                    kv_bytes >> 20, (available_bytes - weight_bytes) >> 20));
   }
   return ok_status();
 }
@@ -132,15 +133,19 @@ Result<int> EngineCore::choose_n_pages(int64_t available_bytes) {
       options_.kv_memory_mib ? *options_.kv_memory_mib << 20 : (available_bytes - weight_bytes) / kDefaultKvShare;
   const int64_t context_len = options_.context_len.value_or(main_.config.context_len);
   // Each sequence may need a copy of its prompt's last page.
-  const int64_t n_useful_pages = ((context_len + kCpuPageLen - 1) / kCpuPageLen + 1) * (options_.max_batch + int64_t{1});
-  const int64_t n_pages = std::min({budget_bytes / page_bytes, n_useful_pages, int64_t{std::numeric_limits<int>::max()}});
+  const int64_t n_useful_pages =
+      ((context_len + kCpuPageLen - 1) / kCpuPageLen + 1) * (options_.max_batch + int64_t{1});
+  const int64_t n_pages =
+      std::min({budget_bytes / page_bytes, n_useful_pages, int64_t{std::numeric_limits<int>::max()}});
   if (n_pages < 2) {
     const std::string message = fmt::format(
-        "a KV cache of {} MiB is too small: {} tokens take {} KiB, and a sequence needs at least twice that; raise --kv-memory",
+        "a KV cache of {} MiB is too small: {} tokens take {} KiB, and a sequence needs at least twice that; raise "
+        "--kv-memory",
         budget_bytes >> 20, kCpuPageLen, page_bytes >> 10);
     return options_.kv_memory_mib ? invalid_argument(message) : resource_exhausted(message);
   }
-  if (!options_.context_len) options_.context_len = static_cast<int>(std::min(context_len, (n_pages - 1) * kCpuPageLen));
+  if (!options_.context_len)
+    options_.context_len = static_cast<int>(std::min(context_len, (n_pages - 1) * kCpuPageLen));
   return static_cast<int>(n_pages);
 }
 

@@ -26,11 +26,16 @@ uint64_t random_seed() {
 
 const char* to_string(FinishReason reason) {
   switch (reason) {
-    case FinishReason::kStop: return "stop";
-    case FinishReason::kLength: return "length";
-    case FinishReason::kDeadline: return "deadline";
-    case FinishReason::kCancelled: return "cancelled";
-    case FinishReason::kError: return "error";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kDeadline:
+      return "deadline";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kError:
+      return "error";
   }
   return "error";
 }
@@ -88,7 +93,8 @@ void EngineCore::reset_stats() {
   wake_.notify_all();
 }
 
-Result<std::vector<TokenId>> EngineCore::tokenize(std::string_view text, bool add_special, bool parse_special) const try {
+Result<std::vector<TokenId>> EngineCore::tokenize(std::string_view text, bool add_special, bool parse_special) const
+    try {
   return tokenizer_->encode(text, {.add_special = add_special, .parse_special = parse_special});
 } catch (const std::exception& error) {
   return resource_exhausted(fmt::format("the text could not be tokenised: {}", error.what()));
@@ -110,7 +116,8 @@ Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) c
   return tokenize(text, true, true);
 }
 
-Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request, std::shared_ptr<EventQueue> events) const {
+Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request,
+                                                               std::shared_ptr<EventQueue> events) const {
   const auto n_tokens = static_cast<int>(main_.vocab.tokens.size());
   BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, n_tokens));
   auto state = std::make_unique<RequestState>();
@@ -120,22 +127,27 @@ Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request, 
   const auto prompt_len = static_cast<int64_t>(state->prompt.size());
   const int64_t context_len = *options_.context_len;
   if (prompt_len + (request.max_tokens > 0 ? 1 : 0) > context_len) {
-    return invalid_argument(fmt::format(
-        "the prompt has {} tokens, but the context holds {} (the answer included); shorten the prompt or raise --context "
-        "(the model was trained for {})", prompt_len, context_len, main_.config.context_len));
+    return invalid_argument(
+        fmt::format("the prompt has {} tokens, but the context holds {} (the answer included); shorten the prompt or "
+                    "raise --context "
+                    "(the model was trained for {})",
+                    prompt_len, context_len, main_.config.context_len));
   }
   state->max_text_len = static_cast<int>(std::min(prompt_len + request.max_tokens, context_len));
   state->prefix_len = request.prompt_logprobs ? static_cast<int>(prompt_len) : state->shared_len();
   if (scheduler_->min_pages(*state) > scheduler_->n_pages()) {
     const int64_t page_bytes = executor_->main_page_bytes() + executor_->draft_page_bytes();
-    return invalid_argument(fmt::format(
-        "the request can never fit the KV budget: {} prompt tokens and up to {} new ones need {} MiB, --kv-memory allows {} MiB; "
-        "raise it or lower --max-tokens", prompt_len, state->max_text_len - prompt_len,
-        (scheduler_->min_pages(*state) * page_bytes >> 20) + 1, scheduler_->n_pages() * page_bytes >> 20));
+    return invalid_argument(
+        fmt::format("the request can never fit the KV budget: {} prompt tokens and up to {} new ones need {} MiB, "
+                    "--kv-memory allows {} MiB; "
+                    "raise it or lower --max-tokens",
+                    prompt_len, state->max_text_len - prompt_len,
+                    (scheduler_->min_pages(*state) * page_bytes >> 20) + 1, scheduler_->n_pages() * page_bytes >> 20));
   }
   state->submitted = Clock::now();
   if (request.time_budget_s) {
-    state->deadline = state->submitted + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*request.time_budget_s));
+    state->deadline = state->submitted + std::chrono::duration_cast<Clock::duration>(
+                                             std::chrono::duration<double>(*request.time_budget_s));
   }
   state->events = std::move(events);
   state->request = std::move(request);

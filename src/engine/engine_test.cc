@@ -104,17 +104,19 @@ TEST_P(Identity, GreedyAndSeededMatchEqualRegularDecoding) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Batches, Identity,
-    ::testing::Values(IdentityCase{"", "bass", 1, 1, AttentionKind::kSplit}, IdentityCase{"", "fixed:3", 32, 2, AttentionKind::kPad},
-                      IdentityCase{"self", "bass", 4, 2, AttentionKind::kSplit},
-                      IdentityCase{"self", "fixed:32", 3, 1, AttentionKind::kPad},
-                      IdentityCase{"padded", "bass", 32, 2, AttentionKind::kPad},
-                      IdentityCase{"padded", "fixed:1", 2, 3, AttentionKind::kSplit},
-                      IdentityCase{"padded", "bass:l0=2,inc=1,max=5", 8, 1, AttentionKind::kSplit},
-                      IdentityCase{"random", "bass", 8, 2, AttentionKind::kSplit},
-                      IdentityCase{"random", "fixed:6", 1, 2, AttentionKind::kPad},
-                      IdentityCase{"smaller", "fixed:4", 8, 2, AttentionKind::kSplit}));
+INSTANTIATE_TEST_SUITE_P(Batches, Identity,
+                         ::testing::Values(IdentityCase{"", "bass", 1, 1, AttentionKind::kSplit},
+                                           IdentityCase{"", "fixed:3", 32, 2, AttentionKind::kPad},
+                                           IdentityCase{"self", "bass", 4, 2, AttentionKind::kSplit},
+                                           IdentityCase{"self", "fixed:32", 3, 1, AttentionKind::kPad},
+                                           IdentityCase{"padded", "bass", 32, 2, AttentionKind::kPad},
+                                           IdentityCase{"padded", "fixed:1", 2, 3, AttentionKind::kSplit},
+                                           IdentityCase{"padded", "bass:l0=2,inc=1,max=5", 8, 1, AttentionKind::kSplit},
+                                           IdentityCase{"random", "bass", 8, 2, AttentionKind::kSplit},
+                                           IdentityCase{"random", "fixed:6", 1, 2, AttentionKind::kPad},
+                                           IdentityCase{"padded", "goodput", 8, 2, AttentionKind::kSplit},
+                                           IdentityCase{"", "goodput", 32, 2, AttentionKind::kSplit},
+                                           IdentityCase{"smaller", "fixed:4", 8, 2, AttentionKind::kSplit}));
 
 // The negative control of the identity test: another seed, or a draft that is believed without a look, must show.
 TEST(IdentityControl, AnotherSeedGivesOtherTokens) {
@@ -125,7 +127,8 @@ TEST(IdentityControl, AnotherSeedGivesOtherTokens) {
   }
   const std::vector<RequestResult> other = run_regular(requests);
   int n_different = 0;
-  for (size_t i = 0; i < expected.size(); ++i) n_different += expected[i].choices[0].tokens != other[i].choices[0].tokens;
+  for (size_t i = 0; i < expected.size(); ++i)
+    n_different += expected[i].choices[0].tokens != other[i].choices[0].tokens;
   EXPECT_GE(n_different, 6);
 }
 
@@ -150,7 +153,8 @@ TEST(Engine, RejectionWithASeedAndAFixedLengthIsReproducible) {
   request.speculation.draft_length = "fixed:4";
   request.speculation.drafter = DrafterChoice::kModel;
   request.n = 4;
-  auto engine = load_engine({.model_path = tiny_model(kMain), .draft_path = tiny_model("draft_padded"), .n_threads = 2});
+  auto engine =
+      load_engine({.model_path = tiny_model(kMain), .draft_path = tiny_model("draft_padded"), .n_threads = 2});
   const RequestResult a = run_one(*engine, request);
   const RequestResult b = run_one(*engine, request);
   expect_same_outputs({a}, {b});
@@ -179,13 +183,75 @@ TEST(Engine, CountsWhatHappened) {
   EXPECT_GT(engine->stats().operations, 0);
 }
 
-TEST(Engine, SeededRejectionDoesNotDependOnOtherRequests) {
+// All rules in one batch, with sampled, greedy, one-hot and no drafts. A seed and a fixed length fix a request's
+// tokens, so each comes out as it does alone, where no other rule runs and no round is cut by a block of 64 rows of
+// logits.
+std::vector<Request> requests_of_all_rules() {
+  std::vector<Request> requests = mixed_requests(true);
+  for (size_t i = 0; i < 24; ++i) {
+    Request request = greedy_request(prompt_of(static_cast<int>(i), 3 + static_cast<int>(i) * 5 % 30), 24);
+    request.seed = 77 + i;
+    request.sampling.temperature = i % 5 == 4 ? 0.0f : 0.6f + 0.2f * static_cast<float>(i % 4);
+    if (i % 4 == 1) request.sampling.top_p = 0.9f;
+    if (i % 4 == 2) request.sampling.repetition_penalty = 1.3f;
+    const bool uses_ngrams = i % 6 == 5;  // of siblings too, whose progress depends on the batch: none here
+    request.n = uses_ngrams ? 1 : 1 + static_cast<int>(i % 2);
+    request.speculation.drafter = uses_ngrams ? DrafterChoice::kNgram : DrafterChoice::kModel;
+    request.speculation.draft_length = i % 7 == 6 ? "off" : "fixed:" + std::to_string(1 + i * 5 % 9);
+    constexpr VerifyRule kRules[] = {VerifyRule::kBlock, VerifyRule::kRejection, VerifyRule::kMatch,
+                                     VerifyRule::kBlock};
+    request.speculation.verify = kRules[i % 4];
+    requests.push_back(request);
+  }
+  return requests;
+}
+
+TEST(Engine, AllRulesInOneBatchGiveWhatEachGivesAlone) {
+  const std::vector<Request> requests = requests_of_all_rules();
+  const auto engine_of = [](int max_batch, int n_threads) {
+    return load_engine({.model_path = tiny_model(kMain),
+                        .draft_path = tiny_model("draft_padded"),
+                        .max_batch = max_batch,
+                        .n_threads = n_threads});
+  };
+  auto narrow = engine_of(1, 1);
+  std::vector<RequestResult> alone;
+  for (const Request& request : requests) alone.push_back(run_one(*narrow, request));
+  for (const int n_threads : {1, 3}) {
+    auto wide = engine_of(64, n_threads);
+    expect_same_outputs(alone, run_all(*wide, requests));
+    const SpeculationStats stats = wide->stats().speculation;
+    EXPECT_GT(stats.accepted, stats.drafted / 20);
+    EXPECT_LT(stats.accepted, stats.drafted * 19 / 20);
+  }
+}
+
+// The main model as its own draft: nearly everything is accepted, and the extra token comes behind it.
+TEST(Engine, BlockVerificationOfAnEqualDraftAcceptsIt) {
+  auto engine = load_engine({.model_path = tiny_model(kMain), .draft_path = tiny_model(kMain), .n_threads = 2});
+  Request request = greedy_request(prompt_of(2, 20), 40);
+  request.sampling.temperature = 1.0f;
+  request.n = 8;
+  request.speculation = {.drafter = DrafterChoice::kModel, .draft_length = "fixed:8", .verify = VerifyRule::kBlock};
+  const RequestResult result = run_one(*engine, request);
+  const SpeculationStats stats = engine->stats().speculation;
+  EXPECT_GT(stats.accepted, stats.drafted * 9 / 10);
+  EXPECT_EQ(result.choices[0].origins[0], TokenOrigin::kAccepted);
+  for (const float logprob : result.choices[0].logprobs) EXPECT_TRUE(std::isfinite(logprob));
+}
+
+class SeededRule : public ::testing::TestWithParam<VerifyRule> {};
+INSTANTIATE_TEST_SUITE_P(Rules, SeededRule, ::testing::Values(VerifyRule::kRejection, VerifyRule::kBlock));
+
+TEST_P(SeededRule, DoesNotDependOnOtherRequests) {
   Request request = greedy_request(prompt_of(1, 20), 40);
   request.sampling.temperature = 1.0f;
   request.seed = 9;
-  request.speculation.verify = VerifyRule::kRejection;  // with Algorithm 1: lengths follow what was accepted
+  request.speculation.verify = GetParam();
+  request.speculation.draft_length = "bass";  // Algorithm 1: lengths follow what was accepted, not the clock
   request.speculation.drafter = DrafterChoice::kModel;
-  EngineOptions options{.model_path = tiny_model(kMain), .draft_path = tiny_model("draft_padded"), .max_batch = 8, .n_threads = 2};
+  EngineOptions options{
+      .model_path = tiny_model(kMain), .draft_path = tiny_model("draft_padded"), .max_batch = 8, .n_threads = 2};
   auto engine = load_engine(options);
   const RequestResult alone = run_one(*engine, request);
   std::vector<Request> together = mixed_requests(true);
@@ -198,13 +264,17 @@ TEST(Engine, SeededRejectionDoesNotDependOnOtherRequests) {
 TEST(Engine, CountersAreThereWhenTheLastEventIs) {
   auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
   for (int i = 1; i <= 20; ++i) {
-    run_one(*engine, greedy_request(prompt_of(i, 1), 1));
-    EXPECT_EQ(engine->stats().decode_tokens, i);
+    run_one(*engine, greedy_request(prompt_of(i, 1), 2));
+    EXPECT_EQ(engine->stats().decode_tokens, i) << "the step that feeds the prompt's last token is none of decoding";
   }
   engine->reset_stats();
-  run_one(*engine, greedy_request(prompt_of(0, 30), 2));
-  EXPECT_EQ(engine->stats().prefill_tokens, 29);
-  EXPECT_EQ(engine->stats().decode_tokens, 2);
+  run_one(*engine, greedy_request(prompt_of(0, 30), 3));
+  const EngineStats stats = engine->stats();
+  EXPECT_EQ(stats.prefill_tokens, 29);
+  EXPECT_EQ(stats.decode_tokens, 2);
+  EXPECT_EQ(stats.decode_steps, 2);
+  EXPECT_EQ(stats.steps, 4);
+  EXPECT_LT(stats.decode_operations, stats.operations);
 }
 
 TEST(Engine, RequestsThatDoNotFitNowWaitAndAllPagesComeBack) {
@@ -263,7 +333,8 @@ TEST(Engine, CancellationEndsARequestAndNoOther) {
 
 TEST(Engine, CancellationInTheMiddleLeavesTheOthersTokensAsTheyAre) {
   const Request kept = greedy_request(prompt_of(1, 30), 100);
-  auto engine = load_engine({.model_path = tiny_model(kMain), .draft_path = tiny_model("draft_padded"), .n_threads = 2});
+  auto engine =
+      load_engine({.model_path = tiny_model(kMain), .draft_path = tiny_model("draft_padded"), .n_threads = 2});
   const RequestResult alone = run_one(*engine, kept);
   auto events = std::make_shared<EventQueue>();
   Request other = greedy_request(prompt_of(2, 30), 200);
@@ -330,7 +401,8 @@ TEST(Engine, WrongRequestsAreRefusedWithTheNameOfTheOption) {
   EXPECT_THAT(message([](Request* r) { r->sampling.top_p = 1.5f; }), HasSubstr("top_p is 1.5"));
   EXPECT_THAT(message([](Request* r) { r->sampling.logit_bias = {{-1, 1.0f}}; }), HasSubstr("logit_bias"));
   EXPECT_THAT(message([](Request* r) { r->stop = {""}; }), HasSubstr("stop string is empty"));
-  EXPECT_THAT(message([](Request* r) { r->speculation.draft_length = "fixed:-1"; }), HasSubstr("'-1' is not a whole number"));
+  EXPECT_THAT(message([](Request* r) { r->speculation.draft_length = "fixed:-1"; }),
+              HasSubstr("'-1' is not a whole number"));
   EXPECT_THAT(message([](Request* r) { r->speculation.drafter = DrafterChoice::kModel; }), HasSubstr("-d DRAFT.gguf"));
   EXPECT_THAT(message([](Request* r) { r->time_budget_s = 0; }), HasSubstr("time_budget"));
 }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <optional>
 
 #include "base/check.h"
 #include "bass/tokenizer.h"
@@ -17,7 +18,14 @@ class GgufTokenizer final : public FileTokenizer {
 
   [[nodiscard]] Result<std::vector<TokenId>> encode(std::string_view text, bool add_special,
                                                     bool parse_special) const override {
-    return tokenizer_->encode(text, {.add_special = add_special, .parse_special = parse_special});
+    Result<std::vector<TokenId>> ids =
+        tokenizer_->encode(text, {.add_special = add_special, .parse_special = parse_special, .allow_loss = false});
+    if (ids.ok()) return ids;
+    const std::optional<size_t> offset = find_missing_byte(text);
+    if (!offset.has_value()) return ids;
+    return invalid_argument(
+        fmt::format("byte {} of the text is 0x{:02X}, for which the vocabulary has no token; remove it", *offset,
+                    static_cast<unsigned char>(text[*offset])));
   }
 
   [[nodiscard]] Result<std::string> decode(std::span<const TokenId> tokens) const override {
@@ -25,6 +33,13 @@ class GgufTokenizer final : public FileTokenizer {
   }
 
  private:
+  /// Where the first byte is that no token can spell.
+  [[nodiscard]] std::optional<size_t> find_missing_byte(std::string_view text) const {
+    const std::vector<uint8_t> missing = tokenizer_->missing_bytes();
+    const size_t offset = text.find_first_of(std::string(missing.begin(), missing.end()));
+    return offset == text.npos ? std::nullopt : std::optional(offset);
+  }
+
   std::unique_ptr<Tokenizer> tokenizer_;
 };
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -18,12 +20,12 @@
 namespace bass {
 namespace {
 
-constexpr int kRounds = 5;                        // the best one counts: others were disturbed
-constexpr size_t kReadBytes = size_t{256} << 20;  // weights of a real model, more than most caches hold
+constexpr int kRounds = 5;  // the best one counts: others were disturbed
 constexpr int64_t kDotIterations = 2'000'000;
+constexpr int64_t kReadStep = 4096;  // threads share the memory in such pieces
 
 double best_seconds(const std::function<void()>& body) {
-  double best = 1e30;
+  double best = std::numeric_limits<double>::infinity();
   for (int round = 0; round < kRounds; ++round) {
     const auto begin = std::chrono::steady_clock::now();
     body();
@@ -32,7 +34,17 @@ double best_seconds(const std::function<void()>& body) {
   return best;
 }
 
-// The processor's name: a cache folder may be shared by machines.
+// Results of the measured loops, so that the compiler keeps them. A cache line for each thread.
+class Sink {
+ public:
+  explicit Sink(int n_threads) : sums_(static_cast<size_t>(n_threads) * 8) {}
+  void add(const TeamContext& context, int64_t sum) { sums_[static_cast<size_t>(context.thread_idx()) * 8] += sum; }
+
+ private:
+  std::vector<int64_t> sums_;
+};
+
+// A cache folder may be shared by machines.
 std::string processor_name() {
   std::ifstream cpuinfo("/proc/cpuinfo");
   for (std::string line; std::getline(cpuinfo, line);) {
@@ -41,50 +53,63 @@ std::string processor_name() {
   return "unknown";
 }
 
-}  // namespace
-
-Result<MachinePeaks> measure_machine(int n_threads) {
-  BASS_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::select_kernels());
-  ThreadTeam team(n_threads);
-  std::vector<std::byte> memory(kReadBytes, std::byte{1});
-  std::vector<int64_t> sums(static_cast<size_t>(n_threads) * 8);  // a cache line each, so that the work is not optimised away
-  MachinePeaks peaks;
-  const double read_s = best_seconds([&] {
-    team.run([&](const TeamContext& context) {
-      const WorkRange mine = context.share(static_cast<int>(kReadBytes >> 12));
-      const size_t begin = static_cast<size_t>(mine.begin) << 12;
-      sums[static_cast<size_t>(context.thread_idx()) * 8] +=
-          kernels->read_bytes(memory.data() + begin, (static_cast<size_t>(mine.end) << 12) - begin);
-    });
-  });
-  peaks.bandwidth_gb_s = static_cast<double>(kReadBytes) / read_s * 1e-9;
-  const double dot_s = best_seconds([&] {
-    team.run([&](const TeamContext& context) {
-      sums[static_cast<size_t>(context.thread_idx()) * 8] += kernels->dot_peak(kDotIterations);
-    });
-  });
-  peaks.peak_tops = static_cast<double>(kDotIterations) * kernels->dot_peak_operations * n_threads / dot_s * 1e-12;
-  return peaks;
+nlohmann::json read_cache(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return nlohmann::json::object();
+  std::ifstream file(path);
+  nlohmann::json cache = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return cache.is_object() ? cache : nlohmann::json::object();
 }
 
-Result<MachinePeaks> cached_machine_peaks(int n_threads) {
-  BASS_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::select_kernels());
-  const std::string key = fmt::format("{} {} {} threads", processor_name(), kernels->name, n_threads);
-  const std::string path = cache_folder() + "/machine.json";
-  nlohmann::json cache = nlohmann::json::object();
-  if (std::ifstream file(path); file) cache = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!cache.is_object()) cache = nlohmann::json::object();
-  const nlohmann::json entry = cache.value(key, nlohmann::json());
-  const auto number = [&entry](const char* name) {
-    return entry.is_object() && entry.contains(name) && entry[name].is_number() ? entry[name].get<double>() : 0.0;
-  };
-  if (number("bandwidth_gb_s") > 0 && number("peak_tops") > 0) {
-    return MachinePeaks{number("bandwidth_gb_s"), number("peak_tops")};
+void write_cache(const std::string& path, const nlohmann::json& cache) {
+  std::error_code error;
+  if (!make_cache_folder().ok() ||
+      (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))) {
+    return;
   }
-  BASS_ASSIGN_OR_RETURN(const MachinePeaks peaks, measure_machine(n_threads));
-  cache[key] = {{"bandwidth_gb_s", peaks.bandwidth_gb_s}, {"peak_tops", peaks.peak_tops}};
-  if (make_cache_folder().ok()) std::ofstream(path) << cache.dump(2) << '\n';
-  return peaks;
+  std::ofstream(path) << cache.dump(2) << '\n';
+}
+
+}  // namespace
+
+Result<double> measure_peak_tops(int n_threads) {
+  BASS_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::select_kernels());
+  ThreadTeam team(n_threads);
+  Sink sink(n_threads);
+  const double seconds = best_seconds(
+      [&] { team.run([&](const TeamContext& context) { sink.add(context, kernels->dot_peak(kDotIterations)); }); });
+  return static_cast<double>(kDotIterations) * kernels->dot_peak_operations * n_threads / seconds * 1e-12;
+}
+
+Result<double> measure_bandwidth_gb_s(int n_threads, int64_t n_bytes) {
+  BASS_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::select_kernels());
+  ThreadTeam team(n_threads);
+  Sink sink(n_threads);
+  const int64_t n_steps = std::clamp<int64_t>(n_bytes / kReadStep, 1, int64_t{1} << 18);  // at most 1 GiB
+  const std::vector<std::byte> memory(static_cast<size_t>(n_steps * kReadStep), std::byte{1});
+  const double seconds = best_seconds([&] {
+    team.run([&](const TeamContext& context) {
+      const WorkRange mine = context.share(static_cast<int>(n_steps));
+      sink.add(context, kernels->read_bytes(memory.data() + mine.begin * kReadStep,
+                                            static_cast<size_t>((mine.end - mine.begin) * kReadStep)));
+    });
+  });
+  return static_cast<double>(n_steps * kReadStep) / seconds * 1e-9;
+}
+
+Result<double> best_peak_tops(int n_threads) {
+  BASS_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::select_kernels());
+  BASS_ASSIGN_OR_RETURN(const double measured, measure_peak_tops(n_threads));
+  const std::string path = cache_folder() + "/machine.json";
+  const std::string key = fmt::format("{} {} {} threads", processor_name(), kernels->name, n_threads);
+  nlohmann::json cache = read_cache(path);
+  const nlohmann::json entry = cache.value(key, nlohmann::json());
+  if (entry.is_object() && entry.contains("peak_tops") && entry["peak_tops"].is_number()) {
+    if (const double kept = entry["peak_tops"].get<double>(); kept >= measured) return kept;
+  }
+  cache[key] = {{"peak_tops", measured}};
+  write_cache(path, cache);
+  return measured;
 }
 
 }  // namespace bass

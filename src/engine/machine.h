@@ -1,20 +1,24 @@
 // What this machine can do at best: the limits that speed is compared with.
 #pragma once
 
+#include <cstdint>
+
 #include "bass/status.h"
 
 namespace bass {
 
-struct MachinePeaks {
-  double bandwidth_gb_s = 0;  // bytes that all threads together read from memory, 10^9 a second
-  double peak_tops = 0;       // int8 multiplications and additions from registers, 10^12 a second
-};
+/// int8 multiplications and additions from registers, 10^12 a second, of all threads together on the instruction set
+/// that the engine would use. Takes about 20 ms.
+Result<double> measure_peak_tops(int n_threads);
 
-/// Measures for about a third of a second, with `n_threads` threads on the instruction set that the engine would use.
-Result<MachinePeaks> measure_machine(int n_threads);
+/// Bytes that all threads together read, 10^9 a second, when they read `n_bytes` of memory again and again: a step
+/// reads a model's weights so. What fits a cache is read from it, so the result depends on n_bytes. Takes up to half a
+/// second.
+Result<double> measure_bandwidth_gb_s(int n_threads, int64_t n_bytes);
 
-/// The same, measured once for a processor, instruction set and thread count and then kept in the cache folder
-/// (${XDG_CACHE_HOME:-~/.cache}/bass). A cache that cannot be read or written is no error.
-Result<MachinePeaks> cached_machine_peaks(int n_threads);
+/// The highest peak ever measured for this processor, instruction set and thread count, this call's measurement
+/// included: one that other programs disturbed does not stay. Kept in the cache folder; a cache that cannot be read or
+/// written is no error.
+Result<double> best_peak_tops(int n_threads);
 
 }  // namespace bass

@@ -3,18 +3,39 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
 #include "engine/options.h"
+#include "text/utf8.h"
 
 namespace bass {
 namespace {
+
+constexpr float kMaxBias = 1e6F;
 
 template <class T>
 bool parse_whole(std::string_view text, T* value) {
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
   return error == std::errc{} && stop == text.data() + text.size();
+}
+
+/// A number of any size; infinite where it is too large for a double. None if it is no number, or NaN.
+std::optional<double> parse_any_number(std::string_view text) {
+  double value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::invalid_argument || stop != text.data() + text.size() || std::isnan(value)) {
+    return std::nullopt;
+  }
+  // out of range: from_chars leaves the value alone
+  return error == std::errc::result_out_of_range ? std::strtod(std::string(text).c_str(), nullptr) : value;
+}
+
+/// Only digits, with a sign or without: a whole number as it is written, be it ever so large.
+bool is_written_whole(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
 }
 
 Status must_be(std::string_view kind, std::string_view range) {
@@ -27,25 +48,31 @@ bool in_range(const Option& option, double value) {
   return is_above && value <= option.max;
 }
 
+/// The table's range; of an open one also its end, where that is what was passed.
+Status out_of_range(const Option& option, double value) {
+  const bool hits_open_end = value > option.max && option.range.starts_with('>');
+  return must_be(
+      "", hits_open_end ? fmt::format("{} and at most {}", option.range, option.max) : std::string(option.range));
+}
+
 template <class T>
 Status parse_integer(const Option& option, std::string_view text, T* field) {
   T value{};
   if (!parse_whole(text, &value)) {
-    double number = 0;  // a number that is merely out of range deserves the message about the range
-    const bool is_whole = parse_whole(text, &number) && std::isfinite(number) && std::floor(number) == number;
-    return must_be(is_whole ? "" : "a whole number", option.range);
+    if (!is_written_whole(text)) return must_be("a whole number", option.range);
+    return out_of_range(option, parse_any_number(text).value_or(0));  // too large for the type
   }
-  if (!in_range(option, static_cast<double>(value))) return must_be("", option.range);
+  if (!in_range(option, static_cast<double>(value))) return out_of_range(option, static_cast<double>(value));
   *field = value;
   return ok_status();
 }
 
 template <class T>
 Status parse_number(const Option& option, std::string_view text, T* field) {
-  double value = 0;
-  if (!parse_whole(text, &value)) return must_be("a number", option.range);
-  if (!in_range(option, value)) return must_be("", option.range);
-  const T rounded = static_cast<T>(value);
+  const std::optional<double> value = parse_any_number(text);
+  if (!value.has_value()) return must_be("a number", option.range);
+  if (!in_range(option, *value)) return out_of_range(option, *value);
+  const T rounded = static_cast<T>(*value);
   if (!in_range(option, static_cast<double>(rounded))) return must_be("", option.range);  // float(1e-50) is 0
   *field = rounded;
   return ok_status();
@@ -60,8 +87,10 @@ constexpr std::array<Choice<DrafterChoice>, 4> kDrafters{{{"auto", DrafterChoice
                                                           {"model", DrafterChoice::kModel},
                                                           {"ngram", DrafterChoice::kNgram},
                                                           {"off", DrafterChoice::kOff}}};
-constexpr std::array<Choice<std::optional<VerifyRule>>, 3> kVerifyRules{
-    {{"auto", std::nullopt}, {"rejection", VerifyRule::kRejection}, {"match", VerifyRule::kMatch}}};
+constexpr std::array<Choice<std::optional<VerifyRule>>, 4> kVerifyRules{{{"auto", std::nullopt},
+                                                                         {"rejection", VerifyRule::kRejection},
+                                                                         {"match", VerifyRule::kMatch},
+                                                                         {"block", VerifyRule::kBlock}}};
 constexpr std::array<Choice<AttentionKind>, 2> kAttentionKinds{
     {{"pad", AttentionKind::kPad}, {"split", AttentionKind::kSplit}}};
 constexpr std::array<Choice<ActivationKind>, 2> kActivationKinds{
@@ -113,7 +142,7 @@ Status parse(const Option& option, std::string_view text, std::vector<std::pair<
   TokenId id = 0;
   float bias = 0;
   if (colon == std::string_view::npos || !parse_whole(text.substr(0, colon), &id) || id < 0 ||
-      !parse_whole(text.substr(colon + 1), &bias) || !std::isfinite(bias)) {
+      !parse_whole(text.substr(colon + 1), &bias) || !(std::abs(bias) <= kMaxBias)) {
     return must_be("", option.range);
   }
   field->emplace_back(id, bias);
@@ -156,10 +185,19 @@ std::string show(const std::vector<T>&) {
   return "";
 }
 
-/// Long texts are cut in messages.
+/// For messages: long texts are cut, and what could end the line or steer a terminal is replaced.
 std::string shown(std::string_view text) {
   constexpr size_t kMaxShown = 60;
-  return text.empty() ? "\"\"" : std::string(text.substr(0, kMaxShown)) + (text.size() > kMaxShown ? "..." : "");
+  if (text.empty()) return "\"\"";
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    if (result.size() >= kMaxShown) return result + "...";
+    const Utf8Char c = first_utf8_char(text.substr(at));
+    const bool is_control = c.code_point < 0x20 || (c.code_point >= 0x7F && c.code_point < 0xA0);
+    result += !c.valid || is_control ? kReplacementChar : text.substr(at, c.n_bytes);
+    at += c.n_bytes;
+  }
+  return result;
 }
 
 Status named(const Status& status, std::string_view name, std::string_view text) {

@@ -5,19 +5,32 @@
 #include <array>
 
 #include "speculation/draft_length.h"
+#include "text/utf8.h"
 
 namespace bass {
 namespace {
 
 constexpr double kMaxInt = std::numeric_limits<int>::max();
-constexpr double kMaxFloat = std::numeric_limits<float>::max();
-constexpr double kMaxSeconds = 1e9;
+constexpr double kMaxTemperature = 1e6;
+constexpr double kMaxSeconds = 1e8;
 constexpr double kMaxKvMib = 1e9;
 using enum OptionGroup;
 
 Status check_not_empty(std::string_view text) {
   if (text.empty()) return invalid_argument("must not be empty");
   return ok_status();
+}
+
+Status check_utf8(std::string_view text) {
+  const std::optional<size_t> offset = find_invalid_utf8(text);
+  if (!offset.has_value()) return ok_status();
+  return invalid_argument(fmt::format("invalid UTF-8 at byte {} (0x{:02X}); save the text as UTF-8", *offset,
+                                      static_cast<unsigned char>(text[*offset])));
+}
+
+Status check_stop(std::string_view text) {
+  const Status status = check_not_empty(text);
+  return status.ok() ? check_utf8(text) : status;
 }
 
 Status check_draft_length(std::string_view text) {
@@ -86,7 +99,8 @@ constexpr std::array kOptions{
            .value_name = "TEXT",
            .unset = "none",
            .help = "system message, with --chat",
-           .field = BASS_FIELD(request.system)},
+           .field = BASS_FIELD(request.system),
+           .check = check_utf8},
 
     Option{.name = "n",
            .group = kLimits,
@@ -114,7 +128,7 @@ constexpr std::array kOptions{
            .range = "a text that is not empty",
            .help = "end a sample before this text (repeatable)",
            .field = BASS_FIELD(request.stop),
-           .check = check_not_empty},
+           .check = check_stop},
     Option{.name = "ignore_eos",
            .group = kLimits,
            .is_per_request = true,
@@ -140,7 +154,7 @@ constexpr std::array kOptions{
            .help = "randomness; 0 is greedy",
            .field = BASS_FIELD(request.sampling.temperature),
            .min = 0,
-           .max = kMaxFloat},
+           .max = kMaxTemperature},
     Option{.name = "top_p",
            .group = kSampling,
            .is_per_request = true,
@@ -201,7 +215,7 @@ constexpr std::array kOptions{
            .is_per_request = true,
            .value_name = "ID:BIAS",
            .unset = "none",
-           .range = "ID:BIAS, a token id >= 0 and a finite number",
+           .range = "ID:BIAS, a token id >= 0 and a number from -1000000 to 1000000",
            .help = "added to a token's logit (repeatable; in JSON {\"ID\": BIAS})",
            .field = BASS_FIELD(request.sampling.logit_bias)},
     Option{.name = "seed",
@@ -222,14 +236,15 @@ constexpr std::array kOptions{
     Option{.name = "draft_length",
            .group = kSpeculation,
            .is_per_request = true,
-           .value_name = "bass|fixed:K|off",
-           .help = "draft-length policy: bass[:l0=7,inc=2,max=32,div=10] is the paper's Algorithm 1",
+           .value_name = "goodput|bass|fixed:K|off",
+           .help = "draft lengths: goodput drafts what pays on this machine; bass[:l0=7,inc=2,max=32,div=10] is the "
+                   "paper's Algorithm 1",
            .field = BASS_FIELD(request.speculation.draft_length),
            .check = check_draft_length},
     Option{.name = "verify",
            .group = kSpeculation,
            .is_per_request = true,
-           .value_name = "auto|rejection|match",
+           .value_name = "auto|rejection|match|block",
            .help = "verification, lossless in every case; auto is match with a seed, rejection without",
            .field = BASS_FIELD(request.speculation.verify)},
 

@@ -46,7 +46,7 @@ TEST(OptionsTest, DefaultsAreTheContracts) {
   EXPECT_EQ(shown("top_k"), "0");
   EXPECT_EQ(shown("max_batch"), "32");
   EXPECT_EQ(shown("drafter"), "auto");
-  EXPECT_EQ(shown("draft_length"), "bass");
+  EXPECT_EQ(shown("draft_length"), "goodput");
   EXPECT_EQ(shown("verify"), "auto");
   EXPECT_EQ(shown("chat"), "off");
 }
@@ -88,21 +88,27 @@ TEST(OptionsTest, TheLastMentionCounts) {
 
 TEST(OptionsTest, MessagesNameTheOptionTheValueAndTheRange) {
   EXPECT_EQ(error_of("temperature", "-1"), "--temperature -1: must be >= 0 (0 is greedy)");
-  EXPECT_EQ(error_of("temperature", "nan"), "--temperature nan: must be >= 0 (0 is greedy)");
-  EXPECT_EQ(error_of("temperature", "inf"), "--temperature inf: must be >= 0 (0 is greedy)");
+  EXPECT_EQ(error_of("temperature", "nan"), "--temperature nan: must be a number >= 0 (0 is greedy)");
+  EXPECT_EQ(error_of("temperature", "inf"), "--temperature inf: must be >= 0 (0 is greedy) and at most 1000000");
+  EXPECT_EQ(error_of("temperature", "1e999"), "--temperature 1e999: must be >= 0 (0 is greedy) and at most 1000000");
   EXPECT_EQ(error_of("temperature", "warm"), "--temperature warm: must be a number >= 0 (0 is greedy)");
   EXPECT_EQ(error_of("top_p", "0"), "--top-p 0: must be above 0 and at most 1 (1 is off)");
   EXPECT_EQ(error_of("top_p", "1.1"), "--top-p 1.1: must be above 0 and at most 1 (1 is off)");
   EXPECT_EQ(error_of("n", "0"), "-n 0: must be from 1 to 65536");
   EXPECT_EQ(error_of("max_tokens", "0"), "--max-tokens 0: must be >= 1");
-  EXPECT_EQ(error_of("max_tokens", "99999999999"), "--max-tokens 99999999999: must be >= 1");
+  EXPECT_EQ(error_of("max_tokens", "99999999999"), "--max-tokens 99999999999: must be >= 1 and at most 2147483647");
+  EXPECT_EQ(error_of("max_tokens", "-99999999999"), "--max-tokens -99999999999: must be >= 1");
+  EXPECT_EQ(error_of("n", "99999999999"), "-n 99999999999: must be from 1 to 65536");
+  EXPECT_EQ(error_of("n", "2.0"), "-n 2.0: must be a whole number from 1 to 65536");
   EXPECT_EQ(error_of("max_tokens", "1.5"), "--max-tokens 1.5: must be a whole number >= 1");
   EXPECT_EQ(error_of("context", "0"), "--context 0: must be >= 1");
   EXPECT_EQ(error_of("stop", ""), "--stop \"\": must not be empty");
-  EXPECT_EQ(error_of("verify", "maybe"), "--verify maybe: must be auto, rejection or match");
+  EXPECT_EQ(error_of("verify", "maybe"), "--verify maybe: must be auto, rejection, match or block");
   EXPECT_EQ(error_of("device", "cuda"), "--device cuda: this build has no CUDA; use --device cpu");
   EXPECT_EQ(error_of("device", "cuda:1"), "--device cuda:1: this build has no CUDA; use --device cpu");
   EXPECT_THAT(error_of("draft_length", "fixed:-1"), HasSubstr("--draft-length fixed:-1: "));
+  EXPECT_THAT(error_of("stop", "ab\xff"), HasSubstr("--stop ab\uFFFD: invalid UTF-8 at byte 2 (0xFF)"));
+  EXPECT_THAT(error_of("n", "1\n\x1b[2J"), HasSubstr("-n 1\uFFFD\uFFFD[2J: "));
   EXPECT_THAT(error_of("logit_bias", "x"), HasSubstr("must be ID:BIAS"));
   EXPECT_THAT(error_of("logit_bias", "1:nan"), HasSubstr("must be ID:BIAS"));
   EXPECT_THAT(error_of("seed", "-1"), HasSubstr("must be from 0"));

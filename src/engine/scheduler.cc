@@ -31,6 +31,7 @@ void Scheduler::schedule(StepPlan* plan, std::vector<SegmentOwner>* owners) {
   n_draft_rows_ = 0;
   n_distributions_ = 0;
   admit();
+  choose_drafts();
   int n_rows = 0;
   for (Sequence* sequence : running_) {
     plan_decode(sequence, plan);
@@ -98,6 +99,47 @@ void Scheduler::reserve(PageTable* table, int end, std::vector<PageCopy>* copies
   BASS_CHECK(table->reserve(end, copies));  // admission has promised these pages
 }
 
+// Host drafters propose first, then each policy chooses how much of what its sequences could draft is drafted.
+void Scheduler::choose_drafts() {
+  for (Sequence* sequence : running_) propose(sequence);
+  for (size_t begin = 0; begin < running_.size(); ++begin) {
+    PolicyState* policy = running_[begin]->request->policy.get();
+    if (policy->is_marked) continue;
+    policy->is_marked = true;
+    candidates_.clear();
+    candidate_owners_.clear();
+    for (size_t i = begin; i < running_.size(); ++i) {
+      Sequence* sequence = running_[i];
+      if (sequence->request->policy.get() != policy || sequence->draft_len == 0) continue;
+      candidates_.push_back({sequence->draft_source, sequence->draft_len, 0});
+      candidate_owners_.push_back(sequence);
+    }
+    choose_draft_lengths(policy->spec, policy->state, static_cast<int>(running_.size()), candidates_);
+    for (size_t i = 0; i < candidates_.size(); ++i) candidate_owners_[i]->draft_len = candidates_[i].len;
+  }
+  for (Sequence* sequence : running_) sequence->request->policy->is_marked = false;
+}
+
+// Sets what the sequence could draft at most: an n-gram match's continuation, or else whatever the draft model says.
+void Scheduler::propose(Sequence* sequence) {
+  RequestState* request = sequence->request;
+  // A draft behind the last token that may be emitted would be computed for nothing.
+  const int n_left = request->max_text_len - request->text_len(*sequence);
+  const int limit = std::max(0, std::min(request->policy->state.len, n_left - 1));
+  sequence->proposed.resize(static_cast<size_t>(limit));
+  int n_proposed = 0;
+  if (request->ngrams != nullptr && limit > 0) {
+    int order = 0;
+    n_proposed = request->ngrams->propose(sequence->choice_idx, sequence->proposed, &order);
+    sequence->draft_source = ngram_source(order);
+  }
+  sequence->proposed.resize(static_cast<size_t>(n_proposed));
+  sequence->draft_len = n_proposed;
+  if (n_proposed > 0 || !request->uses_draft_model) return;
+  sequence->draft_source = DraftSource::kModel;
+  sequence->draft_len = limit;
+}
+
 void Scheduler::plan_decode(Sequence* sequence, StepPlan* plan) {
   RequestState* request = sequence->request;
   const int text_len = request->text_len(*sequence);
@@ -111,17 +153,10 @@ void Scheduler::plan_decode(Sequence* sequence, StepPlan* plan) {
   segment.prompt = request->prompt;
   segment.output = sequence->output;
 
-  // A draft behind the last token that may be emitted would be computed for nothing.
-  const int n_left = request->max_text_len - text_len;
-  sequence->draft_limit = std::max(0, std::min(request->policy->state.len, n_left - 1));
-  if (request->ngrams != nullptr && sequence->draft_limit > 0) {
-    sequence->proposed.resize(static_cast<size_t>(sequence->draft_limit));
-    const int n_proposed = request->ngrams->propose(sequence->choice_idx, sequence->proposed);
-    sequence->proposed.resize(static_cast<size_t>(n_proposed));
-    segment.proposed = sequence->proposed;
-  }
-  if (request->uses_draft_model && sequence->draft_limit > 0 && segment.proposed.empty()) {
+  if (sequence->draft_len > 0 && sequence->draft_source == DraftSource::kModel) {
     plan_draft_model(sequence, &segment, plan);
+  } else {
+    segment.proposed = std::span<const TokenId>(sequence->proposed).first(static_cast<size_t>(sequence->draft_len));
   }
   reserve(&sequence->main_pages, text_len + segment.n_drafts(), &plan->main_copies);
   segment.pages = sequence->main_pages.pages();
@@ -139,7 +174,7 @@ void Scheduler::plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepP
   for (int i = 0; i < n_unseen; ++i) sequence->unseen_by_draft.push_back(request->token_at(*sequence, n_seen + i));
   segment->draft_tokens = sequence->unseen_by_draft;
   segment->draft_start = n_seen;
-  if (n_seen + n_unseen == text_len) segment->n_model_drafts = sequence->draft_limit;
+  if (n_seen + n_unseen == text_len) segment->n_model_drafts = sequence->draft_len;
   if (needs_draft_distribution(segment->sampling)) {
     segment->n_model_drafts = std::min(segment->n_model_drafts, options_.max_kept_distributions - n_distributions_);
     n_distributions_ += segment->n_model_drafts;
@@ -153,7 +188,8 @@ void Scheduler::plan_prefill(RequestState* request, int max_tokens, StepPlan* pl
   const int n_tokens = std::min(max_tokens, request->prefix_len - start);
   SegmentPlan& segment = plan->segments.emplace_back();
   segment.start = start;
-  segment.tokens = std::span<const TokenId>(request->prompt).subspan(static_cast<size_t>(start), static_cast<size_t>(n_tokens));
+  segment.tokens =
+      std::span<const TokenId>(request->prompt).subspan(static_cast<size_t>(start), static_cast<size_t>(n_tokens));
   if (request->request.prompt_logprobs) {
     const auto first_target = static_cast<size_t>(start) + 1;
     const size_t n_targets = std::min(static_cast<size_t>(n_tokens), request->prompt.size() - first_target);
@@ -179,6 +215,12 @@ void Scheduler::finish(Sequence* sequence) {
   sequence->main_pages.clear();
   sequence->draft_pages.clear();
   std::erase(running_, sequence);
+}
+
+void Scheduler::abandon() noexcept {
+  running_.clear();
+  requests_.clear();
+  n_promised_pages_ = 0;
 }
 
 void Scheduler::remove_finished() {

@@ -15,7 +15,7 @@ struct SchedulerOptions {
   int max_step_tokens = 256;  // rows of a step that carries prompt tokens, where decoding leaves room
   int max_rows = 0;           // rows that the executor can hold
   int page_len = 32;
-  int n_pages = 0;            // of each model's pool
+  int n_pages = 0;  // of each model's pool
   bool has_draft = false;
   int max_kept_distributions = 0;  // of the draft model, in one step
 };
@@ -46,6 +46,8 @@ class Scheduler {
 
   /// A sequence has ended: its pages are free.
   void finish(Sequence* sequence);
+  /// Forgets all requests, as they are. Allocates nothing.
+  void abandon() noexcept;
   /// Forgets requests whose sequences have all ended.
   void remove_finished();
 
@@ -56,6 +58,8 @@ class Scheduler {
   void admit();
   bool admit_request(RequestState* request);
   void start_sequence(RequestState* request);
+  void choose_drafts();
+  void propose(Sequence* sequence);
   void plan_decode(Sequence* sequence, StepPlan* plan);
   void plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepPlan* plan);
   void plan_prefill(RequestState* request, int max_tokens, StepPlan* plan);
@@ -64,12 +68,14 @@ class Scheduler {
   SchedulerOptions options_;
   PagePool main_pool_;
   PagePool draft_pool_;
-  int n_promised_pages_ = 0;  // of each pool
-  int n_draft_rows_ = 0;      // rows of the draft model's first pass in the step being planned
-  int n_distributions_ = 0;   // of the draft model, that the step being planned keeps
-  bool has_finished_ = false; // a request may have ended
+  int n_promised_pages_ = 0;   // of each pool
+  int n_draft_rows_ = 0;       // rows of the draft model's first pass in the step being planned
+  int n_distributions_ = 0;    // of the draft model, that the step being planned keeps
+  bool has_finished_ = false;  // a request may have ended
   std::deque<std::unique_ptr<RequestState>> requests_;  // in order of arrival
   std::vector<Sequence*> running_;
+  std::vector<DraftCandidate> candidates_;  // of one policy, in the step being planned
+  std::vector<Sequence*> candidate_owners_;
 };
 
 }  // namespace bass

@@ -24,18 +24,19 @@ inline double seconds_between(Clock::time_point from, Clock::time_point to) {
 
 /// One draft-length policy at work. Requests with the same --draft-length share it, so that Algorithm 1 sees its whole
 /// batch; it begins anew when the last of them has ended. A request that samples with a seed of its own and verifies by
-/// distributions has one for itself: another request with the same seed would let it see its own noise (a length must not
-/// depend on what it decides about), and its bytes would depend on what else runs.
+/// distributions has one for itself: another request with the same seed would let it see its own noise (a length must
+/// not depend on what it decides about), and its bytes would depend on what else runs.
 struct PolicyState {
   DraftLengthSpec spec;
   DraftLengthState state;
   std::vector<DraftOutcome> outcomes;  // of the step that just ran
+  bool is_marked = false;              // scratch of loops over sequences that share policies
 };
 
 struct RequestState;
 
-/// One sample. Its text is the request's prompt and then `output`; the last token of that is *pending*: the next step feeds it
-/// to the main model. So the main cache holds text_len() - 1 tokens between steps.
+/// One sample. Its text is the request's prompt and then `output`; the last token of that is *pending*: the next step
+/// feeds it to the main model. So the main cache holds text_len() - 1 tokens between steps.
 struct Sequence {
   Sequence(RequestState* owner, int idx, const Tokenizer& tokenizer, StopMatcher stops)
       : request(owner), choice_idx(idx), detokenizer(tokenizer), stop_matcher(std::move(stops)) {}
@@ -44,10 +45,11 @@ struct Sequence {
   int choice_idx;
   std::vector<TokenId> output;
   PageTable main_pages;
-  PageTable draft_pages;  // its len() is how much of the text the draft model has seen
-  std::vector<TokenId> unseen_by_draft;  // of the running step
-  std::vector<TokenId> proposed;         // by a host drafter, for the running step
-  int draft_limit = 0;                   // what the policy asked for in the running step
+  PageTable draft_pages;                           // its len() is how much of the text the draft model has seen
+  std::vector<TokenId> unseen_by_draft;            // of the running step
+  std::vector<TokenId> proposed;                   // by a host drafter, for the running step
+  DraftSource draft_source = DraftSource::kModel;  // of the running step's draft
+  int draft_len = 0;                               // what the policy chose for the running step, at most
   StreamDetokenizer detokenizer;
   StopMatcher stop_matcher;
   Clock::time_point decode_start;
@@ -65,8 +67,8 @@ struct RequestState {
   std::optional<Clock::time_point> deadline;
 
   std::vector<TokenId> prompt;
-  int max_text_len = 0;    // prompt and output, drafts included: min(prompt + max_tokens, context)
-  int prefix_len = 0;      // prompt tokens that are prefilled; the whole prompt if its log-probabilities are wanted
+  int max_text_len = 0;  // prompt and output, drafts included: min(prompt + max_tokens, context)
+  int prefix_len = 0;    // prompt tokens that are prefilled; the whole prompt if its log-probabilities are wanted
   PageTable main_prefix;
   PageTable draft_prefix;
   bool is_admitted = false;

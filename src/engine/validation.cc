@@ -19,18 +19,19 @@ Status require(bool holds, std::string_view name, double value, std::string_view
 }  // namespace
 
 Status validate_options(const EngineOptions& options) {
-  BASS_RETURN_IF_ERROR(require(options.max_batch >= 1 && options.max_batch <= 4096, "max_batch", options.max_batch, "1 to 4096"));
+  BASS_RETURN_IF_ERROR(
+      require(options.max_batch >= 1 && options.max_batch <= 4096, "max_batch", options.max_batch, "1 to 4096"));
   BASS_RETURN_IF_ERROR(require(options.n_threads >= 0 && options.n_threads <= 1024, "threads", options.n_threads,
                                "1 to 1024, or 0 for all"));
-  BASS_RETURN_IF_ERROR(require(!options.context_len || *options.context_len >= 1, "context", options.context_len.value_or(0),
-                               "at least 1"));
+  BASS_RETURN_IF_ERROR(require(!options.context_len || *options.context_len >= 1, "context",
+                               options.context_len.value_or(0), "at least 1"));
   BASS_RETURN_IF_ERROR(require(!options.kv_memory_mib || *options.kv_memory_mib >= 1, "kv_memory",
                                static_cast<double>(options.kv_memory_mib.value_or(0)), "at least 1 (MiB)"));
   BASS_RETURN_IF_ERROR(require(options.max_step_tokens >= 16 && options.max_step_tokens <= 65536, "max_step_tokens",
                                options.max_step_tokens, "16 to 65536"));
   if (options.device != "auto" && options.device != "cpu") {
-    return invalid_argument(fmt::format("device '{}' is not available: this build has the CPU backend only; use auto or cpu",
-                                        options.device));
+    return invalid_argument(fmt::format(
+        "device '{}' is not available: this build has the CPU backend only; use auto or cpu", options.device));
   }
   return ok_status();
 }
@@ -40,13 +41,16 @@ Status validate_sampling(const SamplingOptions& sampling, int vocab_size) {
   const auto in = [](float x, float low, float high) { return x >= low && x <= high; };
   BASS_RETURN_IF_ERROR(require(in(sampling.temperature, 0, 1e6f), "temperature", sampling.temperature,
                                "a number of at least 0 (0 is greedy)"));
-  BASS_RETURN_IF_ERROR(require(sampling.top_p > 0 && sampling.top_p <= 1, "top_p", sampling.top_p, "above 0 and at most 1 (1 is off)"));
+  BASS_RETURN_IF_ERROR(
+      require(sampling.top_p > 0 && sampling.top_p <= 1, "top_p", sampling.top_p, "above 0 and at most 1 (1 is off)"));
   BASS_RETURN_IF_ERROR(require(sampling.top_k >= 0, "top_k", sampling.top_k, "at least 0 (0 is off)"));
   BASS_RETURN_IF_ERROR(require(in(sampling.min_p, 0, 1), "min_p", sampling.min_p, "0 to 1 (0 is off)"));
-  BASS_RETURN_IF_ERROR(require(in(sampling.repetition_penalty, 0.01f, 100), "repetition_penalty", sampling.repetition_penalty,
-                               "0.01 to 100 (1 is off)"));
-  BASS_RETURN_IF_ERROR(require(in(sampling.presence_penalty, -2, 2), "presence_penalty", sampling.presence_penalty, "-2 to 2"));
-  BASS_RETURN_IF_ERROR(require(in(sampling.frequency_penalty, -2, 2), "frequency_penalty", sampling.frequency_penalty, "-2 to 2"));
+  BASS_RETURN_IF_ERROR(require(in(sampling.repetition_penalty, 0.01f, 100), "repetition_penalty",
+                               sampling.repetition_penalty, "0.01 to 100 (1 is off)"));
+  BASS_RETURN_IF_ERROR(
+      require(in(sampling.presence_penalty, -2, 2), "presence_penalty", sampling.presence_penalty, "-2 to 2"));
+  BASS_RETURN_IF_ERROR(
+      require(in(sampling.frequency_penalty, -2, 2), "frequency_penalty", sampling.frequency_penalty, "-2 to 2"));
   for (const auto& [id, bias] : sampling.logit_bias) {
     BASS_RETURN_IF_ERROR(require(id >= 0 && id < vocab_size, "logit_bias's token", id,
                                  fmt::format("a token id from 0 to {}", vocab_size - 1)));
@@ -57,7 +61,8 @@ Status validate_sampling(const SamplingOptions& sampling, int vocab_size) {
 
 Status validate_request(const Request& request, bool has_draft, int vocab_size) {
   BASS_RETURN_IF_ERROR(require(request.n >= 1 && request.n <= 65536, "n", request.n, "1 to 65536"));
-  BASS_RETURN_IF_ERROR(require(request.max_tokens >= (request.prompt_logprobs ? 0 : 1), "max_tokens", request.max_tokens, "at least 1"));
+  BASS_RETURN_IF_ERROR(
+      require(request.max_tokens >= (request.prompt_logprobs ? 0 : 1), "max_tokens", request.max_tokens, "at least 1"));
   BASS_RETURN_IF_ERROR(validate_sampling(request.sampling, vocab_size));
   if (request.prompt.empty() && request.prompt_tokens.empty()) {
     return invalid_argument("the prompt is empty; give at least one character");
@@ -77,7 +82,8 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
     if (stop.empty()) return invalid_argument("a stop string is empty; leave it out");
   }
   if (request.time_budget_s && !(*request.time_budget_s > 0 && *request.time_budget_s < 1e9)) {
-    return invalid_argument(fmt::format("time_budget is {}; it must be a number of seconds above 0", *request.time_budget_s));
+    return invalid_argument(
+        fmt::format("time_budget is {}; it must be a number of seconds above 0", *request.time_budget_s));
   }
   if (request.speculation.drafter == DrafterChoice::kModel && !has_draft) {
     return invalid_argument("drafter 'model' needs a draft model; give one with -d DRAFT.gguf");

@@ -30,7 +30,8 @@ struct ExecutorOptions {
 };
 
 /// Owns the weights and KV memory of a main model and perhaps a draft on one device, and runs planned steps:
-/// draft -> forward -> verify. Results may come late: the engine plans with upper bounds of lengths. One thread owns it.
+/// draft -> forward -> verify. Results may come late: the engine plans with upper bounds of lengths. One thread owns
+/// it.
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -44,8 +45,8 @@ class Executor {
   [[nodiscard]] virtual int page_len() const = 0;
   [[nodiscard]] virtual int64_t main_page_bytes() const = 0;
   [[nodiscard]] virtual int64_t draft_page_bytes() const = 0;  // 0 without a draft
-  /// Drafts whose distributions one step can keep for verification: the sum of n_model_drafts over the segments for which
-  /// needs_draft_distribution() holds.
+  /// Drafts whose distributions one step can keep for verification: the sum of n_model_drafts over the segments for
+  /// which needs_draft_distribution() holds.
   [[nodiscard]] virtual int max_kept_distributions() const = 0;
   [[nodiscard]] virtual int64_t step_weight_bytes() const = 0;  // read by one step of the main model
 };

@@ -1,5 +1,6 @@
 // One step of the engine as a device sees it: what to compute, and what came out. POD rows and spans only, so that the
-// same plan can be uploaded to a GPU. Whoever submits a plan owns what its spans point to until the ticket is waited for.
+// same plan can be uploaded to a GPU. Whoever submits a plan owns what its spans point to until the ticket is waited
+// for.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +52,7 @@ inline bool needs_draft_distribution(const SamplingParams& sampling) {
 
 struct StepPlan {
   std::vector<SegmentPlan> segments;
-  std::vector<PageCopy> main_copies;   // done first
+  std::vector<PageCopy> main_copies;  // done first
   std::vector<PageCopy> draft_copies;
 
   void clear() {
@@ -65,8 +66,8 @@ struct StepPlan {
 struct SegmentResult {
   int n_drafted = 0;
   int n_accepted = 0;
-  bool failed = false;               // the model's logits were not numbers
-  std::vector<TokenInfo> tokens;     // n_accepted + 1 if a sample was wanted
+  bool failed = false;            // the model's logits were not numbers
+  std::vector<TokenInfo> tokens;  // n_accepted + 1 if a sample was wanted
   std::vector<float> target_logprobs;
   std::vector<TokenId> target_argmax;  // the most probable token in place of each target
   std::vector<std::pair<TokenId, float>> top5;
@@ -75,6 +76,8 @@ struct SegmentResult {
 struct StepResult {
   std::vector<SegmentResult> segments;  // as in the plan; reused, so that the steady state does not allocate
   double operations = 0;                // multiplications and additions done
+  int n_draft_steps = 0;                // passes of the draft model
+  double draft_s = 0;                   // the time that they took
 };
 
 }  // namespace bass

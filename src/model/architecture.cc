@@ -21,7 +21,8 @@ Result<const Architecture*> find_architecture(const GgufFile& gguf) {
     if (architecture->name == name) return architecture;
     known += (known.empty() ? "" : ", ") + std::string(architecture->name);
   }
-  return invalid_file(fmt::format("{}: architecture '{}' is not supported; supported: {}", gguf.file().path(), name, known));
+  return invalid_file(
+      fmt::format("{}: architecture '{}' is not supported; supported: {}", gguf.file().path(), name, known));
 }
 
 }  // namespace bass

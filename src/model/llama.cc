@@ -18,12 +18,12 @@ constexpr int kHeadDimStep = 16;  // attention works on whole vectors of a head
 Status check_heads(const GgufFile& gguf, const ModelConfig& config) {
   const std::string& path = gguf.file().path();
   if (config.n_heads % config.n_kv_heads != 0) {
-    return invalid_file(fmt::format("{}: {} query heads are no multiple of {} KV heads", path, config.n_heads,
-                                    config.n_kv_heads));
+    return invalid_file(
+        fmt::format("{}: {} query heads are no multiple of {} KV heads", path, config.n_heads, config.n_kv_heads));
   }
   if (config.head_dim % kHeadDimStep != 0 || config.head_dim > cpu::kMaxHeadDim) {
-    return invalid_file(fmt::format("{}: head dimension {} is not supported; it must be a multiple of {} up to {}", path,
-                                    config.head_dim, kHeadDimStep, cpu::kMaxHeadDim));
+    return invalid_file(fmt::format("{}: head dimension {} is not supported; it must be a multiple of {} up to {}",
+                                    path, config.head_dim, kHeadDimStep, cpu::kMaxHeadDim));
   }
   if (config.rope_dim > config.head_dim || config.rope_dim % 2 != 0) {
     return invalid_file(fmt::format("{}: key 'llama.rope.dimension_count' is {}, expected an even number up to {}",
@@ -42,8 +42,8 @@ Status refuse_unsupported(const GgufFile& gguf) {
   }
   for (const char* name : {"rope_freqs.weight", "blk.0.attn_q.bias", "blk.0.ffn_gate_inp.weight"}) {
     if (gguf.find_tensor(name) != nullptr) {
-      return invalid_file(fmt::format("{}: tensor '{}' (scaled rope, biases or experts) is not supported",
-                                      gguf.file().path(), name));
+      return invalid_file(
+          fmt::format("{}: tensor '{}' (scaled rope, biases or experts) is not supported", gguf.file().path(), name));
     }
   }
   return ok_status();
@@ -59,17 +59,18 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
   BASS_ASSIGN_OR_RETURN(config.n_heads, read_int(gguf, "llama.attention.head_count", 1, kMaxDim));
   BASS_ASSIGN_OR_RETURN(config.n_kv_heads,
                         read_int_or(gguf, "llama.attention.head_count_kv", config.n_heads, 1, config.n_heads));
-  BASS_ASSIGN_OR_RETURN(config.head_dim, read_int_or(gguf, "llama.attention.key_length",
-                                                     config.d_model / config.n_heads, 1, kMaxDim));
+  BASS_ASSIGN_OR_RETURN(config.head_dim,
+                        read_int_or(gguf, "llama.attention.key_length", config.d_model / config.n_heads, 1, kMaxDim));
   BASS_ASSIGN_OR_RETURN(config.rope_dim, read_int_or(gguf, "llama.rope.dimension_count", config.head_dim, 1, kMaxDim));
   BASS_ASSIGN_OR_RETURN(config.context_len, read_int(gguf, "llama.context_length", 1, kMaxContext));
   BASS_ASSIGN_OR_RETURN(config.rope_base, read_positive_float_or(gguf, "llama.rope.freq_base", 10000.0f));
-  BASS_ASSIGN_OR_RETURN(config.rms_eps,
-                        read_positive_float_or(gguf, "llama.attention.layer_norm_rms_epsilon", 1e-5f));
+  BASS_ASSIGN_OR_RETURN(config.rms_eps, read_positive_float_or(gguf, "llama.attention.layer_norm_rms_epsilon", 1e-5f));
   const TensorInfo* embedding = gguf.find_tensor("token_embd.weight");
   if (embedding == nullptr || embedding->shape.size() != 2 || embedding->shape[1] > kMaxVocab) {
-    return invalid_file(fmt::format("{}: tensor 'token_embd.weight' is missing or no matrix (a vocabulary-only file "
-                                    "can be used for tokenize, not for a model)", gguf.file().path()));
+    return invalid_file(
+        fmt::format("{}: tensor 'token_embd.weight' is missing or no matrix (a vocabulary-only file "
+                    "can be used for tokenize, not for a model)",
+                    gguf.file().path()));
   }
   config.vocab_size = static_cast<int>(embedding->shape[1]);
   BASS_RETURN_IF_ERROR(check_heads(gguf, config));
@@ -94,8 +95,7 @@ Result<LayerRefs> find_layer(const GgufFile& gguf, const ModelConfig& config, in
 
 Result<WeightRefs> find_weights(const GgufFile& gguf, const ModelConfig& config) {
   WeightRefs weights;
-  BASS_ASSIGN_OR_RETURN(weights.embedding,
-                        find_matrix(gguf, "token_embd.weight", config.vocab_size, config.d_model));
+  BASS_ASSIGN_OR_RETURN(weights.embedding, find_matrix(gguf, "token_embd.weight", config.vocab_size, config.d_model));
   weights.is_head_tied = gguf.find_tensor("output.weight") == nullptr;
   weights.head = weights.embedding;
   if (!weights.is_head_tied) {

@@ -49,10 +49,10 @@ Status check_same_vocabulary(const ModelFile& main, const ModelFile& draft) {
   // Ids beyond the common ones are padding if they are few; a truly larger vocabulary would tokenise text otherwise.
   const size_t n_more = std::max(main_tokens.size(), draft_tokens.size()) - n_common;
   if (n_more > std::max<size_t>(n_common / 20, 256)) {
-    return invalid_file(fmt::format("{}: has {} tokens, the main model {} has {}; a draft model must share the main "
-                                    "model's vocabulary (padding apart)",
-                                    draft.gguf->file().path(), draft_tokens.size(), main.gguf->file().path(),
-                                    main_tokens.size()));
+    return invalid_file(
+        fmt::format("{}: has {} tokens, the main model {} has {}; a draft model must share the main "
+                    "model's vocabulary (padding apart)",
+                    draft.gguf->file().path(), draft_tokens.size(), main.gguf->file().path(), main_tokens.size()));
   }
   return ok_status();
 }

@@ -10,7 +10,8 @@
 namespace bass {
 namespace {
 
-Result<const TensorInfo*> find_shaped(const GgufFile& gguf, const std::string& name, const std::vector<int64_t>& shape) {
+Result<const TensorInfo*> find_shaped(const GgufFile& gguf, const std::string& name,
+                                      const std::vector<int64_t>& shape) {
   const TensorInfo* tensor = gguf.find_tensor(name);
   if (tensor == nullptr) return invalid_file(fmt::format("{}: tensor '{}' is missing", gguf.file().path(), name));
   if (tensor->shape != shape) {
@@ -42,7 +43,8 @@ Result<std::vector<float>> read_vector(const GgufFile& gguf, const std::string& 
 Result<int> read_int(const GgufFile& gguf, const std::string& key, int low, int high) {
   BASS_ASSIGN_OR_RETURN(const uint32_t value, gguf.get_u32(key));
   if (value < static_cast<uint32_t>(low) || value > static_cast<uint32_t>(high)) {
-    return invalid_file(fmt::format("{}: key '{}' is {}, expected {} to {}", gguf.file().path(), key, value, low, high));
+    return invalid_file(
+        fmt::format("{}: key '{}' is {}, expected {} to {}", gguf.file().path(), key, value, low, high));
   }
   return static_cast<int>(value);
 }

@@ -2,18 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
 #include "base/check.h"
 #include "speculation/policies/bass.h"
 #include "speculation/policies/fixed.h"
+#include "speculation/policies/goodput.h"
 #include "speculation/policies/off.h"
 
 namespace bass {
 namespace {
 
-constexpr std::array<const DraftLengthPolicy*, 3> kPolicies{
+constexpr std::array<const DraftLengthPolicy*, 4> kPolicies{
+    &kGoodputPolicy,
     &kBassPolicy,
     &kFixedPolicy,
     &kOffPolicy,
@@ -30,6 +33,26 @@ std::string draft_length_usage() {
     usage += policy->usage;
   }
   return usage;
+}
+
+DraftSource ngram_source(int order) { return static_cast<DraftSource>(std::clamp(order, 2, 5) - 2); }
+
+void choose_draft_lengths(const DraftLengthSpec& spec, const DraftLengthState& state, int n_sequences,
+                          std::span<DraftCandidate> candidates) {
+  if (spec.policy->choose != nullptr) {
+    spec.policy->choose(state, n_sequences, candidates);
+    return;
+  }
+  for (DraftCandidate& candidate : candidates) candidate.len = std::min(candidate.max_len, state.len);
+}
+
+void advance_draft_length(const DraftLengthSpec& spec, DraftLengthState& state, std::span<const DraftOutcome> outcomes,
+                          const StepCost& cost) {
+  if (spec.policy->learn != nullptr) {
+    spec.policy->learn(state, outcomes, cost);
+  } else if (!outcomes.empty()) {
+    state = spec.policy->next(spec, state, outcomes);
+  }
 }
 
 Result<int32_t> parse_draft_number(std::string_view what, std::string_view text, int32_t min, int32_t max) {

@@ -28,16 +28,52 @@ struct DraftLengthSpec {
   int32_t fixed_len = 0;        // fixed
 };
 
+/// Where a sequence's draft comes from, as far as it foretells acceptance: the length of the n-gram match, or the draft
+/// model. Known before any token of the draft is drawn.
+enum class DraftSource : uint8_t { kNgram2, kNgram3, kNgram4, kNgram5, kModel };
+inline constexpr int kNumDraftSources = 5;
+/// The source of an n-gram draft whose match has `order` tokens; longer matches count as 5.
+DraftSource ngram_source(int order);
+
+/// What `goodput` has learnt (policies/goodput.h).
+struct GoodputState {
+  static constexpr int kMaxRows = 512;  // rows of a step whose cost is kept; more count as so many
+  static constexpr int kMaxLen = 8;     // tokens that a sequence may draft
+  float step_s[kMaxRows + 1] = {};      // seconds of a step by its rows, drafting not counted; 0: not measured
+  float draft_step_s = 0;               // seconds of one pass of the draft model; 0: not measured
+  float survival[kNumDraftSources][kMaxLen] = {};  // probability that token j is accepted if those before it were
+  int32_t n_idle_steps = 0;                        // steps without a draft since the last one that had any
+  int32_t max_rows_seen = 0;
+};
+
 /// What a policy remembers between steps of one batch.
 struct DraftLengthState {
-  int32_t len = 0;        // tokens to draft in the next step: 0 .. kMaxDraftLen
+  int32_t len = 0;        // tokens that a sequence may draft in the next step at most: 0 .. kMaxDraftLen
   int32_t n_shrinks = 0;  // bass: the s of Algorithm 1
+  GoodputState goodput;
 };
 
 /// One running sequence in the step that has just been verified.
 struct DraftOutcome {
   int32_t n_drafted = 0;
   int32_t n_accepted = 0;  // <= n_drafted
+  DraftSource source = DraftSource::kModel;
+};
+
+/// A sequence that could draft in the step that is being planned.
+struct DraftCandidate {
+  DraftSource source = DraftSource::kModel;
+  int32_t max_len = 0;
+  int32_t len = 0;  // the policy's answer: 0 .. max_len
+};
+
+/// What the step that has just run cost.
+struct StepCost {
+  int32_t n_rows = 0;         // of the main model
+  int32_t n_draft_steps = 0;  // passes of the draft model
+  double step_s = 0;          // without the draft model's passes
+  double draft_s = 0;         // of the draft model's passes
+  bool is_clean = false;      // no prompt's chunk ran beside
 };
 
 struct DraftLengthPolicy {
@@ -49,7 +85,19 @@ struct DraftLengthPolicy {
   /// The state after a step: a pure function. `outcomes` are the sequences that ran in it, in any order; a sequence
   /// that drafted fewer tokens than state.len (it was near its end, its drafter found nothing) says nothing about len.
   DraftLengthState (*next)(const DraftLengthSpec& spec, DraftLengthState state, std::span<const DraftOutcome> outcomes);
+  /// Chooses the lengths of a step with n_sequences sequences: a pure function. nullptr: everybody drafts min(max_len,
+  /// state.len).
+  void (*choose)(const DraftLengthState& state, int n_sequences, std::span<DraftCandidate> candidates) = nullptr;
+  /// Learns from a step. nullptr: `next` is all.
+  void (*learn)(DraftLengthState& state, std::span<const DraftOutcome> outcomes, const StepCost& cost) = nullptr;
 };
+
+/// The policy's choice for a step, or the same length for all.
+void choose_draft_lengths(const DraftLengthSpec& spec, const DraftLengthState& state, int n_sequences,
+                          std::span<DraftCandidate> candidates);
+/// The policy's state after a step.
+void advance_draft_length(const DraftLengthSpec& spec, DraftLengthState& state, std::span<const DraftOutcome> outcomes,
+                          const StepCost& cost);
 
 /// All policies, in the order of the help text.
 std::span<const DraftLengthPolicy* const> draft_length_policies();

@@ -21,7 +21,7 @@ TEST(DraftLength, ParsesWhatTheHelpTextSays) {
   EXPECT_EQ(set.max, 5);
   EXPECT_EQ(set.shrink_divisor, 2);
   EXPECT_EQ(parse_draft_length("bass:max=4").value().initial, 4);  // the default start follows a lower limit
-  EXPECT_EQ(draft_length_usage(), "bass[:l0=7,inc=2,max=32,div=10] | fixed:K | off");
+  EXPECT_EQ(draft_length_usage(), "goodput | bass[:l0=7,inc=2,max=32,div=10] | fixed:K | off");
 }
 
 TEST(DraftLength, FixedAndOffNeverChange) {
@@ -40,8 +40,8 @@ TEST(DraftLength, FixedAndOffNeverChange) {
 
 TEST(DraftLength, ErrorsNameTheTextAndTheMend) {
   const std::vector<std::pair<const char*, const char*>> cases{
-      {"", "use bass[:l0=7"},
-      {"bas", "'bas' is unknown; use bass"},
+      {"", "use goodput | bass[:l0=7"},
+      {"bas", "'bas' is unknown; use goodput"},
       {"BASS", "unknown"},
       {"fixed", "for example fixed:4"},
       {"fixed:", "nothing follows the colon"},

@@ -35,10 +35,11 @@ void NgramIndex::append(int sample_idx, TokenId token) {
   if (end >= 0) learn(sample_idx, end);
 }
 
-int NgramIndex::propose(int sample_idx, std::span<TokenId> out) const {
+int NgramIndex::propose(int sample_idx, std::span<TokenId> out, int* order) const {
   const Entry* match = nullptr;
-  for (int order = options_.max_order; order >= options_.min_order && match == nullptr; --order) {
-    match = find(sample_idx, order);
+  for (int len = options_.max_order; len >= options_.min_order && match == nullptr; --len) {
+    match = find(sample_idx, len);
+    if (order != nullptr) *order = len;
   }
   if (match == nullptr) return 0;
   // A match inside the prompt goes on into the sample's own output; only then is it "its own text".

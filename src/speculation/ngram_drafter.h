@@ -36,7 +36,8 @@ class NgramIndex {
   /// the end of the sample's own text goes on into what has just been proposed (so a repetition repeats), one that
   /// comes to the end of a sibling's text stops. Drafts are one-hot distributions that are fixed before any random
   /// number of their positions is drawn, so every verification rule may use them.
-  int propose(int sample_idx, std::span<TokenId> out) const;
+  /// `order`, if given: tokens of the ending that matched.
+  int propose(int sample_idx, std::span<TokenId> out, int* order = nullptr) const;
 
   [[nodiscard]] int n_samples() const { return static_cast<int>(outputs_.size()); }
   [[nodiscard]] size_t memory_bytes() const;

@@ -51,7 +51,8 @@ inline float f16_to_f32(uint16_t bits) {
   const uint32_t exponent = (bits >> 10) & 31u;
   const uint32_t mantissa = bits & 1023u;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000u | mantissa << 13);
-  if (exponent == 0) return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(static_cast<float>(mantissa) * 0x1p-24f));
+  if (exponent == 0)
+    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(static_cast<float>(mantissa) * 0x1p-24f));
   return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
 }
 

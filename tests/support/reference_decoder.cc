@@ -50,8 +50,8 @@ void rotate(const ModelConfig& config, int position, float* head) {
 }
 
 // Attention of one query head at the last of `keys`.
-void attend(const ModelConfig& config, const float* q, const std::vector<Row>& keys, const std::vector<Row>& values, int kv_head,
-            float* out) {
+void attend(const ModelConfig& config, const float* q, const std::vector<Row>& keys, const std::vector<Row>& values,
+            int kv_head, float* out) {
   const int dim = config.head_dim;
   std::vector<double> weights;
   double max = -INFINITY, sum = 0;
@@ -90,7 +90,8 @@ void run_layer(const ModelConfig& config, const LayerRefs& layer, int position, 
   const Row b = rms_norm(x, layer.feed_forward_norm, config.rms_eps);
   Row gate = project(layer.gate, b);
   const Row up = project(layer.up, b);
-  for (size_t i = 0; i < gate.size(); ++i) gate[i] = static_cast<float>(gate[i] / (1 + std::exp(-static_cast<double>(gate[i])))) * up[i];
+  for (size_t i = 0; i < gate.size(); ++i)
+    gate[i] = static_cast<float>(gate[i] / (1 + std::exp(-static_cast<double>(gate[i])))) * up[i];
   add_to(x, project(layer.down, gate));
 }
 
@@ -111,7 +112,8 @@ std::vector<std::vector<double>> reference_logprobs(const ModelFile& model, cons
   std::vector<std::vector<double>> rows;
   for (size_t position = 0; position < tokens.size(); ++position) {
     Row x = matrix_row(model.weights.embedding, tokens[position]);
-    for (size_t i = 0; i < caches.size(); ++i) run_layer(config, model.weights.layers[i], static_cast<int>(position), caches[i], x);
+    for (size_t i = 0; i < caches.size(); ++i)
+      run_layer(config, model.weights.layers[i], static_cast<int>(position), caches[i], x);
     rows.push_back(log_softmax(project(model.weights.head, rms_norm(x, model.weights.output_norm, config.rms_eps))));
   }
   return rows;

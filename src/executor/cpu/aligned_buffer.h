@@ -15,7 +15,8 @@ class AlignedBuffer {
   AlignedBuffer() = default;
   explicit AlignedBuffer(size_t size_bytes) : size_bytes_(size_bytes) {
     if (size_bytes == 0) return;
-    void* data = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* data =
+        ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED) return;
     data_ = static_cast<std::byte*>(data);
     ::madvise(data_, size_bytes, MADV_HUGEPAGE);  // a hint

@@ -50,7 +50,8 @@ void AttentionPlan::add_units(const ForwardSegment& segment, const KvShape& shap
       const int n_tokens = std::min(step, segment.n_tokens - token);
       const int n_needed_chunks = n_chunks_of(segment.start + token + n_tokens);
       units.push_back({segment.row_begin + token, segment.start + token, kv_head, n_tokens,
-                       std::max(n_padded_tokens, n_tokens), n_padded_tokens > 0 ? n_chunks : n_needed_chunks, pages_begin});
+                       std::max(n_padded_tokens, n_tokens), n_padded_tokens > 0 ? n_chunks : n_needed_chunks,
+                       pages_begin});
     }
   }
 }

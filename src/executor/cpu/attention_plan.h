@@ -15,7 +15,7 @@ namespace bass::cpu {
 struct ForwardSegment {
   int row_begin = 0;
   int n_tokens = 0;
-  int start = 0;  // position of its first row
+  int start = 0;           // position of its first row
   bool is_decode = false;  // decodes or verifies; else it is a prompt's chunk
   std::span<const PageId> pages;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -56,7 +57,8 @@ Status CpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
   }
   logits_ = AlignedBuffer(static_cast<size_t>(kLogitsBlockRows) * static_cast<size_t>(vocab_size) * sizeof(float));
   if (!logits_.ok() || !stored_memory_.ok() || !main_forward_->ok() || (draft_forward_ && !draft_forward_->ok())) {
-    return resource_exhausted(fmt::format("no memory for the workspace of {} rows; lower --max-batch", forward.max_rows));
+    return resource_exhausted(
+        fmt::format("no memory for the workspace of {} rows; lower --max-batch", forward.max_rows));
   }
   for (int i = 0; i < options_.n_threads; ++i) samplers_.push_back(std::make_unique<RowSampler>(kernels_, vocab_size));
   return ok_status();
@@ -76,15 +78,21 @@ const StepResult& CpuExecutor::wait(Ticket ticket) {
 
 void CpuExecutor::run_step(const TeamContext& context) noexcept {
   copy_pages(context);
+  const auto begin = std::chrono::steady_clock::now();
   draft(context);
+  if (context.thread_idx() == 0) {
+    result_.draft_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
   forward_and_verify(context);
 }
 
 void CpuExecutor::prepare(const StepPlan& plan) {
   plan_ = &plan;
+  result_.n_draft_steps = 0;
   const size_t n_segments = plan.segments.size();
   drafts_.assign(n_segments, Draft{});
   first_rejected_.assign(n_segments, std::numeric_limits<int>::max());
+  block_rounds_.assign(n_segments, BlockVerification{});
   operations_before_ = main_forward_->operations() + (draft_forward_ ? draft_forward_->operations() : 0);
   size_t n_stored = 0;
   for (size_t i = 0; i < n_segments; ++i) {
@@ -123,6 +131,7 @@ void CpuExecutor::reserve_for(const StepPlan& plan) {
   for (auto* rows : {&wanted_rows_, &draft_logit_rows_, &draft_logit_segments_}) rows->reserve(n_rows);
   wanted_.reserve(n_rows);
   verdicts_.reserve(n_rows);
+  unit_begins_.reserve(n_rows + 1);
   const auto max_chunks = static_cast<size_t>(n_positions / kKvPageLen + 1);
   main_->prepare_positions(n_positions);
   main_forward_->reserve(n_segments, max_chunks);
@@ -145,7 +154,8 @@ void CpuExecutor::copy_pages(const TeamContext& context) {
 TokenHistory CpuExecutor::history(int segment_idx, int n_drafted) const {
   const auto i = static_cast<size_t>(segment_idx);
   const SegmentPlan& segment = plan_->segments[i];
-  return {segment.prompt, segment.output, std::span<const TokenId>(drafts_[i].tokens).first(static_cast<size_t>(n_drafted))};
+  return {segment.prompt, segment.output,
+          std::span<const TokenId>(drafts_[i].tokens).first(static_cast<size_t>(n_drafted))};
 }
 
 RoundPosition CpuExecutor::round_position(int segment_idx, int draft_idx) const {
@@ -169,6 +179,7 @@ void CpuExecutor::draft(const TeamContext& context) {
     if (context.thread_idx() == 0) fill_draft_batch(step_idx);
     context.barrier();
     if (draft_forward_->n_rows() == 0) return;
+    if (context.thread_idx() == 0) ++result_.n_draft_steps;
     draft_forward_->run(context);
     const std::span<const int> rows = draft_logit_rows_;
     const auto vocab_size = static_cast<size_t>(draft_->config().vocab_size);
@@ -235,7 +246,8 @@ void CpuExecutor::fill_main_batch() {
     const auto n_known = static_cast<int>(segment.tokens.size());
     main_forward_->add_segment(segment.start, segment.wants_sample, segment.pages);
     for (const TokenId token : segment.tokens) main_forward_->add_token(token);
-    for (int k = 0; k < static_cast<int>(segment.targets.size()); ++k) want({segment_idx, first_row + k, k, false, false});
+    for (int k = 0; k < static_cast<int>(segment.targets.size()); ++k)
+      want({segment_idx, first_row + k, k, false, false});
     if (segment.wants_top5) want({segment_idx, first_row + n_known - 1, n_known - 1, false, true});
     if (!segment.wants_sample) continue;
     for (int k = 0; k <= drafts_[i].n; ++k) {
@@ -245,6 +257,19 @@ void CpuExecutor::fill_main_batch() {
   }
   main_forward_->end_batch();
   verdicts_.assign(wanted_.size(), RowVerdict{});
+  fill_units();
+}
+
+// A row is a unit of work by itself, but for the rows of a round under `block` in one block of logits.
+void CpuExecutor::fill_units() {
+  unit_begins_.clear();
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    const WantedRow& row = wanted_[i];
+    const bool continues = row.is_decode && row.idx > 0 && i % kLogitsBlockRows != 0 &&
+                           is_judged_as_block(plan_->segments[static_cast<size_t>(row.segment)].sampling);
+    if (!continues) unit_begins_.push_back(i);
+  }
+  unit_begins_.push_back(wanted_.size());
 }
 
 void CpuExecutor::forward_and_verify(const TeamContext& context) {
@@ -252,20 +277,42 @@ void CpuExecutor::forward_and_verify(const TeamContext& context) {
   context.barrier();
   main_forward_->run(context);
   const std::span<const int> rows = wanted_rows_;
-  const auto vocab_size = static_cast<size_t>(main_->config().vocab_size);
+  size_t unit = 0;
   for (size_t begin = 0; begin < rows.size(); begin += kLogitsBlockRows) {
     const auto block = rows.subspan(begin, std::min<size_t>(kLogitsBlockRows, rows.size() - begin));
     main_forward_->logits(context, block, logits_.as<float>());
-    for_each_row(context, static_cast<int>(block.size()), [&](RowSampler& row_sampler, int i) {
-      const size_t wanted_idx = begin + static_cast<size_t>(i);
-      const float* logits = logits_.as<float>() + static_cast<size_t>(i) * vocab_size;
-      if (wanted_[wanted_idx].is_decode) {
-        verify_wanted_row(row_sampler, wanted_idx, logits);
-      } else {
-        score_row(row_sampler, wanted_idx, logits);
-      }
+    const size_t first_unit = unit;
+    while (unit_begins_[unit] < begin + block.size()) ++unit;
+    for_each_row(context, static_cast<int>(unit - first_unit), [&](RowSampler& row_sampler, int i) {
+      const size_t* unit_begin = &unit_begins_[first_unit + static_cast<size_t>(i)];
+      process_unit(row_sampler, unit_begin[0], unit_begin[1]);
     });
   }
+}
+
+void CpuExecutor::process_unit(RowSampler& row_sampler, size_t begin, size_t end) {
+  const WantedRow& first = wanted_[begin];
+  if (!first.is_decode) {
+    score_row(row_sampler, begin, row_logits(begin));
+  } else if (is_judged_as_block(plan_->segments[static_cast<size_t>(first.segment)].sampling)) {
+    verify_block_rows(row_sampler, begin, end);
+  } else {
+    verify_wanted_row(row_sampler, begin, row_logits(begin));
+  }
+}
+
+CpuExecutor::DecodeRow CpuExecutor::load_decode_row(RowSampler& row_sampler, const WantedRow& wanted,
+                                                    const float* logits) {
+  const auto i = static_cast<size_t>(wanted.segment);
+  const SamplingParams& params = plan_->segments[i].sampling;
+  const Draft& draft = drafts_[i];
+  DecodeRow row;
+  row.is_extra = wanted.idx == draft.n;
+  row.has_q = !row.is_extra && draft.has_stored_rows;
+  const Normalise normalise = row.is_extra ? Normalise::kNo : normalise_for_verification(params);
+  if (row.has_q) row.q = load_draft_row(row_sampler, stored_row(draft, wanted.idx), n_draft_tokens_);  // p must be last
+  row.p = row_sampler.build(logits, n_main_tokens_, params, history(wanted.segment, wanted.idx), normalise);
+  return row;
 }
 
 // A row's verdict depends on its own numbers only, so rows of one sequence are verified at once; what lies behind the
@@ -276,22 +323,14 @@ void CpuExecutor::verify_wanted_row(RowSampler& row_sampler, size_t wanted_idx, 
   const std::atomic_ref<int> first_rejected(first_rejected_[i]);
   if (wanted.idx > first_rejected.load(std::memory_order_relaxed)) return;
   const SamplingParams& params = plan_->segments[i].sampling;
-  const Draft& draft = drafts_[i];
   const RoundPosition at = round_position(wanted.segment, wanted.idx);
-  const bool is_extra = wanted.idx == draft.n;
-  const Normalise normalise = is_extra ? Normalise::kNo : normalise_for_verification(params);
-  RowDistribution q;  // loaded first: p must be the last row that the sampler built
-  if (!is_extra && draft.has_stored_rows) {
-    q = load_draft_row(row_sampler, stored_row(draft, wanted.idx), n_draft_tokens_);
-  }
-  const RowDistribution p = row_sampler.build(logits, n_main_tokens_, params, history(wanted.segment, wanted.idx), normalise);
+  const DecodeRow row = load_decode_row(row_sampler, wanted, logits);
   RowVerdict& verdict = verdicts_[wanted_idx];
-  if (is_extra) {
-    verdict = regular_row(row_sampler, p, logits, params, at.position);
+  if (row.is_extra) {
+    verdict = regular_row(row_sampler, row.p, logits, params, at.position);
     return;
   }
-  const DraftedToken drafted{draft.tokens[static_cast<size_t>(wanted.idx)], draft.has_stored_rows ? &q : nullptr};
-  verdict = verify_row(row_sampler, p, logits, params, at, drafted);
+  verdict = verify_row(row_sampler, row.p, logits, params, at, drafted_token(wanted, row));
   if (verdict.accepted) return;
   for (int known = first_rejected.load(std::memory_order_relaxed);
        wanted.idx < known && !first_rejected.compare_exchange_weak(known, wanted.idx, std::memory_order_relaxed);) {
@@ -305,7 +344,8 @@ void CpuExecutor::score_row(RowSampler& row_sampler, size_t wanted_idx, const fl
   RowVerdict& verdict = verdicts_[wanted_idx];
   verdict.is_degenerate = !std::isfinite(stats.log_sum_exp);
   if (!wanted.wants_top5) {
-    const TokenId target = plan_->segments[static_cast<size_t>(wanted.segment)].targets[static_cast<size_t>(wanted.idx)];
+    const TokenId target =
+        plan_->segments[static_cast<size_t>(wanted.segment)].targets[static_cast<size_t>(wanted.idx)];
     result.target_logprobs[static_cast<size_t>(wanted.idx)] = logits[target] - stats.log_sum_exp;
     result.target_argmax[static_cast<size_t>(wanted.idx)] = stats.argmax;
     return;
@@ -331,6 +371,11 @@ void CpuExecutor::collect_results() {
       result_.segments[static_cast<size_t>(wanted.segment)].failed |= verdicts_[i].is_degenerate;
     } else if (wanted.segment != last_segment) {
       last_segment = wanted.segment;
+      const auto segment = static_cast<size_t>(wanted.segment);
+      if (is_judged_as_block(plan_->segments[segment].sampling)) {
+        const BlockVerification& block = block_rounds_[segment];
+        verdicts_[i + static_cast<size_t>(block.round.n_accepted)] = block.stop;
+      }
       collect_decode(wanted.segment, i);
     }
   }
@@ -342,7 +387,9 @@ void CpuExecutor::collect_decode(int segment_idx, size_t first_wanted) {
     const RowVerdict& verdict = verdicts_[first_wanted + static_cast<size_t>(k)];
     TokenOrigin origin = TokenOrigin::kAccepted;
     if (!verdict.accepted) {
-      origin = result.n_drafted == 0 ? TokenOrigin::kRegular : k < result.n_drafted ? TokenOrigin::kCorrection : TokenOrigin::kBonus;
+      origin = result.n_drafted == 0  ? TokenOrigin::kRegular
+               : k < result.n_drafted ? TokenOrigin::kCorrection
+                                      : TokenOrigin::kBonus;
     }
     result.failed |= verdict.is_degenerate;
     result.tokens.push_back({verdict.token, verdict.logprob, origin});

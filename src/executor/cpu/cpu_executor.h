@@ -9,6 +9,7 @@
 #include "executor/cpu/cpu_model.h"
 #include "executor/cpu/forward.h"
 #include "executor/executor.h"
+#include "kernels/sampling/block.h"
 #include "kernels/sampling/distribution.h"
 #include "kernels/sampling/verify.h"
 
@@ -38,16 +39,28 @@ class CpuExecutor final : public Executor {
   struct Draft {
     std::array<TokenId, kMaxDraftLen> tokens{};
     int n = 0;
-    size_t stored_begin = 0;      // index into stored_rows_ of the first q row, if rows are stored
+    size_t stored_begin = 0;  // index into stored_rows_ of the first q row, if rows are stored
     bool has_stored_rows = false;
   };
   /// A row of the main model whose logits are wanted.
   struct WantedRow {
     int segment = 0;
-    int row = 0;          // in the main batch
-    int idx = 0;          // decode: tokens drafted in front of it; else index into targets
+    int row = 0;  // in the main batch
+    int idx = 0;  // decode: tokens drafted in front of it; else index into targets
     bool is_decode = false;
     bool wants_top5 = false;
+  };
+  /// A row of a round, loaded. `p` is the last row that the sampler built.
+  struct DecodeRow {
+    RowDistribution p;
+    RowDistribution q;  // where the drafted token's was stored
+    bool has_q = false;
+    bool is_extra = false;
+  };
+  /// A round under the rule `block`.
+  struct BlockVerification {
+    BlockRound round;
+    RowVerdict stop;  // of the token behind the last accepted one
   };
 
   explicit CpuExecutor(const ExecutorOptions& options);
@@ -58,6 +71,7 @@ class CpuExecutor final : public Executor {
   void reserve_for(const StepPlan& plan);
   void fill_draft_batch(int step_idx);
   void fill_main_batch();
+  void fill_units();
   void collect_results();
   void collect_decode(int segment_idx, size_t first_wanted);
 
@@ -67,7 +81,12 @@ class CpuExecutor final : public Executor {
   void draft(const TeamContext& context);
   void forward_and_verify(const TeamContext& context);
   void draft_row(RowSampler& sampler, int segment_idx, float* logits);
+  void process_unit(RowSampler& sampler, size_t begin, size_t end);
   void verify_wanted_row(RowSampler& sampler, size_t wanted_idx, const float* logits);
+  void verify_block_rows(RowSampler& sampler, size_t begin, size_t end);
+  void judge_row(RowSampler& sampler, size_t wanted_idx, BlockRound* round);
+  RowVerdict draw_behind_accepted(RowSampler& sampler, size_t wanted_idx, const BlockRound& round);
+  DecodeRow load_decode_row(RowSampler& sampler, const WantedRow& wanted, const float* logits);
   void score_row(RowSampler& sampler, size_t wanted_idx, const float* logits);
   /// Calls process(sampler, i) for every i below n, threads taking the next one when they are done; ends at a barrier.
   template <class Process>
@@ -77,6 +96,14 @@ class CpuExecutor final : public Executor {
   [[nodiscard]] uint16_t* stored_row(const Draft& draft, int idx) const {
     return stored_memory_.as<uint16_t>() +
            (draft.stored_begin + static_cast<size_t>(idx)) * static_cast<size_t>(n_draft_tokens_);
+  }
+  /// Of a wanted row in the block of logits that is computed now. [vocab_size]
+  [[nodiscard]] const float* row_logits(size_t wanted_idx) const {
+    return logits_.as<float>() + wanted_idx % kLogitsBlockRows * static_cast<size_t>(main_->config().vocab_size);
+  }
+  [[nodiscard]] DraftedToken drafted_token(const WantedRow& wanted, const DecodeRow& row) const {
+    const Draft& draft = drafts_[static_cast<size_t>(wanted.segment)];
+    return {draft.tokens[static_cast<size_t>(wanted.idx)], row.has_q ? &row.q : nullptr};
   }
   [[nodiscard]] RowSampler& sampler(const TeamContext& context) {
     return *samplers_[static_cast<size_t>(context.thread_idx())];
@@ -97,15 +124,17 @@ class CpuExecutor final : public Executor {
   AlignedBuffer logits_;                               // float [kLogitsBlockRows, vocab_size]
 
   const StepPlan* plan_ = nullptr;
-  std::vector<Draft> drafts_;              // [n_segments]
-  AlignedBuffer stored_memory_;            // f16 [n_stored_rows_, n_draft_tokens]: q of drafts that are to be verified
+  std::vector<Draft> drafts_;    // [n_segments]
+  AlignedBuffer stored_memory_;  // f16 [n_stored_rows_, n_draft_tokens]: q of drafts that are to be verified
   int n_stored_rows_ = 0;
   std::vector<int> draft_logit_rows_;      // rows of the draft batch whose logits are wanted
   std::vector<int> draft_logit_segments_;  // and their segments
   std::vector<WantedRow> wanted_;
-  std::vector<int> wanted_rows_;           // WantedRow::row of each
-  std::vector<RowVerdict> verdicts_;       // [wanted]
-  std::vector<int> first_rejected_;        // [n_segments], written by atomic_ref while verifying
+  std::vector<int> wanted_rows_;      // WantedRow::row of each
+  std::vector<size_t> unit_begins_;   // of the runs of wanted rows that one thread takes together, and the end
+  std::vector<RowVerdict> verdicts_;  // [wanted]
+  std::vector<BlockVerification> block_rounds_;  // [n_segments]
+  std::vector<int> first_rejected_;              // [n_segments], written by atomic_ref while verifying
   std::atomic<int> next_row_{0};
   StepResult result_;
   double operations_before_ = 0;

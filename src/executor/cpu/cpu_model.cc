@@ -65,7 +65,8 @@ Status CpuModel::pack_weights(const ModelFile& file, ThreadTeam* team) {
   }
   weights_ = AlignedBuffer(total_bytes);
   if (!weights_.ok()) {
-    return resource_exhausted(fmt::format("{}: no memory for {} MiB of weights", file.gguf->file().path(), total_bytes >> 20));
+    return resource_exhausted(
+        fmt::format("{}: no memory for {} MiB of weights", file.gguf->file().path(), total_bytes >> 20));
   }
   std::byte* cursor = weights_.data();
   for (const LayerRefs& layer : refs.layers) {
@@ -98,9 +99,7 @@ void CpuModel::pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTe
   const DTypeInfo& info = dtype_info(ref.type);
   const auto row_bytes = static_cast<size_t>(ref.n_in / info.block_len) * static_cast<size_t>(info.block_bytes);
   const PackSource source{ref.type, ref.n_out, ref.n_in, ref.data.data(), row_bytes};
-  team->run([&](const TeamContext& context) {
-    pack_tiles(source, context.share(out->n_tiles()), destination);
-  });
+  team->run([&](const TeamContext& context) { pack_tiles(source, context.share(out->n_tiles()), destination); });
   file.gguf->file().release(ref.data);
   (out->is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
 }

@@ -23,8 +23,7 @@ class CpuModel {
  public:
   /// Packs with the whole team. The file's pages are released as they are packed, so that the weights are in memory
   /// once. Error kResourceExhausted names the bytes needed.
-  static Result<std::unique_ptr<CpuModel>> load(const ModelFile& file, int n_pages, int context_len,
-                                                ThreadTeam* team);
+  static Result<std::unique_ptr<CpuModel>> load(const ModelFile& file, int n_pages, int context_len, ThreadTeam* team);
 
   [[nodiscard]] const ModelConfig& config() const { return *config_; }
   [[nodiscard]] const CpuLayer& layer(int idx) const { return layers_[static_cast<size_t>(idx)]; }
@@ -59,7 +58,8 @@ class CpuModel {
  private:
   CpuModel() = default;
   Status pack_weights(const ModelFile& file, ThreadTeam* team);
-  void pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTeam* team, std::byte** cursor, PackedMatrix* out);
+  void pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTeam* team, std::byte** cursor,
+                   PackedMatrix* out);
   Status reserve_rope_tables();
 
   const ModelConfig* config_ = nullptr;
@@ -71,8 +71,8 @@ class CpuModel {
   bool has_quantised_weights_ = false;
   KvShape kv_shape_;
   size_t page_bytes_ = 0;
-  int context_len_ = 0;      // positions that the rope tables have room for
-  int n_rope_positions_ = 0; // positions that are filled in: memory is touched as contexts grow
+  int context_len_ = 0;                   // positions that the rope tables have room for
+  int n_rope_positions_ = 0;              // positions that are filled in: memory is touched as contexts grow
   std::vector<double> rope_frequencies_;  // [rope_dim / 2]
   AlignedBuffer weights_;
   AlignedBuffer kv_memory_;

@@ -140,7 +140,8 @@ void CpuOps::embed() {
   const auto d_model = static_cast<size_t>(f_.model_->config().d_model);
   const WorkRange rows = context_.share(f_.n_rows());
   for (int row = rows.begin; row < rows.end; ++row) {
-    f_.model_->embed(f_.tokens_[static_cast<size_t>(row)], f_.residual_.as<float>() + static_cast<size_t>(row) * d_model);
+    f_.model_->embed(f_.tokens_[static_cast<size_t>(row)],
+                     f_.residual_.as<float>() + static_cast<size_t>(row) * d_model);
   }
   context_.barrier();
 }

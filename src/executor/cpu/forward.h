@@ -16,8 +16,8 @@
 namespace bass::cpu {
 
 struct ForwardOptions {
-  int max_rows = 0;      // of one batch
-  int n_planes = 1;      // activation planes for quantised weights: 1 is int8, 2 is int16
+  int max_rows = 0;  // of one batch
+  int n_planes = 1;  // activation planes for quantised weights: 1 is int8, 2 is int16
   int n_threads = 1;
   AttentionKind attention = AttentionKind::kSplit;
 };
@@ -68,22 +68,22 @@ class CpuForward {
   const Kernels* kernels_;
   ForwardOptions options_;
 
-  std::vector<TokenId> tokens_;         // [n_rows]
-  std::vector<int> positions_;          // [n_rows]
-  std::vector<int> row_segments_;       // [n_rows] segment of a row
+  std::vector<TokenId> tokens_;    // [n_rows]
+  std::vector<int> positions_;     // [n_rows]
+  std::vector<int> row_segments_;  // [n_rows] segment of a row
   std::vector<ForwardSegment> segments_;
   AttentionPlan attention_plan_;
   alignas(64) std::atomic<int> next_unit_{0};
 
-  AlignedBuffer residual_;      // float [max_rows, d_model]
-  AlignedBuffer qkv_;           // float [max_rows, q_dim + 2 kv_dim]
-  AlignedBuffer attention_out_; // float [max_rows, q_dim]; also attended_'s f32 rows
-  AlignedBuffer thread_memory_; // float [n_threads, thread_floats_]: a row, or a block of gate and up
+  AlignedBuffer residual_;       // float [max_rows, d_model]
+  AlignedBuffer qkv_;            // float [max_rows, q_dim + 2 kv_dim]
+  AlignedBuffer attention_out_;  // float [max_rows, q_dim]; also attended_'s f32 rows
+  AlignedBuffer thread_memory_;  // float [n_threads, thread_floats_]: a row, or a block of gate and up
   size_t thread_floats_ = 0;
-  Stage normed_;                // [max_rows, d_model]
-  Stage attended_;              // [max_rows, q_dim]
-  Stage gated_;                 // [max_rows, d_ff]
-  Stage head_input_;            // [kLogitsBlockRows, d_model]
+  Stage normed_;      // [max_rows, d_model]
+  Stage attended_;    // [max_rows, q_dim]
+  Stage gated_;       // [max_rows, d_ff]
+  Stage head_input_;  // [kLogitsBlockRows, d_model]
   double operations_ = 0;
 };
 

@@ -23,6 +23,7 @@ constexpr Kernels make_kernels(Isa isa, const char* name) {
       .kept_mass = kept_mass,
       .gumbel_argmax = gumbel_argmax,
       .residual_argmax = residual_argmax,
+      .residual_mass = residual_mass,
       .dot_peak = dot_peak,
       .dot_peak_operations = kDotOperations,
       .read_bytes = read_bytes,

@@ -127,6 +127,14 @@ struct KeptSet {
   [[nodiscard]] bool contains(float z, TokenId id) const { return z > cut_value || (z == cut_value && id <= cut_id); }
 };
 
+/// A normalised distribution: p_i = exp(z[i] - log_norm) for kept i below n, 0 for others.
+struct ProbabilityRow {
+  const float* z = nullptr;  // [n]
+  int n = 0;
+  KeptSet kept;
+  float log_norm = 0;
+};
+
 // ---------------------------------------------------------------------------------------------------------------------
 
 struct Kernels {
@@ -187,11 +195,14 @@ struct Kernels {
   float (*kept_mass)(const float* z, int n, float max, KeptSet kept);
   /// argmax over kept i of z[i] + Gumbel(stream, i); ties to the lowest id; -1 if none is kept. NaN and -inf never win.
   TokenId (*gumbel_argmax)(const float* z, int n, KeptSet kept, const RandomStream& stream);
-  /// argmax over i of log(max(p_i - q_i, 0)) + Gumbel(stream, i) with p_i = kept_p ? exp(zp[i] - log_norm_p) : 0 and
-  /// q likewise; -1 if the residual has no mass. n_q <= n: tokens at or past n_q have q = 0. Computed as the argmax of
-  /// (p_i - q_i) / E_i with the exponential noise E behind the Gumbel noise: the same order without logarithms.
-  TokenId (*residual_argmax)(const float* zp, KeptSet kept_p, float log_norm_p, int n, const float* zq, KeptSet kept_q,
-                             float log_norm_q, int n_q, const RandomStream& stream);
+  /// argmax over i of log(max(factor p_i - q_i, 0)) + Gumbel(stream, i); -1 if nothing is positive. q.n <= p.n. Each
+  /// difference is one FMA. Computed as the argmax of (factor p_i - q_i) / E_i with the exponential noise E behind the
+  /// Gumbel noise: the same order without logarithms.
+  TokenId (*residual_argmax)(const ProbabilityRow& p, float factor, const ProbabilityRow& q,
+                             const RandomStream& stream);
+  /// sum over i of max(factor p_i - q_i, 0), of the same differences: 0 exactly where residual_argmax gives -1. In 16
+  /// lanes and a fixed tree.
+  float (*residual_mass)(const ProbabilityRow& p, float factor, const ProbabilityRow& q);
 
   // Measuring the machine (machine_impl.h).
 

@@ -229,18 +229,22 @@ inline TokenId gumbel_argmax(const float* z, int n, KeptSet kept, const RandomSt
   return winner.id;
 }
 
-/// log((p - q)+) + G is largest where (p - q)+ / E is: that saves two logarithms a token.
-inline TokenId residual_argmax(const float* zp, KeptSet kept_p, float log_norm_p, int n, const float* zq,
-                               KeptSet kept_q, float log_norm_q, int n_q, const RandomStream& stream) {
+/// factor p - q of the tokens from `begin` on; 0 past the end of the row. With factor 1 these are the bits of p - q.
+BASS_SIMD_INLINE F32x16 residual_at(const ProbabilityRow& p, F32x16 factor, const ProbabilityRow& q, int begin) {
+  const F32x16 p_i = exp_f32(sub(load_kept(p.z, begin, p.n, p.kept), broadcast(p.log_norm)));
+  const F32x16 q_i = exp_f32(sub(load_kept(q.z, begin, q.n, q.kept), broadcast(q.log_norm)));
+  return fma(factor, p_i, neg(q_i));
+}
+
+/// log((factor p - q)+) + G is largest where (factor p - q)+ / E is: that saves two logarithms a token.
+inline TokenId residual_argmax(const ProbabilityRow& p, float factor, const ProbabilityRow& q,
+                               const RandomStream& stream) {
   Winner winner{0.0f};
-  for (int begin = 0; begin < n; begin += kNoiseBlockLen) {
+  for (int begin = 0; begin < p.n; begin += kNoiseBlockLen) {
     F32x16 mass[4];
     Mask16 has_mass = first_lanes(0);
     for (int v = 0; v < 4; ++v) {
-      const int i = begin + v * kLanes;
-      const F32x16 p = exp_f32(sub(load_kept(zp, i, n, kept_p), broadcast(log_norm_p)));
-      const F32x16 q = exp_f32(sub(load_kept(zq, i, n_q, kept_q), broadcast(log_norm_q)));
-      mass[v] = sub(p, q);
+      mass[v] = residual_at(p, broadcast(factor), q, begin + v * kLanes);
       has_mass = mask_or(has_mass, gt(mass[v], zero_f32()));
     }
     if (!any(has_mass)) continue;
@@ -255,6 +259,15 @@ inline TokenId residual_argmax(const float* zp, KeptSet kept_p, float log_norm_p
     }
   }
   return winner.id;
+}
+
+inline float residual_mass(const ProbabilityRow& p, float factor, const ProbabilityRow& q) {
+  F32x16 sum = zero_f32();
+  for (int i = 0; i < p.n; i += kLanes) {
+    const F32x16 mass = residual_at(p, broadcast(factor), q, i);
+    sum = add(sum, select(gt(mass, zero_f32()), mass, zero_f32()));
+  }
+  return reduce_add(sum);
 }
 
 }  // namespace bass::cpu::BASS_SIMD_NAMESPACE

@@ -133,7 +133,8 @@ TEST(VocabRows, RowStatsTellsUnusableRows) {
     EXPECT_EQ(kernels->gumbel_argmax(nothing.data(), 33, kAll, {}), -1);
     const std::vector<float> nans(33, kNan);
     EXPECT_EQ(kernels->gumbel_argmax(nans.data(), 33, kAll, {}), -1);
-    EXPECT_EQ(kernels->residual_argmax(nans.data(), kAll, 0, 33, nullptr, kAll, 0, 0, {}), -1);
+    EXPECT_EQ(kernels->residual_argmax({nans.data(), 33}, 1.0f, {}, {}), -1);
+    EXPECT_EQ(kernels->residual_mass({nans.data(), 33}, 1.0f, {}), 0.0f);
   }
 }
 
@@ -151,20 +152,35 @@ TokenId naive_gumbel_argmax(const std::vector<float>& z, KeptSet kept, const Ran
 
 float exp_of(float x) { return simd::first_lane(simd::exp_f32(simd::broadcast(x))); }
 
-TokenId naive_residual_argmax(const std::vector<float>& zp, KeptSet kept_p, float log_norm_p,
-                              const std::vector<float>& zq, KeptSet kept_q, float log_norm_q,
-                              const RandomStream& stream) {
+// max(factor p_i - q_i, 0) of every token.
+std::vector<float> naive_residual(const ProbabilityRow& p, float factor, const ProbabilityRow& q) {
+  const auto probability = [](const ProbabilityRow& row, int i) {
+    return i < row.n && row.kept.contains(row.z[i], i) ? exp_of(row.z[i] - row.log_norm) : 0.0f;
+  };
+  std::vector<float> residual;
+  for (int i = 0; i < p.n; ++i)
+    residual.push_back(std::max(0.0f, std::fma(factor, probability(p, i), -probability(q, i))));
+  return residual;
+}
+
+TokenId naive_residual_argmax(const std::vector<float>& residual, const RandomStream& stream) {
   TokenId best_id = -1;
   float best = 0;
-  for (size_t i = 0; i < zp.size(); ++i) {
-    const auto id = static_cast<TokenId>(i);
-    const float p = kept_p.contains(zp[i], id) ? exp_of(zp[i] - log_norm_p) : 0;
-    const float q = i < zq.size() && kept_q.contains(zq[i], id) ? exp_of(zq[i] - log_norm_q) : 0;
-    if (!(p > q)) continue;
-    const float score = (p - q) / exponential(stream.bits(static_cast<uint32_t>(i)));
-    if (score > best) best = score, best_id = id;
+  for (size_t i = 0; i < residual.size(); ++i) {
+    const float score = residual[i] / exponential(stream.bits(static_cast<uint32_t>(i)));
+    if (score > best) best = score, best_id = static_cast<TokenId>(i);
   }
   return best_id;
+}
+
+// Element i in lane i % 16, then the fixed tree.
+float sum_in_lanes(const std::vector<float>& values) {
+  float lanes[16] = {};
+  for (size_t i = 0; i < values.size(); ++i) lanes[i % 16] += values[i];
+  for (size_t half = 8; half > 0; half /= 2) {
+    for (size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
 }
 
 // Every instruction set against the definitions: equal tokens, equal bits of sums.
@@ -186,7 +202,10 @@ TEST(VocabRows, EveryInstructionSetGivesTheBitsOfTheDefinition) {
       const RowStats stats_q = tables[0]->row_stats(zq.data(), static_cast<int>(zq.size()));
       const float mass = tables[0]->kept_mass(z.data(), n, stats.max, kept);
       const TokenId drawn = naive_gumbel_argmax(z, kept, stream);
-      const TokenId residual = naive_residual_argmax(z, kept, stats.log_sum_exp, zq, kAll, stats_q.log_sum_exp, stream);
+      const ProbabilityRow q{zq.data(), static_cast<int>(zq.size()), kAll, stats_q.log_sum_exp};
+      const float factor = trial == 0 ? 1.0f : std::ldexp(static_cast<float>(1 + random() % 1000), -10);
+      const std::vector<float> residual = naive_residual({z.data(), n, kept, stats.log_sum_exp}, factor, q);
+      const TokenId residual_drawn = naive_residual_argmax(residual, stream);
 
       std::vector<float> moved(size + 1), scaled(size + 2, -7.0f);  // rows need no alignment
       std::copy(z.begin(), z.end(), moved.begin() + 1);
@@ -198,10 +217,9 @@ TEST(VocabRows, EveryInstructionSetGivesTheBitsOfTheDefinition) {
         EXPECT_EQ(same.log_sum_exp, stats.log_sum_exp) << where;
         EXPECT_EQ(kernels->kept_mass(moved.data() + 1, n, stats.max, kept), mass) << where;
         EXPECT_EQ(kernels->gumbel_argmax(moved.data() + 1, n, kept, stream), drawn) << where;
-        EXPECT_EQ(kernels->residual_argmax(moved.data() + 1, kept, stats.log_sum_exp, n, zq.data(), kAll,
-                                           stats_q.log_sum_exp, static_cast<int>(zq.size()), stream),
-                  residual)
-            << where;
+        const ProbabilityRow p{moved.data() + 1, n, kept, stats.log_sum_exp};
+        EXPECT_EQ(kernels->residual_argmax(p, factor, q, stream), residual_drawn) << where;
+        EXPECT_EQ(kernels->residual_mass(p, factor, q), sum_in_lanes(residual)) << where;
         kernels->scale(moved.data() + 1, 1.25f, n, scaled.data() + 1);
         for (size_t i = 0; i < size; ++i) ASSERT_EQ(scaled[i + 1], z[i] * 1.25f) << where;
         ASSERT_EQ(scaled.front(), -7.0f) << where;
@@ -262,28 +280,33 @@ TEST(VocabRows, GumbelArgmaxSamplesTheSoftmax) {
   EXPECT_GT(chi_square_z(coarse, p), kMustReject);
 }
 
-TEST(VocabRows, ResidualArgmaxSamplesTheResidual) {
+// The residual as its definition has it, in double precision.
+TEST(VocabRows, ResidualArgmaxSamplesTheResidualAndResidualMassIsItsSum) {
   const Kernels* kernels = all_kernels().back();
   std::mt19937 random(6);
   const std::vector<float> zp = random_logits(random, 40, 1.5f), zq = random_logits(random, 33, 1.5f);
   const std::vector<double> p = softmax(zp), q = softmax(zq);
-  std::vector<double> residual(40);
-  double sum = 0;
-  for (size_t i = 0; i < 40; ++i) sum += residual[i] = std::max(0.0, p[i] - (i < q.size() ? q[i] : 0));
-  for (double& value : residual) value /= sum;
-  const RowStats stats_p = kernels->row_stats(zp.data(), 40), stats_q = kernels->row_stats(zq.data(), 33);
-  std::vector<int64_t> counts(40);
-  for (uint32_t draw = 0; draw < 200000; ++draw) {
-    const RandomStream stream{43, draw, 0, RandomPurpose::kResidual, 0};
-    ++counts[static_cast<size_t>(kernels->residual_argmax(zp.data(), kAll, stats_p.log_sum_exp, 40, zq.data(), kAll,
-                                                          stats_q.log_sum_exp, 33, stream))];
+  const ProbabilityRow row_p{zp.data(), 40, kAll, kernels->row_stats(zp.data(), 40).log_sum_exp};
+  const ProbabilityRow row_q{zq.data(), 33, kAll, kernels->row_stats(zq.data(), 33).log_sum_exp};
+  for (const float factor : {1.0f, 0.6f, 0.05f}) {
+    std::vector<double> residual(40);
+    double sum = 0;
+    for (size_t i = 0; i < 40; ++i) sum += residual[i] = std::max(0.0, factor * p[i] - (i < q.size() ? q[i] : 0));
+    for (double& value : residual) value /= sum;
+    EXPECT_NEAR(kernels->residual_mass(row_p, factor, row_q), sum, 1e-6);
+    std::vector<int64_t> counts(40);
+    for (uint32_t draw = 0; draw < 200000; ++draw) {
+      const RandomStream stream{43, draw, 0, RandomPurpose::kResidual, 0};
+      ++counts[static_cast<size_t>(kernels->residual_argmax(row_p, factor, row_q, stream))];
+    }
+    EXPECT_LT(chi_square_z(counts, residual), kMayHappen) << factor;
+    EXPECT_GT(chi_square_z(counts, p), kMustReject) << factor;
   }
-  EXPECT_LT(chi_square_z(counts, residual), kMayHappen);
-  EXPECT_GT(chi_square_z(counts, p), kMustReject);
-  // Equal distributions leave nothing.
-  EXPECT_EQ(
-      kernels->residual_argmax(zp.data(), kAll, stats_p.log_sum_exp, 40, zp.data(), kAll, stats_p.log_sum_exp, 40, {}),
-      -1);
+  // Equal distributions leave nothing, nor does a factor of 0.
+  EXPECT_EQ(kernels->residual_argmax(row_p, 1.0f, row_p, {}), -1);
+  EXPECT_EQ(kernels->residual_mass(row_p, 1.0f, row_p), 0.0f);
+  EXPECT_EQ(kernels->residual_argmax(row_p, 0.0f, row_q, {}), -1);
+  EXPECT_EQ(kernels->residual_mass(row_p, 0.0f, row_q), 0.0f);
 }
 
 }  // namespace

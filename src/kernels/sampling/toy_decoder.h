@@ -1,5 +1,5 @@
-// Decodes with toy models (toy_model.h) through the real functions of verification and the real random numbers - or, for
-// negative controls, with a fault put in.
+// Decodes with toy models (toy_model.h) through the real functions of verification and the real random numbers - or,
+// for negative controls, with a fault put in.
 #pragma once
 
 #include <algorithm>
@@ -94,19 +94,19 @@ class ToyDecoder : public ToyRows {
       text.push_back(verdict.token);
       if (!verdict.accepted) return static_cast<int>(i);
     }
-    append_extra(text);
+    append_extra(text, drafts.size());
     return static_cast<int>(drafts.size());
   }
 
   int take_unverified(Tokens& text, const std::vector<Draft>& drafts) {
     for (const Draft& draft : drafts) text.push_back(draft.token);
-    append_extra(text);
+    append_extra(text, drafts.size());
     return static_cast<int>(drafts.size());
   }
 
-  void append_extra(Tokens& text) {
-    const Tokens before{text.begin(), text.end() - (text.empty() ? 0 : 1)};
-    const Tokens& prefix = setup_.fault == Fault::kBonusFromRowBefore ? before : text;
+  void append_extra(Tokens& text, size_t n_drafted) {
+    const bool is_late = setup_.fault == Fault::kBonusFromRowBefore && n_drafted > 0;
+    const Tokens prefix{text.begin(), text.end() - (is_late ? 1 : 0)};
     const std::vector<float> logits = setup_.main.logits(prefix);
     const RowDistribution p = main_row(logits, prefix);
     text.push_back(regular_row(sampler_, p, logits.data(), params_, static_cast<uint32_t>(text.size())).token);
@@ -128,7 +128,7 @@ class ToyDecoder : public ToyRows {
     judge_last_block_row(params_, noise_position(prefix.size(), round_start), &round);
     text.assign(prefix.begin(), prefix.begin() + static_cast<ptrdiff_t>(round_start) + round.n_accepted);
     if (static_cast<size_t>(round.n_accepted) == drafts.size()) {
-      append_extra(text);
+      append_extra(text, drafts.size());
     } else {
       load_row(text, drafts[static_cast<size_t>(round.n_accepted)], &row);
       const RoundPosition at = noise_position(text.size(), round_start);
@@ -170,7 +170,8 @@ class ToyDecoder : public ToyRows {
       if (i < n) load_row(prefix, drafts[i], &row);
       if (i > 0) {
         const double h = i < n ? acceptance_written_out(row.p, joint, row.q) : joint;
-        const double u = uniform_open(faulty(accept_stream(params_, noise_position(prefix.size() - 1, round_start))).bits(0));
+        const double u =
+            uniform_open(faulty(accept_stream(params_, noise_position(prefix.size() - 1, round_start))).bits(0));
         if (u < h) n_accepted = i, accepted_joint = joint;
         if (u >= h && setup_.fault == Fault::kStopAtFirstRejection) break;
       }
@@ -180,7 +181,7 @@ class ToyDecoder : public ToyRows {
     }
     for (size_t i = 0; i < n_accepted; ++i) text.push_back(drafts[i].token);
     if (n_accepted == n) {
-      append_extra(text);
+      append_extra(text, drafts.size());
     } else {
       load_row(text, drafts[n_accepted], &row);
       const RoundPosition at = noise_position(text.size(), round_start);

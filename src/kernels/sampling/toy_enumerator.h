@@ -1,5 +1,5 @@
-// Everything that rounds of speculation with toy models (toy_model.h) may do, with its probability, in double precision:
-// the rows are renormalised, so that only the rule decides whether the result is exact.
+// Everything that rounds of speculation with toy models (toy_model.h) may do, with its probability, in double
+// precision: the rows are renormalised, so that only the rule decides whether the result is exact.
 #pragma once
 
 #include <algorithm>
@@ -156,7 +156,7 @@ class ToyEnumerator : public ToyRows {
   }
 
   struct BlockPath {
-    double joint;      // p_i
+    double joint;       // p_i
     double all_so_far;  // probability that every u_j < h_j, 1 <= j < i: for kStopAtFirstRejection
   };
 
@@ -176,7 +176,7 @@ class ToyEnumerator : public ToyRows {
         dropped += at.q[x];
         continue;
       }
-      const BlockPath next{joint_ratio(path.joint, at.p[x], at.q[x]), path.all_so_far * h};
+      const BlockPath next{next_joint(path.joint, at.p[x], at.q[x]), path.all_so_far * h};
       longer_rejected += at.q[x] * enumerate_block(followed_by(text, x), i + 1, len, next, mass * at.q[x], emit);
     }
     const double before = stops_early ? path.all_so_far : 1;

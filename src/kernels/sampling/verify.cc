@@ -15,17 +15,10 @@ RowVerdict emit(const RowDistribution& p, const float* logits, TokenId token, bo
   return {accepted, token, raw_logprob(logits, p, token), p.is_degenerate};
 }
 
-// A sample of (p - q)+; of p where rounding has left no mass.
-TokenId sample_residual(RowSampler& sampler, const RowDistribution& p, const DraftedToken& draft,
-                        const RandomStream& stream) {
-  const cpu::Kernels& kernels = sampler.kernels();
-  if (draft.q == nullptr || draft.q->is_one_hot) {
-    return sample(kernels, sampler.without_token(p, draft.token), stream);
-  }
-  const RowDistribution& q = *draft.q;
-  const TokenId token =
-      kernels.residual_argmax(p.z, p.kept, p.log_norm, p.n, q.z, q.kept, q.log_norm, std::min(q.n, p.n), stream);
-  return token >= 0 ? token : sample(kernels, p, stream);
+bool is_one_hot(const DraftedToken& draft) { return draft.q == nullptr || draft.q->is_one_hot; }
+
+cpu::ProbabilityRow probability_row(const RowDistribution& row, int max_n) {
+  return {row.z, std::min(row.n, max_n), row.kept, row.log_norm};
 }
 
 }  // namespace
@@ -39,8 +32,16 @@ RandomStream draft_stream(const SamplingParams& params, RoundPosition at) {
   return stream_of(params, at, RandomPurpose::kDraft);
 }
 
+RandomStream accept_stream(const SamplingParams& params, RoundPosition at) {
+  return stream_of(params, at, RandomPurpose::kAccept);
+}
+
+RandomStream residual_stream(const SamplingParams& params, RoundPosition at) {
+  return stream_of(params, at, RandomPurpose::kResidual);
+}
+
 Normalise normalise_for_verification(const SamplingParams& params) {
-  return params.rule == VerifyRule::kRejection && !params.is_greedy() ? Normalise::kYes : Normalise::kNo;
+  return params.rule != VerifyRule::kMatch && !params.is_greedy() ? Normalise::kYes : Normalise::kNo;
 }
 
 TokenId draft_token(const cpu::Kernels& kernels, const RowDistribution& q, const SamplingParams& params,
@@ -48,10 +49,26 @@ TokenId draft_token(const cpu::Kernels& kernels, const RowDistribution& q, const
   return sample(kernels, q, draft_stream(params, at));
 }
 
-double acceptance_probability(const RowDistribution& p, const DraftedToken& draft) {
-  const double q_x = draft.q == nullptr ? 1 : probability(*draft.q, draft.token);
-  BASS_CHECK(q_x > 0);  // a token is drawn from the distribution that comes with it
-  return std::min(1.0, probability(p, draft.token) / q_x);
+double draft_probability(const DraftedToken& draft, TokenId token) {
+  if (draft.q == nullptr) return token == draft.token ? 1 : 0;
+  return probability(*draft.q, token);
+}
+
+double residual_mass(const RowSampler& sampler, const RowDistribution& p, double factor, const DraftedToken& draft) {
+  if (p.is_one_hot) return std::max(0.0, factor - draft_probability(draft, p.argmax));
+  if (is_one_hot(draft)) return std::max(0.0, factor * (1 - probability(p, draft.token)));
+  return sampler.kernels().residual_mass(probability_row(p, p.n), static_cast<float>(factor),
+                                         probability_row(*draft.q, p.n));
+}
+
+TokenId sample_residual(RowSampler& sampler, const RowDistribution& p, double factor, const DraftedToken& draft,
+                        const RandomStream& stream) {
+  const cpu::Kernels& kernels = sampler.kernels();
+  if (p.is_one_hot) return p.argmax;
+  if (is_one_hot(draft)) return sample(kernels, sampler.without_token(p, draft.token), stream);
+  const TokenId token = kernels.residual_argmax(probability_row(p, p.n), static_cast<float>(factor),
+                                                probability_row(*draft.q, p.n), stream);
+  return token >= 0 ? token : sample(kernels, p, stream);
 }
 
 RowVerdict regular_row(const RowSampler& sampler, const RowDistribution& p, const float* logits,
@@ -66,9 +83,12 @@ RowVerdict verify_row(RowSampler& sampler, const RowDistribution& p, const float
     verdict.accepted = verdict.token == draft.token;
     return verdict;
   }
-  const double u = uniform_open(stream_of(params, at, RandomPurpose::kAccept).bits(0));
-  if (u < acceptance_probability(p, draft)) return emit(p, logits, draft.token, true);
-  return emit(p, logits, sample_residual(sampler, p, draft, stream_of(params, at, RandomPurpose::kResidual)), false);
+  BASS_CHECK(params.rule == VerifyRule::kRejection);
+  const double u = uniform_open(accept_stream(params, at).bits(0));
+  const double q_x = draft_probability(draft, draft.token);
+  BASS_CHECK(q_x > 0);  // a token is drawn from the distribution that comes with it
+  if (u < acceptance_probability(probability(p, draft.token), q_x)) return emit(p, logits, draft.token, true);
+  return emit(p, logits, sample_residual(sampler, p, 1.0, draft, residual_stream(params, at)), false);
 }
 
 }  // namespace bass

@@ -1,32 +1,39 @@
-// Verification of one row: what the main model's distribution at a position says about the token drafted there.
+// Verification of drafted tokens: what the main model's distributions say about them.
 //
-// A round of a sequence decodes the positions R, R + 1, ...: l >= 0 drafted tokens at R .. R + l - 1, verified in
-// order. The executor calls verify_row for each until one is not accepted; when all were (or none was drafted) it calls
-// regular_row for position R + l, the extra token. A row's distribution may be thrown away after its call.
+// A round of a sequence decodes the positions R, R + 1, ...: l >= 0 drafted tokens at R .. R + l - 1, and one token
+// more. `rejection` and `match` judge each row by itself: the executor calls verify_row for each until one is not
+// accepted; when all were (or none was drafted) it calls regular_row for position R + l, the extra token. `block`
+// judges the rows of a round in order and together (block.h). A row's distribution may be thrown away after its call.
 //
 // Which random numbers are used (RandomStream, base/philox.h), by rule:
 //
-//                      match                     rejection
-//   drafting           sample, position, 0       draft, position, R
-//   u of acceptance    -                         accept, position, R; bits of token id 0
-//   after a rejection  (the regular sample)      residual, position, R
-//   extra token        sample, position, 0       sample, position, 0
+//                          match                     rejection, block
+//   drafting               sample, position, 0       draft, position, R
+//   u of acceptance        -                         accept, position, R; bits of token id 0
+//   behind the last        (the regular sample)      residual, position, R
+//     accepted token
+//   extra token            sample, position, 0       sample, position, 0
 //
-// `rejection` is exact because no number is looked at twice:
+// `rejection` and `block` are exact because no number is looked at twice:
 //  - R is the position of the first token that the round decodes, and every round decodes at least one, so rounds have
 //    different R: numbers of draft, accept and residual never come again, whatever was drafted and thrown away before
-//    (also by a length policy that reads earlier drafts).
-//  - Within a round each position is drafted once, accepted or rejected once; the residual is drawn once, at the end.
-//  - The extra token's "sample" numbers are indexed by position only. Nothing else of this rule reads that purpose, and
-//  a
-//    position gets at most one extra token, because it is then decoded. So a round without a draft is regular decoding:
-//    with equal seeds `rejection` that drafts nothing gives the bytes of `match`.
+//    (also by a length policy that reads earlier drafts). For `block` that is essential even with fixed lengths: it
+//    looks at the u of positions that it does not accept, and whether it accepts depends on them.
+//  - Within a round each position is drafted once, and its u is looked at once: `rejection` decides on the token with
+//    it, `block` on all tokens of the round up to that position. `rejection` draws the residual once, at the end.
+//    `block` may draw it at several positions, each once; all but the last are thrown away, and which one is the last
+//    depends on the u alone.
+//  - A request has one rule, so that both may use the same purposes.
+//  - The extra token's "sample" numbers are indexed by position only. Nothing else of these rules reads that purpose,
+//    and a position gets at most one extra token, because it is then decoded. So a round without a draft is regular
+//    decoding: with equal seeds a rule that drafts nothing gives the bytes of `match`.
 //  - Drafts that do not come from noise (n-grams) are one-hot distributions; q(x) = 1 makes the acceptance p(x) and the
 //    residual p without x. They are fixed before any number of their position is read.
 //  - A draft may depend on siblings: samples of a request differ in sample_idx, so their numbers are independent. It
-//  must
-//    not depend on other requests, which may have the same seed.
+//    must not depend on other requests, which may have the same seed.
 #pragma once
+
+#include <algorithm>
 
 #include "kernels/sampling/distribution.h"
 
@@ -56,6 +63,9 @@ struct RowVerdict {
 RandomStream sample_stream(const SamplingParams& params, uint32_t position);
 /// Noise that a draft model samples its token with.
 RandomStream draft_stream(const SamplingParams& params, RoundPosition at);
+/// Noise of `rejection` and `block`: the uniform number of an acceptance, and the draw from a residual.
+RandomStream accept_stream(const SamplingParams& params, RoundPosition at);
+RandomStream residual_stream(const SamplingParams& params, RoundPosition at);
 
 /// Whether verify_row will need probabilities of the rows p and q.
 Normalise normalise_for_verification(const SamplingParams& params);
@@ -64,15 +74,26 @@ Normalise normalise_for_verification(const SamplingParams& params);
 TokenId draft_token(const cpu::Kernels& kernels, const RowDistribution& q, const SamplingParams& params,
                     RoundPosition at);
 
-/// min(1, p(x) / q(x)): the probability with which `rejection` keeps the drafted token.
-double acceptance_probability(const RowDistribution& p, const DraftedToken& draft);
+/// q of any token under what the drafted token was drawn from; above 0 for the drafted one.
+double draft_probability(const DraftedToken& draft, TokenId token);
+
+/// The probability with which `rejection` keeps a drafted token.
+inline double acceptance_probability(double p_x, double q_x) { return std::min(1.0, p_x / q_x); }
+
+/// The sum over x of max(factor p(x) - q(x), 0).
+double residual_mass(const RowSampler& sampler, const RowDistribution& p, double factor, const DraftedToken& draft);
+
+/// A sample of max(factor p - q, 0), normalised; of p where rounding has left no mass. `p` must be the last row that
+/// the sampler built; a one-hot draft destroys it.
+TokenId sample_residual(RowSampler& sampler, const RowDistribution& p, double factor, const DraftedToken& draft,
+                        const RandomStream& stream);
 
 /// Regular decoding, and the extra token of a round. logits: the row's raw logits [p.n]
 RowVerdict regular_row(const RowSampler& sampler, const RowDistribution& p, const float* logits,
                        const SamplingParams& params, uint32_t position);
 
-/// Verifies a drafted token by params.rule. Greedy rows are compared under every rule. `p` must be the last row that
-/// the sampler built; a one-hot rejection destroys it. logits: the row's raw logits [p.n]
+/// Verifies a drafted token by params.rule, which is not `block`. Greedy rows are compared under every rule. `p` must
+/// be the last row that the sampler built; a one-hot rejection destroys it. logits: the row's raw logits [p.n]
 RowVerdict verify_row(RowSampler& sampler, const RowDistribution& p, const float* logits, const SamplingParams& params,
                       RoundPosition at, const DraftedToken& draft);
 

@@ -5,148 +5,58 @@
 #include <cmath>
 #include <string_view>
 
-#include "kernels/sampling/chi_square.h"
-#include "kernels/sampling/toy_model.h"
+#include "kernels/sampling/verify_testing.h"
 
 namespace bass {
 namespace {
 
-using testing::chi_square_z;
-using testing::DraftKind;
-using testing::Fault;
-using testing::fixed_length;
-using testing::kMayHappen;
-using testing::kMustReject;
-using testing::PolicyView;
-using testing::Tokens;
-using testing::ToyDecoder;
-using testing::ToyModel;
-using testing::ToySetup;
+using namespace testing;  // NOLINT(google-build-using-namespace): what the tests of this folder share
 
-constexpr size_t kTextLen = 3;
-// Sanitizers are slow and look for something else; the controls are still rejected with fewer texts.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kTexts = 40000;
-#else
-constexpr uint64_t kTexts = 200000;
-#endif
+// --- `rejection` and `block`
 
-const cpu::Kernels* kernels() { return cpu::select_kernels().value(); }
+class Lossless : public ::testing::TestWithParam<VerifyRule> {};
+INSTANTIATE_TEST_SUITE_P(Rules, Lossless, ::testing::Values(VerifyRule::kRejection, VerifyRule::kBlock),
+                         [](const auto& test) { return test.param == VerifyRule::kBlock ? "Block" : "Rejection"; });
 
-// Any function of what is known before a round's first draft is drawn is allowed.
-int length_by_accepted(const PolicyView& view) { return view.n_accepted < 0 ? 2 : (view.n_accepted * 2 + 1) % 5; }
-
-ToySetup rejection_setup() {
-  ToySetup setup;
-  setup.main.id = 1;
-  setup.draft.id = 2;
-  setup.params.rule = VerifyRule::kRejection;
-  return setup;
-}
-
-// Independent of the code under test: products of softmaxes in double precision.
-std::vector<double> exact_joint(const ToyModel& model) {
-  std::vector<double> joint{1.0};
-  std::vector<Tokens> prefixes{{}};
-  for (size_t i = 0; i < kTextLen; ++i) {
-    std::vector<double> next;
-    std::vector<Tokens> next_prefixes;
-    for (size_t j = 0; j < joint.size(); ++j) {
-      const std::vector<float> logits = model.logits(prefixes[j]);
-      double sum = 0;
-      for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
-      for (size_t token = 0; token < logits.size(); ++token) {
-        next.push_back(joint[j] * std::exp(static_cast<double>(logits[token])) / sum);
-        next_prefixes.push_back(prefixes[j]);
-        next_prefixes.back().push_back(static_cast<TokenId>(token));
-      }
-    }
-    joint = next;
-    prefixes = next_prefixes;
-  }
-  return joint;
-}
-
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  double largest = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < a.size() && i < b.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
-  return largest;
-}
-
-double sampled_z(const ToySetup& setup, const std::vector<double>& expected) {
-  ToyDecoder decoder(kernels(), setup);
-  std::vector<int64_t> counts(expected.size());
-  for (uint64_t seed = 0; seed < kTexts; ++seed) ++counts[decoder.index_of(decoder.generate(seed, kTextLen))];
-  return chi_square_z(counts, expected);
-}
-
-// The setups over which exactness is shown: model drafts, one-hot drafts, a smaller draft vocabulary, a draft
-// that is the main model, and processors that cut both distributions.
-std::vector<std::pair<const char*, ToySetup>> exact_setups() {
-  std::vector<std::pair<const char*, ToySetup>> setups;
-  setups.emplace_back("model", rejection_setup());
-  setups.emplace_back("one-hot", rejection_setup());
-  setups.back().second.draft_kind = DraftKind::kOneHot;
-  setups.emplace_back("smaller vocabulary", rejection_setup());
-  setups.back().second.draft.n_vocab = 3;
-  setups.emplace_back("main model as draft", rejection_setup());
-  setups.back().second.draft = setups.back().second.main;
-  setups.emplace_back("processors", rejection_setup());
-  setups.back().second.params.temperature = 0.7f;
-  setups.back().second.params.top_k = 3;
-  setups.back().second.params.top_p = 0.9f;
-  setups.back().second.params.frequency_penalty = 0.4f;
-  setups.back().second.params.repetition_penalty = 1.2f;
-  return setups;
-}
-
-TEST(Rejection, JointDistributionEnumeratedExactly) {
-  for (auto& [name, setup] : exact_setups()) {
+TEST_P(Lossless, JointDistributionEnumeratedExactly) {
+  for (auto& [name, setup] : exact_setups(GetParam())) {
     const bool has_processors = setup.params.top_k > 0;
     for (int len = 0; len <= 5; ++len) {
       setup.length = len <= 4 ? fixed_length(len) : length_by_accepted;
-      ToyDecoder decoder(kernels(), setup);
-      const std::vector<double> expected = has_processors ? decoder.main_joint(kTextLen) : exact_joint(setup.main);
-      EXPECT_LT(largest_difference(decoder.enumerate(kTextLen), expected), 1e-6) << name << " " << len;
+      ToyEnumerator toy(kernels(), setup);
+      const std::vector<double> expected = has_processors ? toy.main_joint(kTextLen) : exact_joint(setup.main);
+      EXPECT_LT(largest_difference(toy.joint(kTextLen), expected), 1e-12) << name << " " << len;
     }
   }
 }
 
-TEST(Rejection, EnumerationRejectsTheControls) {
-  for (const Fault fault : {Fault::kResidualFromMain, Fault::kDropUnlikelyDrafts}) {
-    for (int len = 1; len <= 4; ++len) {
-      ToySetup setup = rejection_setup();
+TEST_P(Lossless, EnumerationRejectsTheControls) {
+  for (const Fault fault : {Fault::kResidualFromMain, Fault::kDropUnlikelyDrafts, Fault::kBonusFromRowBefore}) {
+    // The bonus of a longer draft lies behind the text.
+    for (int len = 1; len <= (fault == Fault::kBonusFromRowBefore ? 2 : 4); ++len) {
+      ToySetup setup = model_setup(GetParam());
       setup.length = fixed_length(len);
       setup.fault = fault;
-      ToyDecoder decoder(kernels(), setup);
-      EXPECT_GT(largest_difference(decoder.enumerate(kTextLen), exact_joint(setup.main)), 1e-3) << len;
+      const std::vector<double> drawn = ToyEnumerator(kernels(), setup).joint(kTextLen);
+      EXPECT_GT(largest_difference(drawn, exact_joint(setup.main)), 1e-3) << static_cast<int>(fault) << " " << len;
     }
   }
 }
 
 // Chi-square of the joint distribution of 3 tokens, drawn through the real random numbers.
-TEST(Rejection, JointDistributionSampled) {
-  for (auto& [name, setup] : exact_setups()) {
+TEST_P(Lossless, JointDistributionSampled) {
+  for (auto& [name, setup] : exact_setups(GetParam())) {
     for (int len = 0; len <= 5; ++len) {
       if (std::string_view(name) != "model" && len != 2 && len != 5) continue;  // two lengths are enough for the others
       setup.length = len <= 4 ? fixed_length(len) : length_by_accepted;
-      const std::vector<double> expected = ToyDecoder(kernels(), setup).main_joint(kTextLen);
+      const std::vector<double> expected = ToyEnumerator(kernels(), setup).main_joint(kTextLen);
       EXPECT_LT(sampled_z(setup, expected), kMayHappen) << name << " " << len;
     }
   }
 }
 
-// A larger vocabulary, in which a residual has several tokens.
-ToySetup wide_setup() {
-  ToySetup setup = rejection_setup();
-  setup.main.n_vocab = setup.draft.n_vocab = 8;
-  setup.main.spread = setup.draft.spread = 2.0;
-  setup.length = fixed_length(3);
-  return setup;
-}
-
-TEST(Rejection, DraftAndResidualMustNotShareNoise) {
-  ToySetup setup = wide_setup();
+TEST_P(Lossless, DraftAndResidualMustNotShareNoise) {
+  ToySetup setup = wide_setup(GetParam());
   const std::vector<double> expected = exact_joint(setup.main);
   EXPECT_LT(sampled_z(setup, expected), kMayHappen);
   setup.fault = Fault::kSharedNoise;
@@ -155,8 +65,8 @@ TEST(Rejection, DraftAndResidualMustNotShareNoise) {
 
 // A policy that reads what an earlier round drafted, unverified, at the position where the next round starts. That is
 // harmless as long as the round draws new noise, and a bias when it does not.
-TEST(Rejection, NoiseMustNotComeAgainInALaterRound) {
-  ToySetup setup = rejection_setup();
+TEST_P(Lossless, NoiseMustNotComeAgainInALaterRound) {
+  ToySetup setup = model_setup(GetParam());
   setup.main.context_spread = setup.draft.context_spread = 0.3;
   setup.length = [](const PolicyView& view) { return view.n_accepted < 0 ? 3 : view.earlier_draft == 0 ? 0 : 2; };
   const std::vector<double> expected = exact_joint(setup.main);
@@ -165,9 +75,10 @@ TEST(Rejection, NoiseMustNotComeAgainInALaterRound) {
   EXPECT_GT(sampled_z(setup, expected), kMustReject);
 }
 
-TEST(Rejection, SamplingRejectsTheOtherControls) {
-  for (const Fault fault : {Fault::kResidualFromMain, Fault::kDropUnlikelyDrafts, Fault::kTakeUnverified}) {
-    ToySetup setup = rejection_setup();
+TEST_P(Lossless, SamplingRejectsTheOtherControls) {
+  for (const Fault fault :
+       {Fault::kResidualFromMain, Fault::kDropUnlikelyDrafts, Fault::kTakeUnverified, Fault::kBonusFromRowBefore}) {
+    ToySetup setup = model_setup(GetParam());
     setup.length = fixed_length(2);
     setup.fault = fault;
     EXPECT_GT(sampled_z(setup, exact_joint(setup.main)), kMustReject) << static_cast<int>(fault);
@@ -175,16 +86,16 @@ TEST(Rejection, SamplingRejectsTheOtherControls) {
 }
 
 // The controls run through the rule as the toy decoder writes it out: without a fault that is the real one.
-TEST(Rejection, TheControlsDifferByTheirFaultOnly) {
-  ToySetup setup = wide_setup();
+TEST_P(Lossless, TheControlsDifferByTheirFaultOnly) {
+  ToySetup setup = wide_setup(GetParam());
   ToyDecoder real(kernels(), setup);
   setup.fault = Fault::kNoneWrittenOut;
   ToyDecoder written_out(kernels(), setup);
   for (uint64_t seed = 0; seed < 2000; ++seed) EXPECT_EQ(real.generate(seed, 12), written_out.generate(seed, 12));
 }
 
-TEST(Rejection, WithoutDraftsItIsRegularDecoding) {
-  ToySetup setup = rejection_setup();
+TEST_P(Lossless, WithoutDraftsItIsRegularDecoding) {
+  ToySetup setup = model_setup(GetParam());
   ToySetup match = setup;
   match.params.rule = VerifyRule::kMatch;
   ToyDecoder a(kernels(), setup), b(kernels(), match);
@@ -195,10 +106,9 @@ TEST(Rejection, WithoutDraftsItIsRegularDecoding) {
 
 std::vector<ToySetup> match_setups() {
   std::vector<ToySetup> setups;
-  for (auto& [name, setup] : exact_setups()) {
+  for (auto& [name, setup] : exact_setups(VerifyRule::kMatch)) {
     for (const float temperature : {0.0f, 0.7f, 1.0f}) {
       setup.params.temperature = temperature;
-      setup.params.rule = VerifyRule::kMatch;
       setups.push_back(setup);
     }
   }
@@ -229,8 +139,7 @@ TEST(Match, IdenticalToRegularDecoding) {
 }
 
 TEST(Match, TakingDraftsWithoutComparingDiffers) {
-  ToySetup setup = rejection_setup();
-  setup.params.rule = VerifyRule::kMatch;
+  ToySetup setup = model_setup(VerifyRule::kMatch);
   ToyDecoder regular(kernels(), setup);
   setup.length = fixed_length(2);
   setup.fault = Fault::kTakeUnverified;
@@ -241,8 +150,7 @@ TEST(Match, TakingDraftsWithoutComparingDiffers) {
 }
 
 TEST(Match, SamplesTheMainModel) {
-  ToySetup setup = rejection_setup();
-  setup.params.rule = VerifyRule::kMatch;
+  ToySetup setup = model_setup(VerifyRule::kMatch);
   setup.length = fixed_length(3);
   EXPECT_LT(sampled_z(setup, exact_joint(setup.main)), kMayHappen);
 }
@@ -252,10 +160,11 @@ TEST(Match, SamplesTheMainModel) {
 TEST(VerifyRow, GreedyComparesUnderEveryRule) {
   const std::vector<float> logits{1, 4, 2};
   RowSampler sampler(kernels(), 3);
-  for (const VerifyRule rule : {VerifyRule::kRejection, VerifyRule::kMatch}) {
+  for (const VerifyRule rule : {VerifyRule::kRejection, VerifyRule::kMatch, VerifyRule::kBlock}) {
     SamplingParams params;
     params.temperature = 0;
     params.rule = rule;
+    EXPECT_FALSE(is_judged_as_block(params));
     for (TokenId token = 0; token < 3; ++token) {
       const RowDistribution p = sampler.build(logits.data(), 3, params, {}, normalise_for_verification(params));
       const RowVerdict verdict = verify_row(sampler, p, logits.data(), params, {9, 7}, {token, nullptr});

@@ -1,0 +1,41 @@
+// A file that gets its name only when it is complete.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "bass/status.h"
+
+namespace bass {
+
+/// A file beside its later place, under another name; it is removed unless it was kept.
+class TemporaryFile {
+ public:
+  /// Error (kResourceExhausted): the folder cannot be written.
+  static Result<std::unique_ptr<TemporaryFile>> create(const std::string& beside);
+
+  TemporaryFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile();
+
+  Status write_all(std::span<const char> bytes);
+
+  /// The file is complete on the disk before its name is: no crash leaves half a file under the final name.
+  Status keep_as(const std::string& target, mode_t mode);
+
+ private:
+  int fd_;
+  std::string path_;
+};
+
+/// "PATH: cannot be written: ..." after a failed call; kResourceExhausted.
+Status disk_error(const std::string& path);
+
+/// Writes all bytes, however many calls that takes. Error: as disk_error.
+Status write_all(int fd, std::span<const char> bytes, const std::string& path);
+
+}  // namespace bass

@@ -1,0 +1,76 @@
+// Block verification (arXiv 2403.10444): the rule `block`. It judges the drafted tokens of a round together, and
+// accepts at least as many of them as `rejection`, on every draft in expectation.
+//
+// A round drafted x_1 .. x_l. Row i, 0 <= i <= l, is the main model's distribution behind x_1 .. x_i, p(.|i); for i < l
+// there is the draft's, q(.|i). With p_0 = 1 and uniform numbers u_1 .. u_l:
+//
+//   p_i = min(1, p_{i-1} p(x_i|i-1) / q(x_i|i-1))
+//   S_i = sum over x of max(p_i p(x|i) - q(x|i), 0)
+//   h_i = S_i / (S_i + 1 - p_i) for i < l (1 where p_i = 1), h_l = p_l
+//   tau = the largest i with u_i < h_i, 0 if there is none
+//
+// x_1 .. x_tau are emitted, and behind them a sample of max(p_tau p(.|tau) - q(.|tau), 0), normalised; if tau = l, one
+// of p(.|l), the extra token. The walk does not end at the first u_i >= h_i: a later acceptance covers what is before.
+//
+// Why that is exact. Let A_i = P(tau >= i | x_1 .. x_i). Then A_i = p_i, from the last row backward: A_l = h_l = p_l,
+// and if A_{i+1} = p_{i+1} for every x_{i+1}, then, since u_i is independent of all drafts,
+//
+//   A_i = h_i + (1 - h_i) sum over x of q(x|i) min(1, p_i p(x|i) / q(x|i)) = h_i + (1 - h_i) (p_i - S_i) = p_i
+//
+// by the choice of h_i. So P(tau = i | x_1 .. x_i) = p_i - (p_i - S_i) = S_i, and the token y comes behind x_1 .. x_i
+// with probability q(y|i) p_{i+1}(y) + S_i (p_i p(y|i) - q(y|i))+ / S_i = min(q, p_i p) + (p_i p - q)+ = p_i p(y|i):
+// given that x_1 .. x_i are emitted, y has probability p(y|i). Whether x_{i+1} is drafted at all, or row i is the last
+// one, may depend on x_1 .. x_i and on all that was known before, but not on x_{i+1}.
+//
+// Why at least `rejection`: there x_1 .. x_i are accepted with the product of min(1, p(x_j|j-1) / q(x_j|j-1)), j <= i,
+// which is at most p_i. For one-hot drafts both are the product of the p(x_j|j-1).
+//
+// Random numbers: see verify.h. u_i is the acceptance number of the position of x_i.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/sampling/verify.h"
+
+namespace bass {
+
+/// Whether the rows of a round must be judged in order, by the functions below; else by verify_row, in any order.
+inline bool is_judged_as_block(const SamplingParams& params) {
+  return params.rule == VerifyRule::kBlock && !params.is_greedy();
+}
+
+/// p_i of p_{i-1} and the probabilities of x_i; q_x > 0, because x_i was drawn from q.
+inline double next_joint(double joint, double p_x, double q_x) { return std::min(1.0, joint * p_x / q_x); }
+
+/// h_i, i < l, of p_i and S_i. 0/0 (p_i = 1 and equal rows) counts as 1: whatever it is, tau >= i.
+inline double block_acceptance(double joint, double residual_mass) {
+  return joint >= 1 ? 1 : residual_mass / (residual_mass + 1 - joint);
+}
+
+/// What a round knows between two of its rows.
+struct BlockRound {
+  double joint = 1;           // p_i of the row that comes next
+  double accepted_joint = 1;  // p_tau
+  int n_accepted = 0;         // tau so far
+
+  /// No later row can be accepted any more.
+  [[nodiscard]] bool is_over() const { return joint == 0; }
+};
+
+/// Judges row i = at.position - at.round_start < l, whose drafted token is x_{i+1}: accepts x_1 .. x_i or not, and
+/// goes on to p_{i+1}. The verdict is that of x_{i+1}, if it turns out to be accepted. Rows come in ascending order.
+RowVerdict judge_block_row(const RowSampler& sampler, const RowDistribution& p, const float* logits,
+                           const SamplingParams& params, RoundPosition at, const DraftedToken& draft,
+                           BlockRound* round);
+
+/// The same for row l; its distribution is not looked at.
+void judge_last_block_row(const SamplingParams& params, RoundPosition at, BlockRound* round);
+
+/// The token behind x_1 .. x_tau if no later row is accepted: the extra token is regular_row's, this is the other.
+/// p, logits, draft and at are those of row tau < l. `p` must be the last row that the sampler built; a one-hot draft
+/// destroys it.
+RowVerdict block_residual(RowSampler& sampler, const RowDistribution& p, const float* logits,
+                          const SamplingParams& params, RoundPosition at, const DraftedToken& draft,
+                          const BlockRound& round);
+
+}  // namespace bass

@@ -1,0 +1,169 @@
+#include "speculation/policies/goodput.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <vector>
+
+namespace bass {
+namespace {
+
+DraftLengthState started() {
+  const DraftLengthSpec spec = parse_draft_length("goodput").value();
+  return spec.policy->start(spec);
+}
+
+std::vector<DraftCandidate> candidates_of(int n, DraftSource source, int max_len = 8) {
+  return std::vector<DraftCandidate>(static_cast<size_t>(n), {source, max_len, -1});
+}
+
+void measure(DraftLengthState& state, int n_rows, double seconds) {
+  for (int i = 0; i < 200; ++i) kGoodputPolicy.learn(state, {}, {n_rows, 0, seconds, 0, true});
+  state.goodput.n_idle_steps = 0;  // not yet time to try a draft
+}
+
+TEST(Goodput, PredictsCostBetweenAndBeyondWhatWasMeasured) {
+  GoodputState state;
+  EXPECT_EQ(predicted_step_seconds(state, 5), 0);
+  state.max_rows_seen = 20;
+  state.step_s[8] = 2.0f;
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(state, 3)), 2.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(state, 30)), 2.0f);
+  state.step_s[20] = 5.0f;
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(state, 12)), 3.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(state, 24)), 6.0f);
+  state.step_s[20] = 1.0f;  // noise: more rows never count as cheaper
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(state, 12)), 2.0f);
+}
+
+TEST(Goodput, TheFirstStepIsRegularAndIsMeasured) {
+  DraftLengthState state = started();
+  auto candidates = candidates_of(4, DraftSource::kModel);
+  kGoodputPolicy.choose(state, 4, candidates);
+  for (const DraftCandidate& candidate : candidates) EXPECT_EQ(candidate.len, 0);
+  measure(state, 4, 1.0);
+  kGoodputPolicy.choose(state, 4, candidates);
+  EXPECT_GT(candidates[0].len, 0) << "rows look free until they are measured";
+  int n_rows = 4;
+  for (const DraftCandidate& candidate : candidates) n_rows += candidate.len;
+  EXPECT_LE(n_rows, 8) << "a step has at most twice the rows that were measured";
+}
+
+TEST(Goodput, DraftsAsFarAsRowsAreFreeAndNothingWhereEachCostsAStep) {
+  DraftLengthState free_rows = started();
+  DraftLengthState dear_rows = started();
+  for (int rows = 2; rows <= 64; rows *= 2) {
+    measure(free_rows, rows, 1.0);
+    measure(dear_rows, rows, 0.5 * rows);
+  }
+  auto candidates = candidates_of(2, DraftSource::kNgram4);
+  kGoodputPolicy.choose(free_rows, 2, candidates);
+  EXPECT_EQ(candidates[0].len, 8);
+  kGoodputPolicy.choose(dear_rows, 2, candidates);
+  EXPECT_EQ(candidates[0].len, 0);
+}
+
+TEST(Goodput, TakesTheSequencesWhoseDraftsAreGood) {
+  DraftLengthState state = started();
+  for (int rows = 4; rows <= 32; rows *= 2) measure(state, rows, 1.0 + 0.06 * rows);
+  for (int i = 0; i < 300; ++i) {
+    const std::vector<DraftOutcome> outcomes = {{4, 4, DraftSource::kNgram5}, {4, 0, DraftSource::kNgram2}};
+    kGoodputPolicy.learn(state, outcomes, {});
+  }
+  std::vector<DraftCandidate> candidates = {{DraftSource::kNgram5, 3, -1}, {DraftSource::kNgram2, 8, -1}};
+  kGoodputPolicy.choose(state, 4, candidates);
+  EXPECT_EQ(candidates[0].len, 3) << "never more than there is";
+  EXPECT_EQ(candidates[1].len, 0);
+}
+
+// A machine and a draft, and what regular decoding, a fixed length and the policy make of them.
+struct Simulation {
+  std::function<double(int n_rows)> step_s;
+  std::function<double(int step)> acceptance;
+  int n_sequences = 8;
+  double draft_step_s = 0;
+
+  // Tokens a second over the steps [from, to). fixed_len < 0: the policy decides.
+  double run(int fixed_len, int from, int to) const {
+    std::mt19937 random(1);
+    DraftLengthState state = started();
+    double tokens = 0, seconds = 0;
+    for (int step = 0; step < to; ++step) {
+      auto candidates = candidates_of(n_sequences, DraftSource::kModel);
+      if (fixed_len < 0) {
+        kGoodputPolicy.choose(state, n_sequences, candidates);
+      } else {
+        for (DraftCandidate& candidate : candidates) candidate.len = fixed_len;
+      }
+      std::vector<DraftOutcome> outcomes;
+      StepCost cost{n_sequences, 0, 0, 0, true};
+      int n_emitted = n_sequences;
+      for (const DraftCandidate& candidate : candidates) {
+        int n_accepted = 0;
+        while (n_accepted < candidate.len && std::uniform_real_distribution<>()(random) < acceptance(step))
+          ++n_accepted;
+        outcomes.push_back({candidate.len, n_accepted, candidate.source});
+        cost.n_rows += candidate.len;
+        cost.n_draft_steps = std::max(cost.n_draft_steps, candidate.len);
+        n_emitted += n_accepted;
+      }
+      cost.step_s = step_s(cost.n_rows) * std::uniform_real_distribution<>(0.9, 1.1)(random);
+      cost.draft_s = cost.n_draft_steps * draft_step_s;
+      if (fixed_len < 0) kGoodputPolicy.learn(state, outcomes, cost);
+      if (step < from) continue;
+      tokens += n_emitted;
+      seconds += cost.step_s + cost.draft_s;
+    }
+    return tokens / seconds;
+  }
+};
+
+struct Machine {
+  const char* name;
+  std::function<double(int)> step_s;
+};
+
+const Machine kMachines[] = {
+    {"rows are free up to a ridge", [](int rows) { return std::max(1.0, rows / 40.0); }},
+    {"each row costs", [](int rows) { return 0.3 + 0.1 * rows; }},
+    {"steps at tile edges", [](int rows) { return 0.5 + 0.4 * std::ceil(rows / 12.0); }},
+};
+
+TEST(Goodput, IsNeverMuchSlowerThanRegularDecodingAndNearTheBestFixedLength) {
+  for (const Machine& machine : kMachines) {
+    for (const double acceptance : {0.0, 0.3, 0.6, 0.9}) {
+      for (const int n_sequences : {1, 8, 32}) {
+        const Simulation simulation{machine.step_s, [=](int) { return acceptance; }, n_sequences, 0.05};
+        const double policy = simulation.run(-1, 0, 2000);
+        const double regular = simulation.run(0, 0, 2000);
+        double best = regular;
+        for (int len = 1; len <= 8; ++len) best = std::max(best, simulation.run(len, 0, 2000));
+        EXPECT_GE(policy, 0.97 * regular) << machine.name << ", acceptance " << acceptance << ", batch " << n_sequences;
+        EXPECT_GE(policy, 0.90 * best) << machine.name << ", acceptance " << acceptance << ", batch " << n_sequences;
+      }
+    }
+  }
+}
+
+// Negative control of the test above: a fixed length does lose to regular decoding somewhere.
+TEST(Goodput, AFixedLengthIsSlowerThanRegularDecodingOnABadDraft) {
+  const Simulation simulation{kMachines[1].step_s, [](int) { return 0.3; }, 8, 0.05};
+  EXPECT_LT(simulation.run(4, 0, 2000), 0.8 * simulation.run(0, 0, 2000));
+}
+
+TEST(Goodput, RecoversWhenTheDraftTurnsUselessAndWhenTheMachineSlowsDown) {
+  Simulation turns_bad{kMachines[1].step_s, [](int step) { return step < 500 ? 0.95 : 0.0; }, 4, 0.0};
+  EXPECT_GE(turns_bad.run(-1, 560, 1500), 0.96 * turns_bad.run(0, 560, 1500));
+  int step = 0;
+  Simulation slows{[&step](int rows) { return (step++ < 500 ? 1.0 : 3.0) * std::max(1.0, rows / 40.0); },
+                   [](int) { return 0.8; }, 4, 0.0};
+  const double policy = slows.run(-1, 560, 1500);
+  step = 0;
+  EXPECT_GE(policy, 1.5 * slows.run(0, 560, 1500));
+}
+
+}  // namespace
+}  // namespace bass
