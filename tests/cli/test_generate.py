@@ -65,7 +65,7 @@ def test_json(run, tiny, options):
 
 def test_json_with_a_draft(run, tiny):
     result = check_json(run("generate", "-m", tiny, "-d", tiny, "--drafter", "model", "-p", "hello", "--max-tokens", "40",
-                            "--temperature", "0", "--ignore-eos", "--json"))
+                            "--draft-length", "fixed:4", "--temperature", "0", "--ignore-eos", "--json"))
     assert result["draft"] == tiny
     assert result["speculation"]["rounds"] > 0
     assert result["speculation"]["acceptance_rate"] == 1, "a model agrees with itself"
@@ -182,7 +182,7 @@ def test_file_size_limit(binary, tiny, tmp_path):
 
 def test_show_drafts_without_a_terminal_uses_letters(run, tiny):
     done = run("generate", "-m", tiny, "-d", tiny, "-p", "hello", "--max-tokens", "12", "--ignore-eos", "--temperature", "0",
-               "--show-drafts")
+               "--draft-length", "fixed:4", "--show-drafts")
     assert done.code == 0
     letters = [line for line in done.out.splitlines() if line.startswith("tokens: ")]
     assert letters[0] == "tokens: A accepted draft, C correction, B bonus, . regular"
@@ -191,7 +191,7 @@ def test_show_drafts_without_a_terminal_uses_letters(run, tiny):
 
 def test_explain_speculation(run, tiny):
     done = run("generate", "-m", tiny, "-d", tiny, "--drafter", "model", "-p", "hello", "--max-tokens", "20", "--ignore-eos",
-               "--explain-speculation", "--json")
+               "--draft-length", "fixed:4", "--explain-speculation", "--json")
     check_json(done)
     assert "rounds" in done.err and "accepted" in done.err and "drafter model" in done.err
 

@@ -125,7 +125,7 @@ def test_resize_while_running(binary, smollm2):
 
 def test_show_drafts_colours(binary, tiny):
     arguments = [binary, "generate", "-m", tiny, "-d", tiny, "-p", "hello", "--max-tokens", "40", "--temperature", "0",
-                 "--ignore-eos", "--show-drafts"]
+                 "--draft-length", "fixed:4", "--ignore-eos", "--show-drafts"]
     code, output = Terminal(arguments).finish()
     assert code == 0
     assert "\x1b[32m" in output and "accepted draft" in output
