@@ -92,7 +92,7 @@ TEST_P(DefaultModelIdentity, TokensAndLogprobsEqualRegularDecoding) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Drafts, DefaultModelIdentity,
-                         ::testing::Values(DraftCase{"self", 4, "bass", AttentionKind::kSplit, 0.9, 1.0},
+                         ::testing::Values(DraftCase{"self", 4, "bass", AttentionKind::kSplit, 0.5, 1.0},
                                            DraftCase{"truncated", 32, "fixed:3", AttentionKind::kPad, 0.0, 0.999},
                                            DraftCase{"truncated", 1, "bass", AttentionKind::kSplit, 0.0, 0.999},
                                            DraftCase{"random", 8, "bass", AttentionKind::kSplit, 0.0, 0.1},
