@@ -47,19 +47,11 @@ size_t tail_offset(std::string_view text, int n_columns) {
 
 std::string newest_text(const ChoiceResult& choice, int n_columns, bool is_colored) {
   const size_t begin = tail_offset(choice.text, n_columns);
-  std::string line;
-  std::string_view color;
+  ColoredText line;
   for (const TerminalChar& c : last_line(split_for_terminal(std::string_view(choice.text).substr(begin)), n_columns)) {
-    const std::string_view next = is_colored ? origin_color(origin_at(choice, begin + c.offset)) : "";
-    if (next != color) {
-      line += color.empty() ? "" : kResetColor;
-      line += next;
-      color = next;
-    }
-    line += c.bytes;
+    line.add(is_colored ? origin_color(origin_at(choice, begin + c.offset)) : "", c.bytes);
   }
-  line += color.empty() ? "" : kResetColor;
-  return line;
+  return line.finish();
 }
 
 std::string sequence_label(const Sequence& sequence, bool has_prompts, bool is_wide) {

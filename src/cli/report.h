@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "cli/output.h"
 #include "cli/results.h"
@@ -26,6 +28,32 @@ std::string explanation_text(const GenerationResult& result, const GenerateOptio
 /// A colour for a token's origin, and what ends it; "" for regular tokens.
 std::string_view origin_color(TokenOrigin origin);
 inline constexpr std::string_view kResetColor = "\x1b[0m";
+
+/// Text whose colour changes only where it has to.
+class ColoredText {
+ public:
+  /// color: an escape sequence, or empty for none.
+  void add(std::string_view color, std::string_view text) {
+    change(color);
+    text_ += text;
+  }
+  /// The text, with the terminal's own colour behind it.
+  std::string finish() {
+    change("");
+    return std::move(text_);
+  }
+
+ private:
+  void change(std::string_view color) {
+    if (color == color_) return;
+    text_ += color_.empty() ? "" : kResetColor;
+    text_ += color;
+    color_ = color;
+  }
+
+  std::string text_;
+  std::string_view color_;
+};
 /// "accepted draft, correction, bonus, regular", coloured or with the letters of plain output.
 std::string origin_legend(bool has_color);
 

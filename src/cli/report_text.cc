@@ -29,19 +29,10 @@ OriginLook look_of(TokenOrigin origin) {
 }
 
 std::string colored_text(const ChoiceResult& choice) {
-  std::string text;
-  std::string_view color;
-  for (const TerminalChar& c : split_for_terminal(choice.text)) {
-    const std::string_view next = origin_color(origin_at(choice, c.offset));
-    if (next != color) {
-      text += color.empty() ? "" : kResetColor;
-      text += next;
-      color = next;
-    }
-    text += c.bytes;
-  }
-  text += color.empty() ? "" : kResetColor;
-  return text;
+  ColoredText text;
+  for (const TerminalChar& c : split_for_terminal(choice.text))
+    text.add(origin_color(origin_at(choice, c.offset)), c.bytes);
+  return text.finish();
 }
 
 std::string origin_letters(const ChoiceResult& choice) {

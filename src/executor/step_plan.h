@@ -11,6 +11,7 @@
 #include "bass/types.h"
 #include "cache/page_table.h"
 #include "kernels/sampling/sampling_params.h"
+#include "kernels/sampling/verify.h"
 
 namespace bass {
 
@@ -47,7 +48,7 @@ struct SegmentPlan {
 
 /// Whether verification of a model's drafts compares distributions, and not only token ids.
 inline bool needs_draft_distribution(const SamplingParams& sampling) {
-  return sampling.rule != VerifyRule::kMatch && !sampling.is_greedy();
+  return normalise_for_verification(sampling) == Normalise::kYes;
 }
 
 struct StepPlan {

@@ -33,6 +33,19 @@ BASS_SIMD_INLINE F32x16 exp_f32(F32x16 x) {
   return select(gt(x, highest), broadcast(__builtin_inff()), no_underflow);
 }
 
+/// P of log(1 + f) = f - f^2 / 2 + f^3 P(f), for sqrt(1/2) - 1 <= f < sqrt(2) - 1.
+BASS_SIMD_INLINE F32x16 log_polynomial(F32x16 f) {
+  F32x16 p = broadcast(-0.07634493f);
+  p = fma(p, f, broadcast(0.12761575f));
+  p = fma(p, f, broadcast(-0.13160183f));
+  p = fma(p, f, broadcast(0.14201759f));
+  p = fma(p, f, broadcast(-0.16623357f));
+  p = fma(p, f, broadcast(0.20001227f));
+  p = fma(p, f, broadcast(-0.2500082f));
+  p = fma(p, f, broadcast(0.3333333f));
+  return p;
+}
+
 /// Natural logarithm of a positive normal number within 1 ulp; -inf for zero and subnormal numbers, infinity for
 /// infinity. Negative numbers and NaN give unspecified values.
 ///
@@ -44,14 +57,7 @@ BASS_SIMD_INLINE F32x16 log_f32(F32x16 x) {
   const I32x16 mantissa = bit_and(offset, broadcast_i32(0x7FFFFF));
   const F32x16 f = sub(float_of(add(mantissa, sqrt_half_bits)), broadcast(1.0f));
 
-  F32x16 p = broadcast(-0.07634493f);
-  p = fma(p, f, broadcast(0.12761575f));
-  p = fma(p, f, broadcast(-0.13160183f));
-  p = fma(p, f, broadcast(0.14201759f));
-  p = fma(p, f, broadcast(-0.16623357f));
-  p = fma(p, f, broadcast(0.20001227f));
-  p = fma(p, f, broadcast(-0.2500082f));
-  p = fma(p, f, broadcast(0.3333333f));
+  const F32x16 p = log_polynomial(f);
   const F32x16 f2 = mul(f, f);
   F32x16 tail = mul(mul(f2, f), p);
   tail = fma(e, broadcast(kLn2Low), tail);
