@@ -71,20 +71,15 @@ struct Weights {
 
 /// n_rows of activations in all forms.
 struct Activations {
-  std::vector<float> f32, scale, scaled_sum;
-  std::vector<int32_t> sum;
-  AlignedBytes q;
+  std::vector<float> f32;
+  AlignedBytes groups;
   ActivationRows rows;
 
   Activations(int n_rows, int n_cols, int n_planes) {
     const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(n_cols);
     f32.resize(n);
-    scale.resize(n / kGroupLen);
-    scaled_sum.resize(n / kGroupLen);
-    sum.resize(n / kGroupLen);
-    q = make_bytes(n * static_cast<size_t>(n_planes));
-    rows = {n_cols,       n_planes,   f32.data(),       reinterpret_cast<int8_t*>(q.get()),
-            scale.data(), sum.data(), scaled_sum.data()};
+    groups = make_bytes(activation_bytes(n_rows, n_cols, n_planes));
+    rows = {n_cols, n_planes, f32.data(), groups.get()};
     const std::vector<float> x = random_floats(n);
     for (int r = 0; r < n_rows; ++r)
       kernels().quantise(x.data() + static_cast<ptrdiff_t>(r) * n_cols, r, 0, n_cols, rows);

@@ -9,7 +9,7 @@ namespace bass::cpu {
 namespace {
 
 constexpr int kGateUpTiles = kGroupLen / kTileLen;  // tiles that give one group of activations
-constexpr int kGateUpRows = 64;                     // rows of gate and up that stay in the first-level cache
+constexpr int kGateUpRows = 96;                     // rows of gate and up that are computed at once; whole row blocks
 
 size_t aligned(size_t size_bytes) { return (size_bytes + 63) / 64 * 64; }
 
@@ -51,24 +51,16 @@ bool CpuForward::ok() const {
 CpuForward::Stage CpuForward::make_stage(int n_rows, int n_cols) const {
   const auto rows = static_cast<size_t>(n_rows);
   const auto cols = static_cast<size_t>(n_cols);
-  const size_t n_groups = cols / kGroupLen;
   const bool quantised = model_->has_quantised_weights() && n_cols % kGroupLen == 0;
   const size_t f32_bytes = model_->has_float_weights() ? aligned(rows * cols * sizeof(float)) : 0;
-  const size_t q_bytes = quantised ? aligned(rows * cols * static_cast<size_t>(options_.n_planes)) : 0;
-  const size_t group_bytes = quantised ? aligned(rows * n_groups * sizeof(float)) : 0;
   Stage stage;
-  stage.memory = AlignedBuffer(f32_bytes + q_bytes + 3 * group_bytes);
+  stage.memory = AlignedBuffer(f32_bytes + (quantised ? activation_bytes(n_rows, n_cols, options_.n_planes) : 0));
   stage.rows.n_cols = n_cols;
   if (!stage.memory.ok()) return stage;
-  std::byte* cursor = stage.memory.data();
-  if (f32_bytes > 0) stage.rows.f32 = reinterpret_cast<float*>(cursor);
-  cursor += f32_bytes;
+  if (f32_bytes > 0) stage.rows.f32 = stage.memory.as<float>();
   if (!quantised) return stage;
   stage.rows.n_planes = options_.n_planes;
-  stage.rows.q = reinterpret_cast<int8_t*>(cursor);
-  stage.rows.scale = reinterpret_cast<float*>(cursor + q_bytes);
-  stage.rows.sum = reinterpret_cast<int32_t*>(cursor + q_bytes + group_bytes);
-  stage.rows.scaled_sum = reinterpret_cast<float*>(cursor + q_bytes + 2 * group_bytes);
+  stage.rows.groups = stage.memory.data() + f32_bytes;
   return stage;
 }
 
@@ -151,7 +143,7 @@ void CpuOps::norm_row(const float* x, const float* weight, int row_idx, const Ac
   float* normed = out.f32 != nullptr ? out.f32 + static_cast<size_t>(row_idx) * static_cast<size_t>(config.d_model)
                                      : thread_memory();
   f_.kernels_->rms_norm(x, weight, config.d_model, config.rms_eps, normed);
-  if (out.q != nullptr) f_.kernels_->quantise(normed, row_idx, 0, config.d_model, without_f32(out));
+  if (out.groups != nullptr) f_.kernels_->quantise(normed, row_idx, 0, config.d_model, without_f32(out));
 }
 
 void CpuOps::norm(int layer, NormKind kind) {
@@ -236,7 +228,7 @@ void CpuOps::attend(int layer) {
     finish_attended(unit, planned.row_begin, first_col);
   }
   context_.barrier();
-  if (f_.attended_.rows.q == nullptr || shape.group_size() * config.head_dim % kGroupLen == 0) return;
+  if (f_.attended_.rows.groups == nullptr || shape.group_size() * config.head_dim % kGroupLen == 0) return;
   // A unit's columns are no whole groups of activations: quantise row by row once all units are there.
   const WorkRange rows = context_.share(f_.n_rows());
   for (int r = rows.begin; r < rows.end; ++r) {
@@ -250,7 +242,7 @@ void CpuOps::finish_attended(const AttentionUnit& unit, int first_row, int first
   const KvShape& shape = f_.model_->kv_shape();
   const int n_cols = shape.group_size() * shape.head_dim;
   const ActivationRows out = without_f32(f_.attended_.rows);
-  if (out.q == nullptr || n_cols % kGroupLen != 0) return;
+  if (out.groups == nullptr || n_cols % kGroupLen != 0) return;
   for (int t = 0; t < unit.n_tokens; ++t) {
     const float* values = unit.out + static_cast<size_t>(t) * static_cast<size_t>(unit.out_stride);
     f_.kernels_->quantise(values, first_row + t, first_col, first_col + n_cols, out);
@@ -292,7 +284,7 @@ void CpuOps::gate_up(int layer) {
           std::memcpy(out.f32 + static_cast<size_t>(row_begin + r) * static_cast<size_t>(d_ff) + first_channel, values,
                       static_cast<size_t>(n_channels) * sizeof(float));
         }
-        if (out.q != nullptr) {
+        if (out.groups != nullptr) {
           f_.kernels_->quantise(values, row_begin + r, first_channel, first_channel + n_channels, without_f32(out));
         }
       }

@@ -19,41 +19,40 @@ BASS_SIMD_INLINE void store_at(float* p, int i, int n, F32x16 x) {
   }
 }
 
-/// One group of one row: 32 values to one or two planes of bytes, plane 1 plane_stride bytes after plane 0.
-struct QuantGroup {
-  int8_t* q;
-  size_t plane_stride;
-  float* scale;
-  int32_t* sum;
-  float* scaled_sum;
-};
-
+/// One group of one row: 32 values to their place in the group's record.
 template <int kPlanes>
-BASS_SIMD_INLINE void quantise_group(const float* x, const QuantGroup& out) {
+BASS_SIMD_INLINE void quantise_group(const float* x, std::byte* record, int row_in_block) {
   constexpr float kQMax = kPlanes == 1 ? 127.0f : 32512.0f;
   const F32x16 x0 = load(x);
   const F32x16 x1 = load(x + kLanes);
   const float amax = reduce_max(max(abs(x0), abs(x1)));
   float inverse = kQMax / amax;
-  float scale = amax / kQMax;
+  float scale = __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, amax / kQMax) & ~3u);
   if (!(inverse <= __FLT_MAX__)) {  // zero, or so small that the inverse is infinite
     inverse = 0;
     scale = 0;
   }
   const I32x16 q[2] = {round_to_i32(mul(x0, broadcast(inverse))), round_to_i32(mul(x1, broadcast(inverse)))};
+  auto* quants = reinterpret_cast<int8_t*>(record + activation_quants_offset(0, row_in_block));
   for (int i = 0; i < 2; ++i) {
     if constexpr (kPlanes == 1) {
-      store_i8(out.q + i * kLanes, q[i]);
+      store_i8(quants + i * kLanes, q[i]);
     } else {
       const I32x16 hi = shift_right<8>(add(q[i], broadcast_i32(128)));
-      store_i8(out.q + i * kLanes, hi);
-      store_i8(out.q + out.plane_stride + i * kLanes, sub(q[i], shift_left<8>(hi)));
+      store_i8(quants + i * kLanes, hi);
+      store_i8(quants + activation_quants_offset(1, 0) + i * kLanes, sub(q[i], shift_left<8>(hi)));
     }
   }
   const int32_t sum = reduce_add(add(q[0], q[1]));
-  *out.scale = scale;
-  *out.sum = sum;
-  *out.scaled_sum = scale * static_cast<float>(sum);
+  constexpr int32_t kStart = kPlanes == 1 ? kDotBiasBits : 0;
+  const auto put = [&](ActivationField field, auto value) __attribute__((always_inline)) {
+    __builtin_memcpy(record + activation_field_offset(kPlanes, field, row_in_block), &value, 4);
+  };
+  put(ActivationField::kScale, scale);
+  put(ActivationField::kBias, -kDotBias * scale);
+  put(ActivationField::kScaledSum, scale * static_cast<float>(sum));
+  put(ActivationField::kStart8, kStart - 8 * sum);
+  put(ActivationField::kStart128, kStart - 128 * sum);
 }
 
 }  // namespace detail
@@ -81,16 +80,13 @@ inline void quantise(const float* x, int row_idx, int begin, int end, const Acti
     for (int i = 0; i < n; i += kLanes) detail::store_at(copy, i, n, detail::load_at(x, i, n));
   }
   if (rows.n_planes == 0) return;
-  const size_t n_groups = n_cols / kGroupLen;
-  int8_t* q = rows.q + row * static_cast<size_t>(rows.n_planes) * n_cols;
-  for (size_t g = first / kGroupLen; g < static_cast<size_t>(end) / kGroupLen; ++g) {
-    const size_t i = row * n_groups + g;
-    const detail::QuantGroup out{q + g * kGroupLen, n_cols, rows.scale + i, rows.sum + i, rows.scaled_sum + i};
-    const float* group = x + (g * kGroupLen - first);
+  for (int g = begin / kGroupLen; g < end / kGroupLen; ++g) {
+    const float* group = x + (g * kGroupLen - begin);
+    std::byte* record = rows.record(row_idx, g);
     if (rows.n_planes == 1) {
-      detail::quantise_group<1>(group, out);
+      detail::quantise_group<1>(group, record, row_idx % kRowBlock);
     } else {
-      detail::quantise_group<2>(group, out);
+      detail::quantise_group<2>(group, record, row_idx % kRowBlock);
     }
   }
 }

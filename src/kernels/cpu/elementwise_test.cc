@@ -141,19 +141,22 @@ TEST_P(ElementwiseTest, RopeHasTheBitsOfTheReference) {
 }
 
 void expect_quantised(const Activations& got, int row, const std::vector<float>& x, int n_planes) {
-  const auto n = x.size();
-  const auto r = static_cast<size_t>(row);
-  const reference::QuantisedRow want = reference::quantise(x.data(), static_cast<int>(n), n_planes);
-  const int8_t* q = got.q.data() + r * n * static_cast<size_t>(n_planes);
-  for (size_t i = 0; i < n; ++i) {
-    const int value = n_planes == 1 ? q[i] : 256 * q[i] + q[n + i];
-    ASSERT_EQ(value, want.q[i]) << i;
+  const auto n = static_cast<int>(x.size());
+  const reference::QuantisedRow want = reference::quantise(x.data(), n, n_planes);
+  for (int i = 0; i < n; ++i) {
+    const int value = n_planes == 1 ? got.quant(row, i, 0) : 256 * got.quant(row, i, 0) + got.quant(row, i, 1);
+    ASSERT_EQ(value, want.q[static_cast<size_t>(i)]) << i;
   }
-  const size_t n_groups = n / kGroupLen;
-  EXPECT_TRUE(same_bits(got.f32.data() + r * n, x.data(), n));
-  EXPECT_TRUE(same_bits(got.scale.data() + r * n_groups, want.scale.data(), n_groups));
-  EXPECT_TRUE(same_bits(got.scaled_sum.data() + r * n_groups, want.scaled_sum.data(), n_groups));
-  for (size_t g = 0; g < n_groups; ++g) EXPECT_EQ(got.sum[r * n_groups + g], want.sum[g]);
+  EXPECT_TRUE(same_bits(got.f32.data() + static_cast<ptrdiff_t>(row) * n, x.data(), x.size()));
+  for (int g = 0; g < n / kGroupLen; ++g) {
+    const auto i = static_cast<size_t>(g);
+    const int32_t start = n_planes == 1 ? kDotBiasBits : 0;
+    EXPECT_EQ(got.field<float>(row, g, ActivationField::kScale), want.scale[i]);
+    EXPECT_EQ(got.field<float>(row, g, ActivationField::kBias), -kDotBias * want.scale[i]);
+    EXPECT_EQ(got.field<float>(row, g, ActivationField::kScaledSum), want.scaled_sum[i]);
+    EXPECT_EQ(got.field<int32_t>(row, g, ActivationField::kStart8), start - 8 * want.sum[i]);
+    EXPECT_EQ(got.field<int32_t>(row, g, ActivationField::kStart128), start - 128 * want.sum[i]);
+  }
 }
 
 TEST_P(ElementwiseTest, QuantiseHasTheBitsOfTheReference) {

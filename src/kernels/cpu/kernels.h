@@ -14,6 +14,7 @@
 #include "base/thread_team.h"
 #include "bass/status.h"
 #include "bass/types.h"
+#include "kernels/cpu/activations.h"
 #include "tensor/dtype.h"
 
 namespace bass::cpu {
@@ -41,39 +42,6 @@ struct PackedMatrix {
   [[nodiscard]] int n_tiles() const { return (n_out + kTileLen - 1) / kTileLen; }
   [[nodiscard]] bool is_quantised() const { return type != DType::kF32 && type != DType::kF16 && type != DType::kBF16; }
 };
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Activations
-
-/// Rows of activations in the forms that a matmul reads. Quantised weights read q, scale, sum and scaled_sum; float
-/// weights read f32. Pointers of a form that is not wanted are null. Does not own its data.
-///
-/// Quantisation: per row, per group of kGroupLen: scale = amax / q_max, q = round-to-nearest-even(x / scale) computed
-/// as x * (q_max / amax); an all-zero group has scale 0 and q 0. One plane (int8): q_max = 127. Two planes ("int16"):
-/// q_max = 32512, q = 256 hi + lo with lo in [-128, 127]; plane 0 holds hi, plane 1 holds lo. A group whose amax is so
-/// small that q_max / amax is infinite counts as all-zero.
-struct ActivationRows {
-  int n_cols = 0;               // elements of a row; a multiple of kGroupLen where q is set
-  int n_planes = 0;             // 0, 1 or 2
-  float* f32 = nullptr;         // [n_rows, n_cols]
-  int8_t* q = nullptr;          // [n_rows, n_planes, n_cols], rows 64-byte aligned if n_cols is a multiple of 64
-  float* scale = nullptr;       // [n_rows, n_cols / kGroupLen]
-  int32_t* sum = nullptr;       // [n_rows, n_cols / kGroupLen], exact sum of q over the group
-  float* scaled_sum = nullptr;  // [n_rows, n_cols / kGroupLen], scale * float(sum)
-};
-
-/// The same rows from `row_begin` on.
-inline ActivationRows rows_from(ActivationRows rows, int row_begin) {
-  const size_t n = static_cast<size_t>(row_begin);
-  const size_t n_groups = static_cast<size_t>(rows.n_cols / kGroupLen);
-  if (rows.f32 != nullptr) rows.f32 += n * static_cast<size_t>(rows.n_cols);
-  if (rows.q == nullptr) return rows;
-  rows.q += n * static_cast<size_t>(rows.n_cols) * static_cast<size_t>(rows.n_planes);
-  rows.scale += n * n_groups;
-  rows.sum += n * n_groups;
-  rows.scaled_sum += n * n_groups;
-  return rows;
-}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Attention
@@ -153,7 +121,7 @@ struct Kernels {
   /// out: row r at out + r * out_stride, indexed from `first_channel`: channel c at out[c - first_channel]. Channels at
   /// or past n_out are not written. Stated order, for every channel and row, groups g (or elements k) ascending from
   /// acc = 0:
-  ///   Q8_0, Q4_0: acc = fma(fl(d_w d_x), float(idot), acc)      idot exact in int32, of the signed weights
+  ///   Q8_0, Q4_0: acc = fma(d_w, fl(d_x float(idot)), acc)      idot exact in int32, of the signed weights
   ///   Q4_1:       the same with unsigned weights, then acc = fma(m_w, scaled_sum, acc)
   ///   F32, F16, BF16: acc = fma(float(w), x, acc)
   /// and at the end out = acc, or with `accumulate` out = out + acc.

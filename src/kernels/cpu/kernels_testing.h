@@ -101,21 +101,26 @@ struct PackedCopy {
 /// n_rows of activations in all forms, quantised by one table.
 struct Activations {
   std::vector<float> f32;
-  AlignedVector<int8_t> q;
-  std::vector<float> scale;
-  std::vector<int32_t> sum;
-  std::vector<float> scaled_sum;
+  AlignedVector<std::byte> groups;
   ActivationRows rows;
 
-  Activations(const Kernels& kernels, const float* x, int n_rows, int n_cols, int n_planes) {
-    const auto n = static_cast<size_t>(n_rows) * static_cast<size_t>(n_cols);
-    f32.resize(n);
-    q.resize(n * static_cast<size_t>(n_planes));
-    scale.resize(n / kGroupLen);
-    sum.resize(n / kGroupLen);
-    scaled_sum.resize(n / kGroupLen);
-    rows = {n_cols, n_planes, f32.data(), q.data(), scale.data(), sum.data(), scaled_sum.data()};
+  Activations(const Kernels& kernels, const float* x, int n_rows, int n_cols, int n_planes)
+      : f32(static_cast<size_t>(n_rows) * static_cast<size_t>(n_cols)),
+        groups(activation_bytes(n_rows, n_cols, n_planes), std::byte{0x55}) {
+    rows = {n_cols, n_planes, f32.data(), groups.data()};
     for (int r = 0; r < n_rows; ++r) kernels.quantise(x + static_cast<ptrdiff_t>(r) * n_cols, r, 0, n_cols, rows);
+  }
+
+  [[nodiscard]] int8_t quant(int row, int col, int plane) const {
+    const std::byte* record = rows.record(row, col / kGroupLen);
+    return static_cast<int8_t>(
+        record[activation_quants_offset(plane, row % kRowBlock) + static_cast<size_t>(col % kGroupLen)]);
+  }
+  template <class T>
+  [[nodiscard]] T field(int row, int group, ActivationField which) const {
+    T value;
+    std::memcpy(&value, rows.record(row, group) + activation_field_offset(rows.n_planes, which, row % kRowBlock), 4);
+    return value;
   }
 };
 

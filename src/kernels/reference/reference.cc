@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -64,6 +65,9 @@ WeightGroup decode_group(DType type, const void* weights, size_t group_idx) {
   std::copy(std::begin(block.q), std::end(block.q), group.q.begin());
   return group;
 }
+
+// The number without the two lowest bits of its mantissa.
+float clear_two_bits(float x) { return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & ~3u); }
 
 float decode_float(DType type, const void* weights, size_t k) {
   if (type == DType::kF32) {
@@ -138,7 +142,7 @@ QuantisedRow quantise(const float* x, int n, int n_planes) {
       row.q.push_back(static_cast<int32_t>(std::nearbyint(x[begin + i] * inverse)));
       sum += row.q.back();
     }
-    row.scale.push_back(is_zero ? 0.0f : amax / q_max);
+    row.scale.push_back(is_zero ? 0.0f : clear_two_bits(amax / q_max));
     row.sum.push_back(sum);
     row.scaled_sum.push_back(row.scale.back() * static_cast<float>(sum));
   }
@@ -151,8 +155,7 @@ float quantised_dot(DType type, const void* weights, const QuantisedRow& x) {
     const WeightGroup w = decode_group(type, weights, g);
     int32_t idot = 0;
     for (size_t i = 0; i < kGroupLen; ++i) idot += w.q[i] * x.q[g * kGroupLen + i];
-    const float scale = w.scale * x.scale[g];
-    acc = std::fma(scale, static_cast<float>(idot), acc);
+    acc = std::fma(w.scale, x.scale[g] * static_cast<float>(idot), acc);
     if (type == DType::kQ4_1) acc = std::fma(w.minimum, x.scaled_sum[g], acc);
   }
   return acc;

@@ -1,0 +1,30 @@
+// Where the matrix products write. Include after a simd_*.h.
+#pragma once
+
+#include "kernels/cpu/kernels.h"
+
+namespace bass::cpu::BASS_SIMD_NAMESPACE {
+namespace detail {
+
+/// Where a matmul writes.
+struct MatmulOut {
+  float* data;
+  size_t stride;
+  int first_channel;  // lies at data
+  int n_out;
+  bool accumulate;
+};
+
+BASS_SIMD_INLINE void store_tile_row(const MatmulOut& out, size_t row, int tile, F32x16 acc) {
+  const int channel = tile * kTileLen;
+  const int n_valid = out.n_out - channel;
+  float* p = out.data + static_cast<ptrdiff_t>(row * out.stride) + (channel - out.first_channel);
+  if (n_valid >= kTileLen) {
+    store(p, out.accumulate ? add(load(p), acc) : acc);
+  } else {
+    store_partial(p, n_valid, out.accumulate ? add(load_partial(p, n_valid, 0.0f), acc) : acc);
+  }
+}
+
+}  // namespace detail
+}  // namespace bass::cpu::BASS_SIMD_NAMESPACE

@@ -1,0 +1,242 @@
+// Matrix products of quantised weights. Include after a simd_*.h.
+//
+// A tile of weights is multiplied with blocks of rows. The first block of a batch reads the packed tile from memory,
+// with prefetches; where several follow, it leaves the tile unpacked in the first-level cache for them. Long rows are
+// taken in chunks of groups, so that this copy stays small; sums wait for the next chunk in `partial`.
+#pragma once
+
+#include "kernels/cpu/matmul_format_impl.h"
+#include "kernels/cpu/matmul_out_impl.h"
+
+namespace bass::cpu::BASS_SIMD_NAMESPACE {
+namespace detail {
+
+inline constexpr int kChunkGroups = 64;  // groups of a tile that lie unpacked at a time: 40 KiB
+inline constexpr int kRunRows = 96;      // rows whose partial sums are kept between chunks: 6 KiB
+
+static_assert(kMatmulRows % kRowBlock == 0);
+
+/// One tile, some of its groups, one block of rows.
+struct QuantJob {
+  int tile;
+  int first_row;  // a multiple of kRowBlock
+  WorkRange groups;
+  bool prefetches;
+  // [kRows, kTileLen] sums of earlier chunks, or null in a row's first chunk; where sums go if this is not the last
+  const float* sums_before;
+  float* sums_after;  // null in the last chunk: the product is written out
+};
+
+/// idot of kRows rows with one group, with kDotBias where there is one plane. records: of the row blocks
+template <class Source, int kPlanes, int kRows>
+BASS_SIMD_INLINE void group_dots(const Source& source, int g, const std::byte* const* records, I32x16 (&idot)[kRows]) {
+  using Traits = typename Source::Traits;
+  I32x16 acc[kRows][kPlanes];
+  int32_t start[kRows];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    start[r] = kPlanes == 1 ? kDotBiasBits : 0;
+    if constexpr (Traits::kOffset != QuantOffset::kNone) {
+      constexpr auto kField =
+          Traits::kOffset == QuantOffset::k8 ? ActivationField::kStart8 : ActivationField::kStart128;
+      const std::byte* field = records[r / kRowBlock] + activation_field_offset(kPlanes, kField, r % kRowBlock);
+      start[r] = *reinterpret_cast<const int32_t*>(field);
+    }
+#pragma GCC unroll 2
+    for (int p = 0; p < kPlanes; ++p) {
+      const int32_t plane_start = p == kPlanes - 1 ? start[r] : 0;
+      acc[r][p] = Traits::kNibbles ? dot_u4s8_start(plane_start) : broadcast_i32(plane_start);
+    }
+  }
+  const auto step = [&]<int kQuad>() __attribute__((always_inline)) {
+    const I32x16 w = source.template quad<kQuad>(g);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (int p = 0; p < kPlanes; ++p) {
+        const auto* x = reinterpret_cast<const int8_t*>(records[r / kRowBlock]) +
+                        activation_quants_offset(p, r % kRowBlock) + kQuad * 4;
+        acc[r][p] = Traits::kNibbles ? dot_u4s8(acc[r][p], w, x) : dot_u8s8(acc[r][p], w, x);
+      }
+    }
+  };
+  // Both halves of packed nibbles, one after the other.
+  step.template operator()<0>();
+  step.template operator()<4>();
+  step.template operator()<1>();
+  step.template operator()<5>();
+  step.template operator()<2>();
+  step.template operator()<6>();
+  step.template operator()<3>();
+  step.template operator()<7>();
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    const I32x16 last = Traits::kNibbles ? dot_u4s8_finish(acc[r][kPlanes - 1], start[r]) : acc[r][kPlanes - 1];
+    if constexpr (kPlanes == 1) {
+      idot[r] = last;
+    } else {
+      idot[r] = add(shift_left<8>(Traits::kNibbles ? dot_u4s8_finish(acc[r][0], 0) : acc[r][0]), last);
+    }
+  }
+}
+
+template <int kPlanes>
+BASS_SIMD_INLINE F32x16 broadcast_field(const std::byte* record, ActivationField field, int row_in_block) {
+  return broadcast(*reinterpret_cast<const float*>(record + activation_field_offset(kPlanes, field, row_in_block)));
+}
+
+/// fl(d_x float(idot)); with one plane idot holds kDotBias + idot.
+template <int kPlanes>
+BASS_SIMD_INLINE F32x16 scaled_dot(I32x16 idot, const std::byte* record, int row_in_block) {
+  const F32x16 d_x = broadcast_field<kPlanes>(record, ActivationField::kScale, row_in_block);
+  if constexpr (kPlanes == 1) {
+    return fma(float_of(idot), d_x, broadcast_field<kPlanes>(record, ActivationField::kBias, row_in_block));
+  } else {
+    return mul(to_f32(idot), d_x);
+  }
+}
+
+template <class Source, int kPlanes, int kRows>
+void quant_tile(const Source& source, const QuantJob& job, const ActivationRows& x, const MatmulOut& out) {
+  constexpr int kBlocks = (kRows + kRowBlock - 1) / kRowBlock;
+  const std::byte* records[kBlocks];
+#pragma GCC unroll 4
+  for (int b = 0; b < kBlocks; ++b) records[b] = x.record(job.first_row + b * kRowBlock, job.groups.begin);
+  F32x16 acc[kRows];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r)
+    acc[r] = job.sums_before == nullptr ? zero_f32() : load(job.sums_before + r * kTileLen);
+  for (int g = job.groups.begin; g < job.groups.end; ++g) {
+    if (job.prefetches) source.prefetch_ahead(g);
+    I32x16 idot[kRows];
+    group_dots<Source, kPlanes, kRows>(source, g, records, idot);
+    const F32x16 d_w = source.scale(g);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      acc[r] = fma(d_w, scaled_dot<kPlanes>(idot[r], records[r / kRowBlock], r % kRowBlock), acc[r]);
+    }
+    if constexpr (Source::Traits::kHasMinimum) {
+      const F32x16 m_w = source.minimum(g);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        acc[r] = fma(m_w, broadcast_field<kPlanes>(records[r / kRowBlock], ActivationField::kScaledSum, r % kRowBlock),
+                     acc[r]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int b = 0; b < kBlocks; ++b) records[b] += activation_record_bytes(kPlanes);
+  }
+  for (int r = 0; r < kRows; ++r) {
+    if (job.sums_after == nullptr) {
+      store_tile_row(out, static_cast<size_t>(job.first_row + r), job.tile, acc[r]);
+    } else {
+      store(job.sums_after + r * kTileLen, acc[r]);
+    }
+  }
+}
+
+/// quant_tile of n_rows <= kRows rows.
+template <class Source, int kPlanes, int kRows>
+BASS_SIMD_INLINE void quant_tile_rows(int n_rows, const Source& source, const QuantJob& job, const ActivationRows& x,
+                                      const MatmulOut& out) {
+  if constexpr (kRows == 1) {
+    quant_tile<Source, kPlanes, 1>(source, job, x, out);
+  } else if (n_rows == kRows) {
+    quant_tile<Source, kPlanes, kRows>(source, job, x, out);
+  } else {
+    quant_tile_rows<Source, kPlanes, kRows - 1>(n_rows, source, job, x, out);
+  }
+}
+
+/// The same of whole row blocks.
+template <class Source, int kPlanes, int kRows>
+BASS_SIMD_INLINE void quant_tile_whole_blocks(int n_rows, const Source& source, const QuantJob& job,
+                                              const ActivationRows& x, const MatmulOut& out) {
+  if constexpr (kRows == kRowBlock) {
+    quant_tile<Source, kPlanes, kRowBlock>(source, job, x, out);
+  } else if (n_rows == kRows) {
+    quant_tile<Source, kPlanes, kRows>(source, job, x, out);
+  } else {
+    quant_tile_whole_blocks<Source, kPlanes, kRows - kRowBlock>(n_rows, source, job, x, out);
+  }
+}
+
+/// The rows [0, n_rows) divided into blocks of at most kMaxRows: whole row blocks each but the last, of sizes as equal
+/// as that allows.
+template <int kMaxRows>
+class RowSplit {
+ public:
+  explicit RowSplit(int n_rows)
+      : n_rows_(n_rows),
+        n_units_((n_rows + kRowBlock - 1) / kRowBlock),
+        n_blocks_((n_units_ + kMaxUnits - 1) / kMaxUnits) {}
+
+  [[nodiscard]] int n_blocks() const { return n_blocks_; }
+  [[nodiscard]] WorkRange block(int idx) const {
+    const int end = n_units_ * (idx + 1) / n_blocks_ * kRowBlock;
+    return {n_units_ * idx / n_blocks_ * kRowBlock, end < n_rows_ ? end : n_rows_};
+  }
+
+ private:
+  static constexpr int kMaxUnits = kMaxRows / kRowBlock;
+  int n_rows_;
+  int n_units_;
+  int n_blocks_;
+};
+
+/// Up to kRunRows rows from row `first_row` on with one tile.
+template <DType kType, int kPlanes>
+void quant_run(const PackedMatrix& w, const ActivationRows& x, int first_row, int n_rows, int tile,
+               const MatmulOut& out) {
+  constexpr int kMaxRows = kPlanes == 1 || kMatmulRows == kRowBlock ? kMatmulRows : 2 * kRowBlock;
+  using Packed = PackedSource<kType>;
+  using Unpacked = UnpackedSource<typename Packed::Traits>;
+  const RowSplit<kMaxRows> split(n_rows);
+  const int n_groups = w.n_in / kGroupLen;
+  const Packed packed(w.data + static_cast<size_t>(tile) * packed_tile_bytes(kType, w.n_in), n_groups);
+  // Unpacking pays from the third block on, and not at all where a packed quant is a byte.
+  const bool unpacks = Packed::Traits::kNibbles && split.n_blocks() > 2;
+  UnpackedGroup unpacked[kChunkGroups];
+  alignas(64) float partial[kRunRows * kTileLen];
+  for (int begin = 0; begin < n_groups; begin += kChunkGroups) {
+    const int end = begin + kChunkGroups < n_groups ? begin + kChunkGroups : n_groups;
+    for (int b = 0; b < split.n_blocks(); ++b) {
+      const WorkRange rows = split.block(b);
+      const int n_block_rows = rows.end - rows.begin;
+      float* sums = partial + rows.begin * kTileLen;
+      const QuantJob job{tile,   first_row + rows.begin,      {begin, end},
+                         b == 0, begin == 0 ? nullptr : sums, end == n_groups ? nullptr : sums};
+      if (!unpacks) {
+        quant_tile_rows<Packed, kPlanes, kMaxRows>(n_block_rows, packed, job, x, out);
+      } else if (b == 0) {
+        quant_tile_whole_blocks<UnpackingSource<Packed>, kPlanes, kMaxRows>(n_block_rows, {packed, unpacked, begin},
+                                                                            job, x, out);
+      } else {
+        quant_tile_rows<Unpacked, kPlanes, kMaxRows>(n_block_rows, {unpacked, begin}, job, x, out);
+      }
+    }
+  }
+}
+
+template <DType kType, int kPlanes>
+void quant_matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, const MatmulOut& out) {
+  for (int first_row = 0; first_row < n_rows; first_row += kRunRows) {
+    const int n_run_rows = n_rows - first_row < kRunRows ? n_rows - first_row : kRunRows;
+    for (int tile = tiles.begin; tile < tiles.end; ++tile) {
+      quant_run<kType, kPlanes>(w, x, first_row, n_run_rows, tile, out);
+    }
+  }
+}
+
+template <DType kType>
+void quant_matmul_planes(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles,
+                         const MatmulOut& out) {
+  if (x.n_planes == 2) {
+    quant_matmul<kType, 2>(w, x, n_rows, tiles, out);
+  } else {
+    quant_matmul<kType, 1>(w, x, n_rows, tiles, out);
+  }
+}
+
+}  // namespace detail
+}  // namespace bass::cpu::BASS_SIMD_NAMESPACE
