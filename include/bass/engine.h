@@ -9,7 +9,7 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -45,13 +45,15 @@ struct EngineOptions {
 class EventQueue {
  public:
   void push(Event event);
+  /// The same for events that lie in memory already: allocates nothing.
+  void push(std::list<Event> events) noexcept;
   /// Waits for an event; false when `timeout` passed without one.
   bool wait(Event* event, std::optional<std::chrono::duration<double>> timeout = std::nullopt);
 
  private:
   std::mutex mutex_;
   std::condition_variable ready_;
-  std::deque<Event> events_;
+  std::list<Event> events_;
 };
 
 /// Sums since load (or the last reset_stats).
@@ -86,6 +88,8 @@ struct ModelInfo {
 };
 
 /// All methods are thread-safe. Destruction cancels what runs and waits for the engine's thread.
+/// Without memory a request is refused, or ends with kError; the engine takes the next one. Methods that give a plain
+/// value may throw std::bad_alloc to their caller.
 class Engine {
  public:
   /// Loads the models and starts the engine's thread. Errors: kInvalidArgument (option), kInvalidFile (model, or a
@@ -100,7 +104,7 @@ class Engine {
   virtual Result<RequestId> submit(Request request, std::shared_ptr<EventQueue> events) = 0;
 
   /// Ends a request soon: its choices finish with kCancelled and keep what they have. Unknown ids are ignored.
-  virtual void cancel(RequestId id) = 0;
+  virtual void cancel(RequestId id) noexcept = 0;
 
   [[nodiscard]] virtual EngineStats stats() const = 0;
   virtual void reset_stats() = 0;

@@ -92,7 +92,8 @@ struct Event {
     kPrompt,    ///< the prompt was processed: n_prompt_tokens, prompt_tokens, and with prompt_logprobs the rest
     kTokens,    ///< new tokens of a choice, and their text
     kFinished,  ///< a choice ended: finish_reason, stats; with kError also `error`
-    kDone,      ///< all choices of the request ended
+    kDone,      ///< all choices of the request ended. With `error`: those without a kFinished by it, as there was no
+                ///< memory to tell of each
   };
   Kind kind = Kind::kDone;
   RequestId request_id = 0;

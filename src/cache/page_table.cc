@@ -1,5 +1,6 @@
 #include "cache/page_table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -26,9 +27,13 @@ bool PageTable::reserve(int end, std::vector<PageCopy>* copies) {
   const bool needs_copy = last < pages_.size() && pool_->n_refs(pages_[last]) > 1;
   const int n_missing = n_pages_for(end) - static_cast<int>(pages_.size());
   if (pool_->n_free() < (needs_copy ? 1 : 0) + (n_missing > 0 ? n_missing : 0)) return false;
+  // Room first: an allocation that fails must not lose a page.
+  const size_t n_pages = pages_.size() + static_cast<size_t>(std::max(n_missing, 0));
+  if (pages_.capacity() < n_pages) pages_.reserve(2 * n_pages);
   if (needs_copy) {
+    if (len_ % page_len_ > 0) copies->push_back({pages_[last], 0, len_ % page_len_});
     const PageId own = *pool_->allocate();
-    if (len_ % page_len_ > 0) copies->push_back({pages_[last], own, len_ % page_len_});
+    if (len_ % page_len_ > 0) copies->back().to = own;
     pool_->release(pages_[last]);
     pages_[last] = own;
   }

@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <clocale>
-#include <exception>
 
+#include "base/caught_status.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/suggest.h"
@@ -145,11 +145,12 @@ int run_bass(int argc, const char* const* argv) {
   Console console;
   try {
     return parse_and_run(argc, argv, &console);
-  } catch (const std::bad_alloc&) {
-    console.err.write("error: out of memory\n");  // nothing here may need memory
+  } catch (...) {
+    const Status status = caught_status("bass");
+    console.err.write("error: ");  // in pieces: nothing here may need memory
+    console.err.write(status.message());
+    console.err.write("\n");
     return kExitFailed;
-  } catch (const std::exception& error) {
-    return fail(&console, internal_error(fmt::format("unexpected: {}", error.what())));
   }
 }
 

@@ -88,9 +88,20 @@ class Collector {
     } else if (event.kind == Event::Kind::kDone) {
       prompt.n_prompt_tokens = event.n_prompt_tokens;  // a prompt that was never processed has tokens too
       --n_running_;
+      end_untold(event.error, &prompt);
     } else {
       ChoiceResult* choice = &prompt.choices.at(static_cast<size_t>(event.choice_idx));
       take_choice(std::move(event), choice);
+    }
+  }
+
+  /// Choices that the engine had no memory to tell of one by one.
+  static void end_untold(const Status& error, PromptResult* prompt) {
+    for (ChoiceResult& choice : prompt->choices) {
+      if (choice.is_finished) continue;
+      choice.is_finished = true;
+      choice.finish_reason = FinishReason::kError;
+      choice.error = error;
     }
   }
 

@@ -126,7 +126,9 @@ void LiveView::update(const GenerationResult& result) {
 
 void LiveView::clear() {
   if (!is_drawn_) return;
-  output_->write(go_to_top(output_->size()) + "\x1b[J\x1b[?25h");
+  // The destructor comes here too, perhaps for want of memory: strings this short need none.
+  output_->write(go_to_top(output_->size()));
+  output_->write("\x1b[J\x1b[?25h");
   set_cursor_hidden(false);
   is_drawn_ = false;
 }

@@ -79,6 +79,9 @@ class DuplicateKeys {
 
 Status read_line(const std::string& line, const GenerateOptions& options, PromptSpec* spec) {
   BASS_RETURN_IF_ERROR(check_utf8("the line", line));
+  if (const size_t at = line.find('\0'); at != line.npos) {  // the parser would take it for the end
+    return invalid_argument(fmt::format("not valid JSON (at byte {} of the line)", at));
+  }
   try {
     DuplicateKeys duplicates;
     const Json object = Json::parse(line, std::ref(duplicates));

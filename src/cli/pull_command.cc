@@ -33,8 +33,11 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   ~TemporaryFolder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
+    try {
+      std::error_code error;
+      fs::remove_all(path_, error);
+    } catch (const std::bad_alloc&) {  // then it stays
+    }
   }
   [[nodiscard]] const std::string& path() const { return path_; }
 

@@ -29,8 +29,8 @@ Result<Event> wait_for_prompt(Engine* engine, RequestId id, EventQueue* events) 
   while (true) {
     Event event;
     if (events->wait(&event, kPollInterval)) {
+      if (!event.error.ok()) return event.error;
       if (event.kind == Event::Kind::kDone) break;
-      if (event.kind == Event::Kind::kFinished && !event.error.ok()) return event.error;
       if (event.kind == Event::Kind::kPrompt) prompt = std::move(event);
     }
     if (is_interrupted() && !is_cancelled) {

@@ -125,11 +125,11 @@ int commit_decode(const CommitContext& context, Sequence* sequence, const Segmen
 void finish_sequence(const CommitContext& context, Sequence* sequence, FinishReason reason, Status error) {
   if (sequence->is_finished) return;
   RequestState* request = sequence->request;
-  // What follows must not fail half-way: room for the events first.
-  auto& outbox = context.outbox->events;
-  if (outbox.capacity() < outbox.size() + 2) outbox.reserve(2 * outbox.size() + 16);
+  // What may fail comes first, so that nothing is half done.
+  context.outbox->reserve_for(2);
   const Clock::time_point now = Clock::now();
-  Event event = make_event(*sequence, Event::Kind::kFinished);
+  std::list<Event> node;
+  Event& event = node.emplace_back(make_event(*sequence, Event::Kind::kFinished));
   // Text that was held back because it might have become a stop string or a longer character.
   StopMatcher::Output rest = sequence->stop_matcher.push(sequence->detokenizer.flush());
   event.text = rest.text + (rest.stopped ? "" : sequence->stop_matcher.flush());
@@ -139,12 +139,9 @@ void finish_sequence(const CommitContext& context, Sequence* sequence, FinishRea
   event.stats.decode_s = sequence->is_started ? seconds_between(sequence->decode_start, now) : 0;
   event.stats.finished_at_s = seconds_between(request->submitted, now);
   context.scheduler->finish(sequence);
-  context.outbox->add(*request, std::move(event));
+  context.outbox->add(*request, std::move(node));
   if (request->n_finished < static_cast<int>(request->choices.size())) return;
-  Event done;
-  done.request_id = request->id;
-  done.n_prompt_tokens = static_cast<int>(request->prompt.size());
-  context.outbox->add(*request, std::move(done));
+  context.outbox->add(*request, std::move(request->done));
 }
 
 void finish_request(const CommitContext& context, RequestState* request, FinishReason reason, const Status& error) {

@@ -1,6 +1,7 @@
 // After a step: what was emitted becomes part of the sequences, rejected drafts go, ends are found, events go out.
 #pragma once
 
+#include <list>
 #include <utility>
 #include <vector>
 
@@ -12,10 +13,21 @@ namespace bass {
 
 /// Events of a step. They go out when the step's counters are published: who is woken by an event sees them.
 struct Outbox {
-  std::vector<std::pair<std::shared_ptr<EventQueue>, Event>> events;
-  size_t n_sent = 0;  // of them; sending may fail half-way for want of memory, and goes on there
+  struct Item {
+    std::shared_ptr<EventQueue> queue;
+    std::list<Event> event;  // one, so that sending it allocates nothing
+  };
+  std::vector<Item> items;
 
-  void add(const RequestState& request, Event event) { events.emplace_back(request.events, std::move(event)); }
+  void reserve_for(size_t n_more) {
+    if (items.capacity() < items.size() + n_more) items.reserve(2 * items.size() + 16);
+  }
+  void add(const RequestState& request, std::list<Event> event) { items.push_back({request.events, std::move(event)}); }
+  void add(const RequestState& request, Event event) {
+    std::list<Event> node;
+    node.push_back(std::move(event));
+    add(request, std::move(node));
+  }
 };
 
 /// What the engine's thread needs to end sequences and to count.

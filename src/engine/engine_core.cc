@@ -8,12 +8,18 @@
 #include "base/check.h"
 
 namespace bass {
+namespace {
+
+// A text this short lies in the string itself.
+Status out_of_memory() noexcept { return {StatusCode::kResourceExhausted, "out of memory"}; }
+
+}  // namespace
 
 // The step reads like the paper's loop: schedule -> draft -> forward -> verify -> commit -> emit. Host drafters propose
 // while the step is planned; draft model, forward pass and verification run on the device.
 void EngineCore::step() {
   const Clock::time_point begin = Clock::now();
-  scheduler_->schedule(&plan_, &owners_);
+  scheduler_->schedule(max_step_tokens(begin), &plan_, &owners_);
   if (plan_.segments.empty()) return;
   const Ticket ticket = executor_->submit(plan_);
   const StepResult& result = executor_->wait(ticket);
@@ -24,15 +30,25 @@ void EngineCore::step() {
   scheduler_->remove_finished();
 }
 
+// A deadline is looked at between steps, so a step with prompt tokens is planned to end before the next one. The first
+// such step ever is as small as can be: what a row takes is not known then.
+int EngineCore::max_step_tokens(Clock::time_point now) const {
+  if (!next_deadline_) return options_.max_step_tokens;
+  return tokens_before_deadline(seconds_between(now, *next_deadline_), prefill_row_s_, options_.max_step_tokens);
+}
+
 void EngineCore::commit(const StepResult& result, Clock::time_point begin) {
   const CommitContext context = commit_context();
   bool has_prefill = false;
+  bool has_chunk = false;
   int n_emitted = 0;
+  size_t n_rows = 0;
   for (size_t i = 0; i < owners_.size(); ++i) {
     const SegmentOwner& owner = owners_[i];
     const SegmentResult& segment = result.segments[i];
+    n_rows += plan_.segments[i].tokens.size() + static_cast<size_t>(segment.n_drafted);
     if (owner.sequence == nullptr) {
-      has_prefill = true;
+      has_prefill = has_chunk = true;
       commit_prefill(context, owner.request, plan_.segments[i], segment);
       continue;
     }
@@ -46,6 +62,7 @@ void EngineCore::commit(const StepResult& result, Clock::time_point begin) {
   ++running_stats_.steps;
   running_stats_.busy_s += step_s;
   running_stats_.operations += result.operations;
+  if (has_chunk) prefill_row_s_ = step_s / static_cast<double>(n_rows);
   if (has_prefill) {
     running_stats_.prefill_s += step_s;
     return;
@@ -72,17 +89,16 @@ void EngineCore::update_policies(const StepResult& result, double device_s) {
 }
 
 // Counters first, so that whoever is woken by an event finds it counted.
-void EngineCore::publish() {
+void EngineCore::publish() noexcept {
   {
     const std::lock_guard lock(mutex_);
     stats_ = running_stats_;
+    for (const Outbox::Item& item : outbox_.items) {
+      if (item.event.front().kind == Event::Kind::kDone) live_.erase(item.event.front().request_id);
+    }
   }
-  for (; outbox_.n_sent < outbox_.events.size(); ++outbox_.n_sent) {
-    auto& [queue, event] = outbox_.events[outbox_.n_sent];
-    queue->push(std::move(event));
-  }
-  outbox_.events.clear();
-  outbox_.n_sent = 0;
+  for (Outbox::Item& item : outbox_.items) item.queue->push(std::move(item.event));
+  outbox_.items.clear();
 }
 
 void EngineCore::loop() {
@@ -91,8 +107,8 @@ void EngineCore::loop() {
       is_running = take_messages();
       end_overdue();
       if (is_running) step();
-    } catch (const std::bad_alloc&) {  // the engine lives on; a text this short needs no memory
-      end_all(FinishReason::kError, {StatusCode::kResourceExhausted, "out of memory"});
+    } catch (const std::bad_alloc&) {  // the engine lives on
+      end_all(FinishReason::kError, out_of_memory());
     } catch (const std::exception&) {
       end_all(FinishReason::kError, {StatusCode::kInternal, "library error"});
     }
@@ -102,27 +118,23 @@ void EngineCore::loop() {
 
 // Waits while there is nothing to do. False when the engine is to stop.
 bool EngineCore::take_messages() {
-  std::vector<std::unique_ptr<RequestState>> arrived;
-  std::vector<RequestId> cancelled;
+  std::set<RequestId> cancelled;
   bool is_stopping = false;
+  bool has_arrived = false;
   {
     std::unique_lock lock(mutex_);
     wake_.wait(lock, [&] {
       return is_stopping_ || !arrived_.empty() || !cancelled_.empty() || scheduler_->has_work() || wants_stats_reset_;
     });
     if (std::exchange(wants_stats_reset_, false)) stats_ = running_stats_ = {};
-    arrived.swap(arrived_);
+    has_arrived = !arrived_.empty();
+    scheduler_->add(&arrived_);
     cancelled.swap(cancelled_);
     is_stopping = is_stopping_;
   }
-  for (auto& state : arrived) {
-    prepare_request(state.get());
-    scheduler_->add(std::move(state));
-  }
-  for (const RequestId id : cancelled) {
-    for (const auto& request : scheduler_->requests()) {
-      if (request->id == id) finish_request(commit_context(), request.get(), FinishReason::kCancelled);
-    }
+  for (const auto& request : scheduler_->requests()) {
+    if (has_arrived && request->policy == nullptr) prepare_request(request.get());
+    if (cancelled.contains(request->id)) finish_request(commit_context(), request.get(), FinishReason::kCancelled);
   }
   if (!cancelled.empty()) publish();
   scheduler_->remove_finished();
@@ -147,8 +159,13 @@ void EngineCore::prepare_request(RequestState* state) {
 void EngineCore::end_overdue() {
   const Clock::time_point now = Clock::now();
   bool has_ended = false;
+  next_deadline_.reset();
   for (const auto& request : scheduler_->requests()) {
-    if (!request->deadline || now < *request->deadline) continue;
+    if (!request->deadline) continue;
+    if (now < *request->deadline) {
+      next_deadline_ = std::min(next_deadline_.value_or(*request->deadline), *request->deadline);
+      continue;
+    }
     finish_request(commit_context(), request.get(), FinishReason::kDeadline);
     has_ended = true;
   }
@@ -157,7 +174,7 @@ void EngineCore::end_overdue() {
 }
 
 // At the end, and after an exception. Events need memory too: while there is none, wait for those who read them to free
-// some. Every call goes on where the last one failed.
+// some. Every try goes on where the last one failed.
 void EngineCore::end_all(FinishReason reason, const Status& error) noexcept {
   constexpr int kMaxTries = 20;
   for (int i = 0; i < kMaxTries; ++i) {
@@ -170,7 +187,22 @@ void EngineCore::end_all(FinishReason reason, const Status& error) noexcept {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
-  scheduler_->abandon();  // nobody frees memory: requests end without events rather than the process by a signal
+  abandon_all();
+}
+
+// Nobody frees memory. What is told now was allocated when the requests were taken.
+void EngineCore::abandon_all() noexcept {
+  publish();
+  for (const auto& request : scheduler_->requests()) {
+    if (request->done.empty()) continue;
+    request->done.front().error = out_of_memory();
+    {
+      const std::lock_guard lock(mutex_);
+      live_.erase(request->id);
+    }
+    request->events->push(std::move(request->done));
+  }
+  scheduler_->abandon();
 }
 
 CommitContext EngineCore::commit_context() { return {scheduler_.get(), tokenizer_.get(), &running_stats_, &outbox_}; }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <condition_variable>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,7 +27,7 @@ class EngineCore final : public Engine {
   ~EngineCore() override;
 
   Result<RequestId> submit(Request request, std::shared_ptr<EventQueue> events) override;
-  void cancel(RequestId id) override;
+  void cancel(RequestId id) noexcept override;
   [[nodiscard]] EngineStats stats() const override;
   void reset_stats() override;
   [[nodiscard]] const EngineOptions& options() const override { return options_; }
@@ -55,10 +57,12 @@ class EngineCore final : public Engine {
   void prepare_request(RequestState* state);
   void end_overdue();
   void step();
+  [[nodiscard]] int max_step_tokens(Clock::time_point now) const;
   void commit(const StepResult& result, Clock::time_point begin);
   void update_policies(const StepResult& result, double device_s);
-  void publish();
+  void publish() noexcept;
   void end_all(FinishReason reason, const Status& error) noexcept;
+  void abandon_all() noexcept;
   [[nodiscard]] CommitContext commit_context();
 
   EngineOptions options_;
@@ -72,11 +76,14 @@ class EngineCore final : public Engine {
   std::vector<SegmentOwner> owners_;
   Outbox outbox_;
   EngineStats running_stats_;  // of the engine's thread; published after each step
+  std::optional<Clock::time_point> next_deadline_;
+  double prefill_row_s_ = 0;  // what a row took of the last step with prompt tokens; 0: there was none
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
-  std::vector<std::unique_ptr<RequestState>> arrived_;
-  std::vector<RequestId> cancelled_;
+  std::list<std::unique_ptr<RequestState>> arrived_;
+  std::set<RequestId> live_;       // submitted, neither cancelled nor done
+  std::set<RequestId> cancelled_;  // since the engine's thread looked
   EngineStats stats_;
   bool wants_stats_reset_ = false;
   bool is_stopping_ = false;

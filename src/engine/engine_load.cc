@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <limits>
 
+#include "base/caught_status.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/thread_team.h"
@@ -41,8 +41,8 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
   try {
     BASS_ASSIGN_OR_RETURN(std::unique_ptr<EngineCore> engine, EngineCore::create(options));
     return std::unique_ptr<Engine>(std::move(engine));
-  } catch (const std::exception& error) {
-    return resource_exhausted(fmt::format("cannot load {}: {}", options.model_path, error.what()));
+  } catch (...) {
+    return caught_status(options.model_path);
   }
 }
 
@@ -99,7 +99,6 @@ Status EngineCore::make_executor() {
 
   SchedulerOptions scheduler_options;
   scheduler_options.max_batch = options_.max_batch;
-  scheduler_options.max_step_tokens = options_.max_step_tokens;
   scheduler_options.max_rows = executor_options.max_rows();
   scheduler_options.page_len = executor_->page_len();
   scheduler_options.n_pages = n_pages;

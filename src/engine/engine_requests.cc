@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <random>
 
+#include "base/caught_status.h"
 #include "base/check.h"
 #include "engine/engine_core.h"
 #include "engine/validation.h"
@@ -48,6 +48,14 @@ void EventQueue::push(Event event) {
   ready_.notify_one();
 }
 
+void EventQueue::push(std::list<Event> events) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    events_.splice(events_.end(), events);
+  }
+  ready_.notify_all();
+}
+
 bool EventQueue::wait(Event* event, std::optional<std::chrono::duration<double>> timeout) {
   std::unique_lock lock(mutex_);
   const auto has_event = [this] { return !events_.empty(); };
@@ -63,21 +71,28 @@ bool EventQueue::wait(Event* event, std::optional<std::chrono::duration<double>>
 
 Result<RequestId> EngineCore::submit(Request request, std::shared_ptr<EventQueue> events) try {
   if (events == nullptr) return invalid_argument("submit needs an event queue");
-  BASS_ASSIGN_OR_RETURN(std::unique_ptr<RequestState> state, make_request(std::move(request), std::move(events)));
+  std::list<std::unique_ptr<RequestState>> arriving;
+  {
+    BASS_ASSIGN_OR_RETURN(std::unique_ptr<RequestState> state, make_request(std::move(request), std::move(events)));
+    arriving.push_back(std::move(state));
+  }
   const std::lock_guard lock(mutex_);
   if (is_stopping_) return unavailable("the engine is shutting down");
-  state->id = next_id_++;
-  const RequestId id = state->id;
-  arrived_.push_back(std::move(state));
+  const RequestId id = next_id_;
+  live_.insert(id);
+  ++next_id_;  // from here on nothing can fail
+  arriving.front()->id = arriving.front()->done.front().request_id = id;
+  arrived_.splice(arrived_.end(), arriving);
   wake_.notify_all();
   return id;
-} catch (const std::exception& error) {
-  return resource_exhausted(fmt::format("the request could not be taken: {}", error.what()));
+} catch (...) {
+  return caught_status("the request could not be taken");
 }
 
-void EngineCore::cancel(RequestId id) {
+// Moves the id between the sets, and so needs no memory.
+void EngineCore::cancel(RequestId id) noexcept {
   const std::lock_guard lock(mutex_);
-  cancelled_.push_back(id);
+  cancelled_.insert(live_.extract(id));
   wake_.notify_all();
 }
 
@@ -96,14 +111,14 @@ void EngineCore::reset_stats() {
 Result<std::vector<TokenId>> EngineCore::tokenize(std::string_view text, bool add_special, bool parse_special) const
     try {
   return tokenizer_->encode(text, {.add_special = add_special, .parse_special = parse_special});
-} catch (const std::exception& error) {
-  return resource_exhausted(fmt::format("the text could not be tokenised: {}", error.what()));
+} catch (...) {
+  return caught_status("the text could not be tokenised");
 }
 
 Result<std::string> EngineCore::detokenize(std::span<const TokenId> tokens) const try {
   return tokenizer_->decode(tokens, /*with_special=*/true);
-} catch (const std::exception& error) {
-  return resource_exhausted(fmt::format("the tokens could not be decoded: {}", error.what()));
+} catch (...) {
+  return caught_status("the tokens could not be decoded");
 }
 
 Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) const {
@@ -121,6 +136,7 @@ Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request,
   const auto n_tokens = static_cast<int>(main_.vocab.tokens.size());
   BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, n_tokens));
   auto state = std::make_unique<RequestState>();
+  state->submitted = Clock::now();
   BASS_ASSIGN_OR_RETURN(state->draft_length, parse_draft_length(request.speculation.draft_length));
   BASS_ASSIGN_OR_RETURN(state->prompt, prompt_tokens(request));
   if (state->prompt.empty()) return invalid_argument("the prompt has no tokens");
@@ -144,7 +160,6 @@ Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request,
                     prompt_len, state->max_text_len - prompt_len,
                     (scheduler_->min_pages(*state) * page_bytes >> 20) + 1, scheduler_->n_pages() * page_bytes >> 20));
   }
-  state->submitted = Clock::now();
   if (request.time_budget_s) {
     state->deadline = state->submitted + std::chrono::duration_cast<Clock::duration>(
                                              std::chrono::duration<double>(*request.time_budget_s));
@@ -157,6 +172,8 @@ Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request,
   for (int i = 0; i < state->request.n; ++i) {
     state->choices.push_back(std::make_unique<Sequence>(state.get(), i, *tokenizer_, stops));
   }
+  Event& done = state->done.emplace_back();
+  done.n_prompt_tokens = static_cast<int>(prompt_len);
   return state;
 }
 

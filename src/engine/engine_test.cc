@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "engine/scheduler.h"
 #include "support/engine_run.h"
 #include "support/test_models.h"
 
@@ -362,6 +363,23 @@ TEST(Engine, ADeadlineReturnsWhatThereIs) {
   EXPECT_EQ(result.choices.size(), 5000u);
   EXPECT_EQ(result.choices.back().reason, FinishReason::kDeadline);
   EXPECT_FALSE(result.choices[0].tokens.empty());
+}
+
+// A step cannot be cut short, so a prompt's chunk is planned to end before the deadline; the first one ever is small.
+TEST(Engine, ChunksOfAPromptEndBeforeADeadline) {
+  EXPECT_EQ(tokens_before_deadline(1.0, 0.001, 256), 256);
+  EXPECT_EQ(tokens_before_deadline(0.1, 0.001, 256), 100);
+  EXPECT_EQ(tokens_before_deadline(0.0, 0.001, 256), 0);
+  EXPECT_EQ(tokens_before_deadline(-1.0, 0.001, 256), 0);
+  EXPECT_EQ(tokens_before_deadline(1e9, 0.0, 256), 0) << "what a row takes is unknown";
+  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
+  Request request = greedy_request(prompt_of(0, 200), 1);
+  request.time_budget_s = 1000;
+  const RequestResult first = run_one(*engine, request);
+  EXPECT_EQ(engine->stats().steps, 3) << "32 tokens, 167 tokens, the last one";
+  const RequestResult second = run_one(*engine, request);
+  EXPECT_EQ(engine->stats().steps, 5) << "199 tokens, the last one";
+  expect_same_outputs({first}, {second});
 }
 
 TEST(Engine, StopStringsCutTheTextButNotTheTokens) {

@@ -15,6 +15,11 @@ constexpr int kMinPrefillChunk = 32;
 
 }  // namespace
 
+int tokens_before_deadline(double left_s, double row_s, int max_tokens) {
+  if (row_s <= 0 || left_s <= 0) return 0;
+  return left_s < row_s * max_tokens ? static_cast<int>(left_s / row_s) : max_tokens;
+}
+
 Scheduler::Scheduler(const SchedulerOptions& options)
     : options_(options), main_pool_(options.n_pages), draft_pool_(options.has_draft ? options.n_pages : 0) {}
 
@@ -23,9 +28,11 @@ int Scheduler::own_pages(const RequestState& request) const {
   return pages_for(request.max_text_len) - request.shared_len() / options_.page_len;
 }
 
-void Scheduler::add(std::unique_ptr<RequestState> request) { requests_.push_back(std::move(request)); }
+void Scheduler::add(std::list<std::unique_ptr<RequestState>>* arrived) noexcept {
+  requests_.splice(requests_.end(), *arrived);
+}
 
-void Scheduler::schedule(StepPlan* plan, std::vector<SegmentOwner>* owners) {
+void Scheduler::schedule(int max_step_tokens, StepPlan* plan, std::vector<SegmentOwner>* owners) {
   plan->clear();
   owners->clear();
   n_draft_rows_ = 0;
@@ -38,7 +45,7 @@ void Scheduler::schedule(StepPlan* plan, std::vector<SegmentOwner>* owners) {
     owners->push_back({sequence->request, sequence});
     n_rows += 1 + plan->segments.back().n_drafts();
   }
-  int n_prefill_tokens = std::max(options_.max_step_tokens - n_rows, kMinPrefillChunk);
+  int n_prefill_tokens = std::max(max_step_tokens - n_rows, kMinPrefillChunk);
   n_prefill_tokens = std::min(n_prefill_tokens, options_.max_rows - std::max(n_rows, n_draft_rows_));
   for (const auto& request : requests_) {
     if (!request->is_admitted || n_prefill_tokens <= 0) break;  // later ones are not admitted either
@@ -76,12 +83,12 @@ void Scheduler::admit() {
 bool Scheduler::admit_request(RequestState* request) {
   const int n_needed = prefix_pages(*request) + own_pages(*request);
   if (n_promised_pages_ + n_needed > options_.n_pages) return false;
+  if (request->ngram_options) {  // first, as only this can fail
+    request->ngrams = std::make_unique<NgramIndex>(request->prompt, request->request.n, *request->ngram_options);
+  }
   n_promised_pages_ += n_needed;
   request->main_prefix = PageTable(&main_pool_, options_.page_len);
   request->draft_prefix = PageTable(&draft_pool_, options_.page_len);
-  if (request->ngram_options) {
-    request->ngrams = std::make_unique<NgramIndex>(request->prompt, request->request.n, *request->ngram_options);
-  }
   request->is_admitted = true;
   return true;
 }

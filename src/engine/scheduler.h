@@ -1,7 +1,7 @@
 // Which sequences run in a step, with how many rows, on which pages.
 #pragma once
 
-#include <deque>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -12,13 +12,15 @@ namespace bass {
 
 struct SchedulerOptions {
   int max_batch = 1;
-  int max_step_tokens = 256;  // rows of a step that carries prompt tokens, where decoding leaves room
-  int max_rows = 0;           // rows that the executor can hold
+  int max_rows = 0;  // rows that the executor can hold
   int page_len = 32;
   int n_pages = 0;  // of each model's pool
   bool has_draft = false;
   int max_kept_distributions = 0;  // of the draft model, in one step
 };
+
+/// Rows of a step that ends before a deadline `left_s` away, by what a row took lately (0: unknown); 0 .. max_tokens.
+int tokens_before_deadline(double left_s, double row_s, int max_tokens);
 
 /// Whom a planned segment belongs to: a sequence, or a request whose prompt it prefills.
 struct SegmentOwner {
@@ -37,12 +39,14 @@ class Scheduler {
 
   [[nodiscard]] int n_pages() const { return options_.n_pages; }
 
-  void add(std::unique_ptr<RequestState> request);
+  /// Takes all of `arrived`, which is empty then. Allocates nothing.
+  void add(std::list<std::unique_ptr<RequestState>>* arrived) noexcept;
   [[nodiscard]] bool has_work() const { return !requests_.empty(); }
-  [[nodiscard]] const std::deque<std::unique_ptr<RequestState>>& requests() const { return requests_; }
+  [[nodiscard]] const std::list<std::unique_ptr<RequestState>>& requests() const { return requests_; }
 
-  /// Plans one step into `plan` and `owners`. Empty when nothing can run.
-  void schedule(StepPlan* plan, std::vector<SegmentOwner>* owners);
+  /// Plans one step of about `max_step_tokens` rows, where it carries prompt tokens, into `plan` and `owners`. Empty
+  /// when nothing can run.
+  void schedule(int max_step_tokens, StepPlan* plan, std::vector<SegmentOwner>* owners);
 
   /// A sequence has ended: its pages are free.
   void finish(Sequence* sequence);
@@ -68,11 +72,11 @@ class Scheduler {
   SchedulerOptions options_;
   PagePool main_pool_;
   PagePool draft_pool_;
-  int n_promised_pages_ = 0;   // of each pool
-  int n_draft_rows_ = 0;       // rows of the draft model's first pass in the step being planned
-  int n_distributions_ = 0;    // of the draft model, that the step being planned keeps
-  bool has_finished_ = false;  // a request may have ended
-  std::deque<std::unique_ptr<RequestState>> requests_;  // in order of arrival
+  int n_promised_pages_ = 0;                           // of each pool
+  int n_draft_rows_ = 0;                               // rows of the draft model's first pass in the step being planned
+  int n_distributions_ = 0;                            // of the draft model, that the step being planned keeps
+  bool has_finished_ = false;                          // a request may have ended
+  std::list<std::unique_ptr<RequestState>> requests_;  // in order of arrival
   std::vector<Sequence*> running_;
   std::vector<DraftCandidate> candidates_;  // of one policy, in the step being planned
   std::vector<Sequence*> candidate_owners_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <list>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -63,6 +64,7 @@ struct RequestState {
   RequestId id = 0;
   Request request;
   std::shared_ptr<EventQueue> events;
+  std::list<Event> done;  // the one kDone, allocated at submission: a request's end needs no memory
   Clock::time_point submitted;
   std::optional<Clock::time_point> deadline;
 

@@ -20,6 +20,26 @@ def check_refused(done, *needles):
     assert done.seconds < LIMIT_S * SLOW_BUILD_FACTOR
 
 
+# From too little for anything to enough for the engine but not for the request; 65536 samples need some 130 MB.
+@pytest.mark.parametrize("n_megabytes", [30, 45, 60, 80, 95, 100, 105, 110, 120])
+def test_too_little_memory(binary, tiny, n_megabytes):
+    n_bytes = n_megabytes << 20
+    done = subprocess.run([binary, "generate", "-m", tiny, "-p", "hello", "-n", "65536", "--max-tokens", "2", "--quiet",
+                           "--threads", "1"], capture_output=True, timeout=60, check=False,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (n_bytes, n_bytes)))
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith(b"error: ") and b"memory" in done.stderr
+
+
+def test_too_many_threads(binary, tiny):
+    n_bytes = 500 << 20
+    done = subprocess.run([binary, "generate", "-m", tiny, "-p", "hello", "--threads", "1000"], capture_output=True,
+                          timeout=60, check=False,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (n_bytes, n_bytes)))
+    assert done.returncode == 1
+    assert b"lower --threads" in done.stderr
+
+
 @pytest.mark.parametrize("option, value, needles", [
     ("-n", "0", ["-n 0", "from 1"]),
     ("--n", "-3", ["-n -3", "from 1"]),
@@ -163,6 +183,7 @@ def test_request_that_never_fits_the_kv_budget(run, smollm2):
     ('{"prompt": "a", "max_batch": 1}', ['"max_batch"', "--max-batch"]),
     ('{"prompt": "a", "stop": [""]}', ['"stop"', "must not be empty"]),
     ('{"prompt": "a", "drafter": "model"}', ["-d DRAFT.gguf"]),
+    ('{"prompt": "a"}\0{"prompt": "b"}', ["not valid JSON (at byte 15"]),
 ])
 def test_jsonl(run, tmp_path, line, needles):
     (tmp_path / "prompts.jsonl").write_text('{"prompt": "fine"}\n\n' + line + "\n")

@@ -196,6 +196,24 @@ def test_second_ctrl_c_ends_at_once(binary, smollm2):
         assert child.wait(5) == 130
 
 
+def catches_interrupts(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        caught = int(re.search(r"SigCgt:\s*([0-9a-f]+)", status.read())[1], 16)
+    return caught >> (signal.SIGINT - 1) & 1 == 1
+
+
+@pytest.mark.parametrize("delay_s", [0, 0.001, 0.01, 0.05])
+def test_ctrl_c_while_starting(binary, smollm2, delay_s):
+    # main's first act is to catch it; before that the system's loader runs, whose time is no program's own.
+    with subprocess.Popen([binary, "generate", "-m", smollm2, *LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        while not catches_interrupts(child.pid):
+            assert child.poll() is None
+        time.sleep(delay_s)
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=30)
+    assert child.returncode == 130
+
+
 def test_ctrl_c_while_waiting_for_input(binary, tiny):
     terminal = Terminal([binary, "generate", "-m", tiny, "-f", "-"])
     time.sleep(0.5)

@@ -31,11 +31,10 @@ CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const Forw
   residual_ = AlignedBuffer(max_rows * static_cast<size_t>(config.d_model) * sizeof(float));
   qkv_ = AlignedBuffer(max_rows * static_cast<size_t>(config.q_dim() + 2 * config.kv_dim()) * sizeof(float));
   attention_out_ = AlignedBuffer(max_rows * static_cast<size_t>(config.q_dim()) * sizeof(float));
-  thread_floats_ = aligned(static_cast<size_t>(std::max(config.d_model, 3 * kGateUpRows * kGroupLen)) + 16);
+  thread_floats_ = aligned(std::max(static_cast<size_t>(config.d_model), size_t{3} * kGateUpRows * kGroupLen) + 16);
   thread_memory_ = AlignedBuffer(static_cast<size_t>(options.n_threads) * thread_floats_ * sizeof(float));
   normed_ = make_stage(options.max_rows, config.d_model);
-  attended_ = make_stage(options.max_rows, config.q_dim());
-  if (attended_.rows.f32 != nullptr) attended_.rows.f32 = attention_out_.as<float>();
+  attended_ = make_stage(options.max_rows, config.q_dim(), attention_out_.as<float>());
   gated_ = make_stage(options.max_rows, config.d_ff);
   head_input_ = make_stage(kLogitsBlockRows, config.d_model);
 }
@@ -48,16 +47,17 @@ bool CpuForward::ok() const {
   return true;
 }
 
-CpuForward::Stage CpuForward::make_stage(int n_rows, int n_cols) const {
+CpuForward::Stage CpuForward::make_stage(int n_rows, int n_cols, float* shared_f32) const {
   const auto rows = static_cast<size_t>(n_rows);
   const auto cols = static_cast<size_t>(n_cols);
   const bool quantised = model_->has_quantised_weights() && n_cols % kGroupLen == 0;
-  const size_t f32_bytes = model_->has_float_weights() ? aligned(rows * cols * sizeof(float)) : 0;
+  const bool has_f32 = model_->has_float_weights();
+  const size_t f32_bytes = has_f32 && shared_f32 == nullptr ? aligned(rows * cols * sizeof(float)) : 0;
   Stage stage;
   stage.memory = AlignedBuffer(f32_bytes + (quantised ? activation_bytes(n_rows, n_cols, options_.n_planes) : 0));
   stage.rows.n_cols = n_cols;
   if (!stage.memory.ok()) return stage;
-  if (f32_bytes > 0) stage.rows.f32 = stage.memory.as<float>();
+  if (has_f32) stage.rows.f32 = shared_f32 != nullptr ? shared_f32 : stage.memory.as<float>();
   if (!quantised) return stage;
   stage.rows.n_planes = options_.n_planes;
   stage.rows.groups = stage.memory.data() + f32_bytes;

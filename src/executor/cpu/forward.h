@@ -61,7 +61,8 @@ class CpuForward {
     AlignedBuffer memory;
     ActivationRows rows;
   };
-  Stage make_stage(int n_rows, int n_cols) const;
+  /// `shared_f32`: where the f32 rows lie if the weights read any; null: in the stage's own memory.
+  Stage make_stage(int n_rows, int n_cols, float* shared_f32 = nullptr) const;
   void count_operations();
 
   const CpuModel* model_;
