@@ -50,7 +50,8 @@ struct Request {
   SpeculationOptions speculation;
   std::vector<std::string> stop;  ///< none may be empty
   std::optional<uint64_t> seed;
-  std::optional<double> time_budget_s;  ///< from submission; > 0
+  std::optional<double> time_budget_s;  ///< from submission; > 0. Looked at between steps: overrun by at most the time
+                                        ///< of 32 prompt tokens beside one round of decoding
   bool prompt_logprobs = false;         ///< report the log-probability of every prompt token (Event::kPrompt)
 };
 
