@@ -38,7 +38,7 @@ def parse_arguments(arguments):
                         help="[%(default)s]")
     parser.add_argument("--bass", default=os.fspath(engines.ROOT / "build/release/bass"), metavar="FILE",
                         help="[%(default)s]")
-    parser.add_argument("--add", action="store_true", help="add rounds to OUT.json, with the settings that it names")
+    parser.add_argument("--add", action="store_true", help="add rounds or batch sizes to OUT.json, with the settings that it names")
     parser.add_argument("--page", metavar="FILE.md", help="also put the table into this page, between its marks")
     options = parser.parse_args(arguments)
     if not options.out.endswith(".json"):
@@ -64,10 +64,10 @@ def new_result(options, all_engines):
         "date": datetime.date.today().isoformat(),
         "machine": machine.facts(),
         "versions": machine.versions(options.bass),
-        "task": {"model": os.path.basename(options.model), "batches": options.batch, "threads": options.threads,
+        "task": {"model": os.path.basename(options.model), "threads": options.threads,
                  "prompt_tokens": options.prompt_tokens, "generate_tokens": options.generate_tokens},
         "titles": {engine.key: engine.title for engine in all_engines},
-        "choices": {},
+        "choices": {engine.key: [] for engine in all_engines},
         "rounds": [],
     }
 
@@ -130,15 +130,17 @@ def compare(options):
         old = json.loads(pathlib.Path(options.out).read_text(encoding="utf-8"))
         check_same(old, result)
         result = old
-    else:
+    for case in cases:
         for engine in all_engines:
-            result["choices"][engine.key] = [choose(engine, case) for case in cases]
-        write(result, options.out, options.page)
-    n_before = max((entry["round"] for entry in result["rounds"]), default=0)
-    for n in range(n_before, n_before + options.rounds):
-        entries = [measure_round(all_engines, case, result["choices"], n) for case in cases]
-        result["rounds"] += entries  # whole rounds only, and what is measured is kept if a later round fails
-        write(result, options.out, options.page)
+            choices = result["choices"][engine.key]
+            if case.batch not in [one["batch"] for one in choices]:
+                choices.append(choose(engine, case))
+    write(result, options.out, options.page)
+    for _ in range(options.rounds):
+        for case in cases:
+            n_before = sum(entry["batch"] == case.batch for entry in result["rounds"])
+            result["rounds"].append(measure_round(all_engines, case, result["choices"], n_before))
+            write(result, options.out, options.page)  # what is measured is kept if a later round fails
     if result["summary"]:
         print(report.markdown(result), end="")
 

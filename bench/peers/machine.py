@@ -34,7 +34,7 @@ def facts():
 def versions(bass_binary):
     found = {name: importlib.metadata.version(name) for name in ("openvino-genai", "llama-cpp-python")}
     done = subprocess.run([bass_binary, "--version"], capture_output=True, text=True, check=False)
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False,
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False,
                             cwd=pathlib.Path(__file__).parent)
     found["bass"] = f"{done.stdout.strip().removeprefix('bass ')} ({commit.stdout.strip() or 'no commit'})"
     return found

@@ -26,7 +26,7 @@ def settings_text(settings):
 
 def facts_lines(result):
     machine, task, versions = result["machine"], result["task"], result["versions"]
-    n_rounds = result["summary"][0]["engines"]["bass"]["rounds"]
+    n_rounds = min(row["engines"]["bass"]["rounds"] for row in result["summary"])
     yield (f"{machine['processor']} ({machine['processor_id']}; {' '.join(machine['instruction_sets'])}), "
            f"{machine['processors']} processors, {machine['memory_gib']} GiB, {result['date']}. {task['model']}, "
            f"{task['prompt_tokens']} prompt + {task['generate_tokens']} generated tokens a sequence, "

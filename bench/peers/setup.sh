@@ -37,12 +37,12 @@ mapfile -t wheels < <(grep -v '^llama-cpp-python' bench/peers/requirements.txt)
 pip "${wheels[@]}" || fail "${wheels[*]} could not be installed (the first time needs PyPI)" "$root/setup.log"
 
 # One install compiles the library and, from the same sources and with the same flags, the benchmark, which stays in the
-# build folder. ggml's default is -march=native. The image library (LLAVA) has no part in this.
+# build folder. ggml's default is -march=native. Of the tools' other targets mtmd is built because it is always installed.
 llama=$(grep '^llama-cpp-python' bench/peers/requirements.txt)
 CMAKE_BUILD_PARALLEL_LEVEL=${BASS_BUILD_JOBS:-$(nproc)} \
 CMAKE_ARGS="-DLLAVA_BUILD=OFF -DLLAMA_BUILD_TOOLS=ON -DLLAMA_TOOLS_INSTALL=OFF -DLLAMA_BUILD_SERVER=OFF" \
   pip --verbose --no-binary llama-cpp-python --no-cache-dir "$llama" \
-  --config-settings "build-dir=$root/llama.cpp" --config-settings "build.targets=llama;llama-batched-bench" ||
+  --config-settings "build-dir=$root/llama.cpp" --config-settings "build.targets=llama;llama-batched-bench;mtmd" ||
   fail "$llama could not be installed" "$root/setup.log"
 [ -x "$tool" ] || fail "llama.cpp was installed, but $tool was not built" "$root/setup.log"
 echo "$wanted" >"$root/stamp"
