@@ -38,7 +38,8 @@ def parse_arguments(arguments):
                         help="[%(default)s]")
     parser.add_argument("--bass", default=os.fspath(engines.ROOT / "build/release/bass"), metavar="FILE",
                         help="[%(default)s]")
-    parser.add_argument("--add", action="store_true", help="add rounds or batch sizes to OUT.json, with the settings that it names")
+    parser.add_argument("--add", action="store_true",
+                        help="add rounds or batch sizes to OUT.json, with the settings that it names")
     parser.add_argument("--page", metavar="FILE.md", help="also put the table into this page, between its marks")
     options = parser.parse_args(arguments)
     if not options.out.endswith(".json"):

@@ -37,7 +37,7 @@ mapfile -t wheels < <(grep -v '^llama-cpp-python' bench/peers/requirements.txt)
 pip "${wheels[@]}" || fail "${wheels[*]} could not be installed (the first time needs PyPI)" "$root/setup.log"
 
 # One install compiles the library and, from the same sources and with the same flags, the benchmark, which stays in the
-# build folder. ggml's default is -march=native. Of the tools' other targets mtmd is built because it is always installed.
+# build folder. ggml's default is -march=native. The target mtmd is there because the install wants its file.
 llama=$(grep '^llama-cpp-python' bench/peers/requirements.txt)
 CMAKE_BUILD_PARALLEL_LEVEL=${BASS_BUILD_JOBS:-$(nproc)} \
 CMAKE_ARGS="-DLLAVA_BUILD=OFF -DLLAMA_BUILD_TOOLS=ON -DLLAMA_TOOLS_INSTALL=OFF -DLLAMA_BUILD_SERVER=OFF" \
