@@ -88,7 +88,7 @@ def choose(engine, case):
         figures = engines.decode(engine, case, settings)
         tried.append({"settings": settings, **figures})
         say(f"{engine.title}, {case.batch} sequences, {report.settings_text(settings)}: "
-            f"{figures['decode_tokens_s']:.0f} tokens/s")
+            f"{figures['decode_tokens_s']:.0f} tokens/s; others took {100 * figures['other_load']:.0f} %")
     best = max(tried, key=lambda one: one["decode_tokens_s"])["settings"] if tried else candidates[0]
     say(f"{engine.title}, {case.batch} sequences: chosen: {report.settings_text(best)}")
     return {"batch": case.batch, "settings": best, "tried": tried}
@@ -102,7 +102,8 @@ def measure_round(all_engines, case, choices, n_before):
         settings = next(one["settings"] for one in choices[engine.key] if one["batch"] == case.batch)
         figures[engine.key] = engines.decode(engine, case, settings)
     say(f"round {n_before + 1}, {case.batch} sequences: " + ", ".join(
-        f"{engine.title} {figures[engine.key]['decode_tokens_s']:.0f}" for engine in all_engines) + " tokens/s")
+        f"{engine.title} {figures[engine.key]['decode_tokens_s']:.0f}" for engine in all_engines) +
+        f" tokens/s; others took {100 * max(one['other_load'] for one in figures.values()):.0f} %")
     return {"round": n_before + 1, "batch": case.batch, "figures": figures}
 
 

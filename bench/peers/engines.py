@@ -10,6 +10,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+from machine import OtherLoad
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LLAMA_BENCH = ROOT / "build/peers/llama.cpp/bin/llama-batched-bench"
@@ -117,9 +119,14 @@ def last_row(output, is_wanted):
 
 
 def decode(engine, case, settings):
-    """Runs one case. Returns {"decode_tokens_s": of all sequences, "prompt_tokens_s": ..., ...}; raises EngineError."""
+    """Runs one case; raises EngineError.
+
+    Returns {"decode_tokens_s": of all sequences, "prompt_tokens_s": ..., "other_load": what others took of the
+    processors' time, 0-1, ...}.
+    """
     command = engine.command(case, settings)
     shown = " ".join(command)
+    load = OtherLoad()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except FileNotFoundError as error:
@@ -130,6 +137,6 @@ def decode(engine, case, settings):
         said = (done.stderr.strip() or done.stdout.strip())[-600:]
         raise EngineError(f"exit status {done.returncode}: {shown}\n{said}")
     try:
-        return engine.parse(case, done.stdout)
+        return {**engine.parse(case, done.stdout), "other_load": load.read()}
     except (EngineError, KeyError) as error:
         raise EngineError(f"{shown}: {error}") from error

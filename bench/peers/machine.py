@@ -31,6 +31,32 @@ def facts():
             "system": f"{platform.system()} {platform.release()}"}
 
 
+def processor_seconds(stat):
+    """Of the first line of /proc/stat: (seconds in use, time stolen by the hypervisor included; all seconds)."""
+    # user nice system idle iowait irq softirq steal
+    ticks = [int(value) for value in stat.splitlines()[0].split()[1:9]]
+    per_second = os.sysconf("SC_CLK_TCK")
+    return (sum(ticks) - ticks[3] - ticks[4]) / per_second, sum(ticks) / per_second
+
+
+class OtherLoad:
+    """What programs other than our children took of all processors' time since this was made."""
+
+    def __init__(self):
+        self.begin = self.now()
+
+    @staticmethod
+    def now():
+        times = os.times()
+        return (*processor_seconds(pathlib.Path("/proc/stat").read_text(encoding="utf-8")),
+                times.children_user + times.children_system)
+
+    def read(self):
+        """A fraction, 0-1. Children count once they have ended."""
+        used, total, ours = (end - begin for begin, end in zip(self.begin, self.now()))
+        return round(max(0.0, used - ours) / total, 3) if total > 0 else 0.0
+
+
 def versions(bass_binary):
     found = {name: importlib.metadata.version(name) for name in ("openvino-genai", "llama-cpp-python")}
     done = subprocess.run([bass_binary, "--version"], capture_output=True, text=True, check=False)

@@ -31,7 +31,8 @@ def facts_lines(result):
            f"{machine['processors']} processors, {machine['memory_gib']} GiB, {result['date']}. {task['model']}, "
            f"{task['prompt_tokens']} prompt + {task['generate_tokens']} generated tokens a sequence, "
            f"{task['threads']} threads, {n_rounds} rounds. " +
-           ", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
+           ", ".join(f"{name} {version}" for name, version in versions.items()) + ". Others took at most "
+           f"{100 * max(row['other_load'] for row in result['summary']):.0f} % of the processors' time in any run.")
 
 
 def table_lines(result):

@@ -48,6 +48,7 @@ def summary(rounds, peers):
         ours = [entry["bass"]["decode_tokens_s"] for entry in figures]
         for key in peers:
             row["ratios"][key] = ratio(ours, [entry[key]["decode_tokens_s"] for entry in figures])
+        row["other_load"] = max(one["other_load"] for entry in figures for one in entry.values())
         row["limit_fraction"] = statistics.median(entry["bass"]["limit_fraction"] for entry in figures)
         rows.append(row)
     return rows

@@ -126,9 +126,9 @@ def test_ratio_refuses_rounds_that_do_not_match(ours, theirs):
 def a_result():
     def entry(batch, n, bass, openvino, llama):
         return {"round": n, "batch": batch, "figures": {
-            "bass": {"decode_tokens_s": bass, "prompt_tokens_s": 1.0, "limit_fraction": 0.5},
-            "openvino": {"decode_tokens_s": openvino, "prompt_tokens_s": 1.0},
-            "llama.cpp": {"decode_tokens_s": llama, "prompt_tokens_s": 1.0}}}
+            "bass": {"decode_tokens_s": bass, "prompt_tokens_s": 1.0, "other_load": 0.01, "limit_fraction": 0.5},
+            "openvino": {"decode_tokens_s": openvino, "prompt_tokens_s": 1.0, "other_load": 0.03},
+            "llama.cpp": {"decode_tokens_s": llama, "prompt_tokens_s": 1.0, "other_load": 0.02}}}
 
     entries = [entry(8, 1, 800, 400, 100), entry(1, 1, 200, 100, 50),
                entry(8, 2, 1000, 500, 125), entry(1, 2, 220, 110, 55)]
@@ -160,7 +160,7 @@ def test_table():
     text = report.markdown(a_result())
     assert ("| 8 | 900 (800-1000) | 450 (400-500) | **2.00** (2.00-2.00) | 112 (100-125) | **8.00** (8.00-8.00) "
             "| 50 % |") in text
-    assert "A Processor" in text and "2 rounds" in text
+    assert "A Processor" in text and "2 rounds" in text and "at most 3 %" in text
     assert "best of 2 settings: flash_attention=off (at 1); flash_attention=on (at 8)" in text
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len({row.count("|") for row in rows}) == 1
@@ -188,10 +188,19 @@ def test_cpuinfo():
                                            "instruction_sets": ["avx2", "avx512f"]}
 
 
+def test_load_of_others(monkeypatch):
+    per_second = os.sysconf("SC_CLK_TCK")
+    line = "cpu  " + " ".join(str(seconds * per_second) for seconds in (4, 0, 1, 90, 2, 0, 1, 2)) + " 0 0\ncpu0 1 2 3\n"
+    assert machine.processor_seconds(line) == (8, 100)
+    moments = iter([(10, 100, 5), (16, 110, 8)])
+    monkeypatch.setattr(machine.OtherLoad, "now", staticmethod(lambda: next(moments)))
+    assert machine.OtherLoad().read() == 0.3
+
+
 def test_chooses_the_fastest_settings(monkeypatch):
     speeds = {("on", "split"): 1, ("on", "unified"): 2, ("off", "split"): 4, ("off", "unified"): 3}
     monkeypatch.setattr(engines, "decode", lambda _engine, _case, settings: {
-        "decode_tokens_s": speeds[settings["flash_attention"], settings["kv_cache"]]})
+        "decode_tokens_s": speeds[settings["flash_attention"], settings["kv_cache"]], "other_load": 0})
     choice = compare.choose(engines.LlamaCpp(), CASE)
     assert choice["settings"] == {"flash_attention": "off", "kv_cache": "split"} and len(choice["tried"]) == 4
 
@@ -201,7 +210,7 @@ def test_rounds_rotate_the_order(monkeypatch):
 
     def decode(engine, _case, _settings):
         order.append(engine.key)
-        return {"decode_tokens_s": 1}
+        return {"decode_tokens_s": 1, "other_load": 0}
 
     monkeypatch.setattr(engines, "decode", decode)
     all_engines = [engines.Bass("bass"), engines.OpenVino(), engines.LlamaCpp()]
