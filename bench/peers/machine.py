@@ -5,6 +5,8 @@ import pathlib
 import platform
 import subprocess
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
 # The instruction sets that the engines choose their kernels by.
 FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8",
          "amx_bf16")
@@ -60,7 +62,8 @@ class OtherLoad:
 def versions(bass_binary):
     found = {name: importlib.metadata.version(name) for name in ("openvino-genai", "llama-cpp-python")}
     done = subprocess.run([bass_binary, "--version"], capture_output=True, text=True, check=False)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False,
-                            cwd=pathlib.Path(__file__).parent)
+    # the last change of what the program is made of: one of documents makes no other program
+    commit = subprocess.run(["git", "log", "-1", "--format=%h", "--", "CMakeLists.txt", "cmake", "include", "src"],
+                            capture_output=True, text=True, check=False, cwd=ROOT)
     found["bass"] = f"{done.stdout.strip().removeprefix('bass ')} ({commit.stdout.strip() or 'no commit'})"
     return found
