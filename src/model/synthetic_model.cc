@@ -62,9 +62,9 @@ std::string type_text(DType type) { return std::string(dtype_info(type).name); }
 
 // general.file_type, as other programs number it.
 uint32_t file_type_of(DType type) {
-  constexpr uint32_t kBf16 = 32, kQ8_0 = 7;
-  if (type == DType::kBF16) return kBf16;
-  if (type == DType::kQ8_0) return kQ8_0;
+  constexpr uint32_t kMostlyBf16 = 32, kMostlyQ8 = 7;
+  if (type == DType::kBF16) return kMostlyBf16;
+  if (type == DType::kQ8_0) return kMostlyQ8;
   return static_cast<uint32_t>(type);  // F32, F16, Q4_0, Q4_1: the type's own number
 }
 
