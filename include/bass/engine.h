@@ -80,7 +80,8 @@ struct ModelInfo {
   int n_kv_heads = 0;
   int head_dim = 0;
   int vocab_size = 0;
-  int context_len = 0;  ///< that the model was trained for
+  int context_len = 0;        ///< that the model was trained for
+  bool is_synthetic = false;  ///< its weights are random numbers
   int64_t n_params = 0;
   int64_t file_bytes = 0;
   int64_t step_bytes = 0;  ///< weights read by one step

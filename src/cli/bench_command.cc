@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/engine_loading.h"
 #include "cli/interrupt.h"
+#include "cli/terminal_text.h"
 #include "engine/machine.h"
 
 namespace bass {
@@ -268,12 +269,15 @@ class BenchCommand final : public Command {
     if (runs.empty()) return;
     if (!options_.json) console->out.write(kHeader);
     for (size_t i = 0; i < runs.size(); ++i) {
-      const auto row = row_json(cases[i], runs[i], peaks, limit_fraction(cases[i], runs[i], engine, peaks));
+      auto row = row_json(cases[i], runs[i], peaks, limit_fraction(cases[i], runs[i], engine, peaks));
+      row["model"] = model_label(options_.engine.model_path, engine.model_info());
       console->out.write(options_.json ? row.dump() + "\n" : row_text(row));
     }
     if (options_.json) return;
-    console->err.write(fmt::format("{}, {} threads: {:.1f} GB/s, {:.2f} TOPS\n", engine.isa_name(),
-                                   engine.options().n_threads, peaks.bandwidth_gb_s, peaks.peak_tops));
+    console->err.write(fmt::format("{}; {}, {} threads: {:.1f} GB/s, {:.2f} TOPS\n",
+                                   for_terminal(model_label(options_.engine.model_path, engine.model_info())),
+                                   engine.isa_name(), engine.options().n_threads, peaks.bandwidth_gb_s,
+                                   peaks.peak_tops));
   }
 
   TableArguments arguments_;

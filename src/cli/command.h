@@ -32,6 +32,7 @@ std::unique_ptr<Command> make_score_command();
 std::unique_ptr<Command> make_info_command();
 std::unique_ptr<Command> make_pull_command();
 std::unique_ptr<Command> make_bench_command();
+std::unique_ptr<Command> make_synth_command();
 std::unique_ptr<Command> make_options_command();
 
 /// The whole program: parses the command line, runs the command, gives the exit code. Never throws.

@@ -26,6 +26,7 @@ CommandList make_commands() {
   commands.push_back(make_info_command());
   commands.push_back(make_pull_command());
   commands.push_back(make_bench_command());
+  commands.push_back(make_synth_command());
   commands.push_back(make_options_command());
   return commands;
 }

@@ -47,7 +47,7 @@ class GenerateCommand final : public Command {
     BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     BASS_ASSIGN_OR_RETURN(std::vector<PromptSpec> prompts, read_prompts(options_));
-    if (!options_.save.empty()) BASS_RETURN_IF_ERROR(check_save_path(options_.save));
+    if (!options_.save.empty()) BASS_RETURN_IF_ERROR(check_save_path("--save", options_.save));
     const auto load_start = std::chrono::steady_clock::now();
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_.engine));
     const std::chrono::duration<double> load_time = std::chrono::steady_clock::now() - load_start;
@@ -62,8 +62,8 @@ class GenerateCommand final : public Command {
     }
     BASS_ASSIGN_OR_RETURN(GenerationResult result, run_generation(engine.get(), std::move(prompts), settings));
     result.load_s = load_time.count();
-    result.model = options_.engine.model_path;
-    if (!options_.engine.draft_path.empty()) result.draft = options_.engine.draft_path;
+    result.model = model_label(options_.engine.model_path, engine->model_info());
+    if (const auto draft = engine->draft_info()) result.draft = model_label(options_.engine.draft_path, *draft);
     return result;
   }
 

@@ -121,7 +121,8 @@ void print_samples(const GenerationResult& result, const GenerateOptions& option
 std::string summary_text(const GenerationResult& result, double peak_tops) {
   const Summary summary = summarise(result);
   const EngineStats& stats = result.stats;
-  std::string text;
+  std::string text = fmt::format("model           {}\n", for_terminal(result.model));
+  if (result.draft.has_value()) text += fmt::format("draft           {}\n", for_terminal(*result.draft));
   text += fmt::format(
       "speed           {:.1f} tokens/s: {} tokens in {:.2f} s (prefill {:.2f} s, decode {:.2f} s; loading {:.2f} s)\n",
       summary.tokens_per_s, summary.completion_tokens, result.total_s, stats.prefill_s, stats.decode_s, result.load_s);
@@ -148,7 +149,8 @@ std::string explanation_text(const GenerationResult& result, const GenerateOptio
   std::string text = fmt::format("Speculation: drafter {}, draft length {}, verification {}.\n",
                                  option_value(*find_option("drafter"), options),
                                  options.request.speculation.draft_length, verify_rule_name(options));
-  text += result.draft.has_value() ? fmt::format("Draft model: {}.\n", *result.draft) : "No draft model was given.\n";
+  text += result.draft.has_value() ? fmt::format("Draft model: {}.\n", for_terminal(*result.draft))
+                                   : "No draft model was given.\n";
   if (stats.rounds == 0) {
     return text + fmt::format("No token was drafted: all {} decode steps of the sequences were regular.\n", n_plain);
   }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "base/check.h"
 #include "cli/temporary_file.h"
@@ -17,28 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where the bytes go, and how.
-struct Target {
-  std::string path;  ///< symbolic links are resolved
-  bool is_special = false;
-  mode_t mode = 0;
-};
-
-Target find_target(const std::string& path) {
-  Target target;
-  std::error_code error;
-  const fs::path resolved = fs::weakly_canonical(path, error);
-  target.path = error ? path : resolved.string();
-  struct stat info {};
-  if (stat(path.c_str(), &info) == 0) {
-    target.is_special = !S_ISREG(info.st_mode);
-    target.mode = info.st_mode & 07777u;
-  } else {
-    const mode_t mask = umask(0);
-    umask(mask);
-    target.mode = 0666u & ~mask;
-  }
-  return target;
+mode_t mode_of_new_files() {
+  const mode_t mask = umask(0);
+  umask(mask);
+  return 0666u & ~mask;
 }
 
 Status check_target(const std::string& path) {
@@ -49,36 +32,64 @@ Status check_target(const std::string& path) {
   }
   const bool exists = access(path.c_str(), F_OK) == 0;
   if (exists && access(path.c_str(), W_OK) != 0) return disk_error(path);
-  const Target target = find_target(path);
-  return target.is_special ? ok_status() : TemporaryFile::create(target.path).status();
+  if (exists && !fs::is_regular_file(path, error)) return ok_status();  // opening a pipe would wait for its reader
+  return SavedFile::create(path).status();
 }
 
-Status write_special(const std::string& path, std::string_view text) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return disk_error(path);
-  Status status = write_all(fd, text, path);
-  if (close(fd) != 0 && status.ok()) status = disk_error(path);
-  return status;
-}
-
-Status write_target(const Target& target, std::string_view text) {
-  if (target.is_special) return write_special(target.path, text);
-  BASS_ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> file, TemporaryFile::create(target.path));
-  BASS_RETURN_IF_ERROR(file->write_all(text));
-  return file->keep_as(target.path, target.mode);
+Status write_text(const std::string& path, std::string_view text) {
+  BASS_ASSIGN_OR_RETURN(const std::unique_ptr<SavedFile> file, SavedFile::create(path));
+  BASS_RETURN_IF_ERROR(file->write(text));
+  return file->keep();
 }
 
 }  // namespace
 
-Status check_save_path(const std::string& path) {
+Result<std::unique_ptr<SavedFile>> SavedFile::create(const std::string& path) {
+  std::unique_ptr<SavedFile> file(new SavedFile());
+  file->path_ = path;
+  std::error_code error;
+  const fs::path resolved = fs::weakly_canonical(path, error);
+  file->target_ = error ? path : resolved.string();
+  struct stat info {};
+  const bool exists = stat(path.c_str(), &info) == 0;
+  if (exists && !S_ISREG(info.st_mode)) {
+    file->fd_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (file->fd_ < 0) return disk_error(path);
+    return file;
+  }
+  file->mode_ = exists ? info.st_mode & 07777u : mode_of_new_files();
+  BASS_ASSIGN_OR_RETURN(file->temporary_, TemporaryFile::create(file->target_));
+  return file;
+}
+
+SavedFile::~SavedFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Status SavedFile::reserve(int64_t n_bytes) {
+  if (temporary_ == nullptr || temporary_->reserve(n_bytes)) return ok_status();
+  return resource_exhausted(
+      fmt::format("{}: {} MiB cannot be written: {}", path_, (n_bytes >> 20) + 1, std::strerror(errno)));
+}
+
+Status SavedFile::write(std::span<const char> bytes) {
+  return write_all(temporary_ == nullptr ? fd_ : temporary_->fd(), bytes, path_);
+}
+
+Status SavedFile::keep() {
+  if (temporary_ != nullptr) return temporary_->keep_as(target_, mode_);
+  return close(std::exchange(fd_, -1)) == 0 ? ok_status() : disk_error(path_);
+}
+
+Status check_save_path(std::string_view flag, const std::string& path) {
   Status status = check_target(path);
   if (status.ok()) return status;
   return invalid_argument(
-      fmt::format("--save {}; name a file in a folder that is there and can be written", status.message()));
+      fmt::format("{} {}; name a file in a folder that is there and can be written", flag, status.message()));
 }
 
 Status save_file(const std::string& path, std::string_view text) {
-  const Status status = write_target(find_target(path), text);
+  const Status status = write_text(path, text);
   return status.ok() ? status : Status(status.code(), fmt::format("--save {}", status.message()));
 }
 

@@ -1,6 +1,9 @@
-// --save: a result in a file, whole or not at all.
+// Files that a user named for a result: whole or not at all.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -8,11 +11,39 @@
 
 namespace bass {
 
-/// Whether `save_file` could write to the path now; known before the work is done. Error: kInvalidArgument.
-Status check_save_path(const std::string& path);
+class TemporaryFile;
 
-/// Writes the text beside the path and renames it, so that a file is never half new; through a symbolic link, and with
-/// the permissions that the file had. What is no regular file (a pipe, /dev/null) is written as it is.
+/// A file that is written piece by piece, beside the path, and takes the path's place when it is complete; through a
+/// symbolic link, and with the permissions that the file had. Without `keep` nothing is left. What is no regular file
+/// (a pipe, /dev/null) is written as it is. Errors (kResourceExhausted) name the path.
+class SavedFile {
+ public:
+  static Result<std::unique_ptr<SavedFile>> create(const std::string& path);
+  SavedFile(const SavedFile&) = delete;
+  SavedFile& operator=(const SavedFile&) = delete;
+  ~SavedFile();
+
+  /// Takes the disk space now, where the file system can, so that a full disk is known before the work is done.
+  Status reserve(int64_t n_bytes);
+  Status write(std::span<const char> bytes);
+  /// The file is complete on the disk before it has its name.
+  Status keep();
+
+ private:
+  SavedFile() = default;
+
+  std::string path_;
+  std::string target_;  // symbolic links are resolved
+  unsigned mode_ = 0;
+  std::unique_ptr<TemporaryFile> temporary_;  // none: a special file, open as fd_
+  int fd_ = -1;
+};
+
+/// Whether a SavedFile could be written to the path now; known before the work is done. Error: kInvalidArgument.
+/// flag: the option that the path was given with.
+Status check_save_path(std::string_view flag, const std::string& path);
+
+/// --save: writes the text as a SavedFile.
 Status save_file(const std::string& path, std::string_view text);
 
 }  // namespace bass

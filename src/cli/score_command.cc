@@ -10,6 +10,7 @@
 #include "cli/engine_loading.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
+#include "cli/terminal_text.h"
 
 namespace bass {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Score {
+  std::string model;
   Event prompt;                      ///< of kind kPrompt
   std::optional<double> perplexity;  ///< none for a text of one token
 };
@@ -54,7 +56,8 @@ Json score_json(const Score& score) {
   for (const float logprob : score.prompt.prompt_logprobs) logprobs.push_back(logprob);
   Json top5 = Json::array();
   for (const auto& [id, logprob] : score.prompt.last_top5) top5.push_back(Json::array({id, logprob}));
-  return {{"ids", score.prompt.prompt_tokens},
+  return {{"model", score.model},
+          {"ids", score.prompt.prompt_tokens},
           {"logprobs", std::move(logprobs)},
           {"last_top5", std::move(top5)},
           {"perplexity", score.perplexity.has_value() ? Json(*score.perplexity) : Json(nullptr)}};
@@ -95,12 +98,14 @@ class ScoreCommand final : public Command {
     BASS_ASSIGN_OR_RETURN(const RequestId id, engine->submit(std::move(request), events));
     Score score;
     BASS_ASSIGN_OR_RETURN(score.prompt, wait_for_prompt(engine.get(), id, events.get()));
+    score.model = model_label(options_.engine.model_path, engine->model_info());
     score.perplexity = perplexity_of(score.prompt.prompt_logprobs);
     return score;
   }
 
   static std::string text(const Score& score) {
-    std::string lines = fmt::format("tokens      {}\n", score.prompt.prompt_tokens.size());
+    std::string lines =
+        fmt::format("model       {}\ntokens      {}\n", for_terminal(score.model), score.prompt.prompt_tokens.size());
     lines += score.perplexity.has_value() ? fmt::format("perplexity  {:.4f}\n", *score.perplexity)
                                           : "perplexity  - (one token has nothing before it)\n";
     return lines + "the log-probability of each token: --json\n";

@@ -41,6 +41,10 @@ TemporaryFile::~TemporaryFile() {
 
 Status TemporaryFile::write_all(std::span<const char> bytes) { return bass::write_all(fd_, bytes, path_); }
 
+bool TemporaryFile::reserve(int64_t n_bytes) const {
+  return fallocate(fd_, 0, 0, n_bytes) == 0 || (errno != ENOSPC && errno != EFBIG && errno != EDQUOT);
+}
+
 Status TemporaryFile::keep_as(const std::string& target, mode_t mode) {
   if (fchmod(fd_, mode) != 0 || fsync(fd_) != 0) return disk_error(path_);
   const int fd = std::exchange(fd_, -1);

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,6 +24,10 @@ class TemporaryFile {
   ~TemporaryFile();
 
   Status write_all(std::span<const char> bytes);
+  [[nodiscard]] int fd() const { return fd_; }
+
+  /// Takes space for so many bytes; true where the file system cannot say. False (and errno): there is too little.
+  [[nodiscard]] bool reserve(int64_t n_bytes) const;
 
   /// The file is complete on the disk before its name is: no crash leaves half a file under the final name.
   Status keep_as(const std::string& target, mode_t mode);

@@ -29,6 +29,7 @@ ModelInfo describe(const ModelFile& model) {
   info.head_dim = model.config.head_dim;
   info.vocab_size = model.config.vocab_size;
   info.context_len = model.config.context_len;
+  info.is_synthetic = model.config.is_synthetic;
   info.n_params = model.n_params;
   info.file_bytes = model.file_bytes;
   info.kv_bytes_per_token = cpu_page_bytes(model.config) / kCpuPageLen;

@@ -1,6 +1,7 @@
 // The registry of architectures. A new one is a file like llama.cc and one line in architecture.cc.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "bass/status.h"
@@ -19,5 +20,8 @@ struct Architecture {
 Result<const Architecture*> find_architecture(const GgufFile& gguf);
 
 extern const Architecture kLlamaArchitecture;
+
+/// Whether BASS computes a llama of this shape. source: a file's name, for the message.
+Status check_llama_shape(const std::string& source, const ModelConfig& config);
 
 }  // namespace bass

@@ -20,6 +20,7 @@ struct ModelConfig {
   int rope_dim = 0;     // leading elements of a head that are rotated
   float rope_base = 10000.0f;
   float rms_eps = 1e-5f;
+  bool is_synthetic = false;  // weights are random numbers: the model has a shape, but no language
 
   [[nodiscard]] int q_dim() const { return n_heads * head_dim; }
   [[nodiscard]] int kv_dim() const { return n_kv_heads * head_dim; }

@@ -66,4 +66,23 @@ Result<VocabData> load_vocab(const GgufFile& file) {
   return vocab;
 }
 
+void add_vocab(const VocabData& vocab, GgufWriter* writer) {
+  writer->add_string(key_of("model"), vocab.model);
+  if (!vocab.pre.empty()) writer->add_string(key_of("pre"), vocab.pre);
+  writer->add_strings(key_of("tokens"), vocab.tokens);
+  if (!vocab.token_types.empty()) writer->add_i32s(key_of("token_type"), vocab.token_types);
+  writer->add_strings(key_of("merges"), vocab.merges);
+  const auto add_id = [&](std::string_view name, std::optional<int32_t> id) {
+    if (id.has_value()) writer->add_u32(key_of(name), static_cast<uint32_t>(*id));
+  };
+  add_id("bos_token_id", vocab.bos_id);
+  add_id("eos_token_id", vocab.eos_id);
+  add_id("eot_token_id", vocab.eot_id);
+  add_id("unknown_token_id", vocab.unknown_id);
+  add_id("padding_token_id", vocab.padding_id);
+  writer->add_bool(key_of("add_bos_token"), vocab.add_bos);
+  writer->add_bool(key_of("add_eos_token"), vocab.add_eos);
+  if (!vocab.chat_template.empty()) writer->add_string("tokenizer.chat_template", vocab.chat_template);
+}
+
 }  // namespace bass

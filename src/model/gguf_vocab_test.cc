@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <tuple>
 
 #include "support/gguf_builder.h"
 
@@ -86,6 +88,44 @@ TEST(GgufVocabTest, OtherModelsNeedNoMerges) {
   const Result<VocabData> loaded = load(builder);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   EXPECT_EQ(loaded->model, "llama");
+}
+
+TEST(GgufVocabTest, WhatIsWrittenIsReadBack) {
+  VocabData vocab;
+  vocab.model = "gpt2";
+  vocab.pre = "smollm";
+  vocab.tokens = {"a", "b", "ab", "<end>"};
+  vocab.token_types = {1, 1, 1, 3};
+  vocab.merges = {"a b"};
+  vocab.bos_id = 2;
+  vocab.eos_id = 3;
+  vocab.eot_id = 0;
+  vocab.unknown_id = 1;
+  vocab.padding_id = 2;
+  vocab.add_bos = true;
+  vocab.chat_template = "{{ x }}";
+  const std::string path = ::testing::TempDir() + "bass_gguf_vocab_test_w" + std::to_string(::getpid());
+  for (const bool is_full : {true, false}) {
+    if (!is_full) vocab = {.model = "gpt2", .tokens = {"a"}};
+    std::ofstream out(path, std::ios::binary);
+    GgufWriter writer([&](std::span<const std::byte> bytes) {
+      out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      return ok_status();
+    });
+    add_vocab(vocab, &writer);
+    ASSERT_TRUE(writer.begin().ok());
+    out.close();
+    const Result<GgufFile> file = GgufFile::open(path);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    const Result<VocabData> loaded = load_vocab(file.value());
+    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+    const auto all = [](const VocabData& v) {
+      return std::tie(v.model, v.pre, v.tokens, v.token_types, v.merges, v.bos_id, v.eos_id, v.eot_id, v.unknown_id,
+                      v.padding_id, v.add_bos, v.add_eos, v.chat_template);
+    };
+    EXPECT_TRUE(all(loaded.value()) == all(vocab));
+  }
+  std::filesystem::remove(path);
 }
 
 }  // namespace

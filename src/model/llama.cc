@@ -15,23 +15,6 @@ constexpr int kMaxVocab = 1 << 24;
 constexpr int kMaxContext = 1 << 26;
 constexpr int kHeadDimStep = 16;  // attention works on whole vectors of a head
 
-Status check_heads(const GgufFile& gguf, const ModelConfig& config) {
-  const std::string& path = gguf.file().path();
-  if (config.n_heads % config.n_kv_heads != 0) {
-    return invalid_file(
-        fmt::format("{}: {} query heads are no multiple of {} KV heads", path, config.n_heads, config.n_kv_heads));
-  }
-  if (config.head_dim % kHeadDimStep != 0 || config.head_dim > cpu::kMaxHeadDim) {
-    return invalid_file(fmt::format("{}: head dimension {} is not supported; it must be a multiple of {} up to {}",
-                                    path, config.head_dim, kHeadDimStep, cpu::kMaxHeadDim));
-  }
-  if (config.rope_dim > config.head_dim || config.rope_dim % 2 != 0) {
-    return invalid_file(fmt::format("{}: key 'llama.rope.dimension_count' is {}, expected an even number up to {}",
-                                    path, config.rope_dim, config.head_dim));
-  }
-  return ok_status();
-}
-
 // What this file does not compute must not pass silently.
 Status refuse_unsupported(const GgufFile& gguf) {
   if (gguf.has("llama.rope.scaling.type")) {
@@ -73,7 +56,7 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
                     gguf.file().path()));
   }
   config.vocab_size = static_cast<int>(embedding->shape[1]);
-  BASS_RETURN_IF_ERROR(check_heads(gguf, config));
+  BASS_RETURN_IF_ERROR(check_llama_shape(gguf.file().path(), config));
   return config;
 }
 
@@ -110,6 +93,22 @@ Result<WeightRefs> find_weights(const GgufFile& gguf, const ModelConfig& config)
 }
 
 }  // namespace
+
+Status check_llama_shape(const std::string& source, const ModelConfig& config) {
+  if (config.n_heads % config.n_kv_heads != 0) {
+    return invalid_file(
+        fmt::format("{}: {} query heads are no multiple of {} KV heads", source, config.n_heads, config.n_kv_heads));
+  }
+  if (config.head_dim % kHeadDimStep != 0 || config.head_dim > cpu::kMaxHeadDim) {
+    return invalid_file(fmt::format("{}: head dimension {} is not supported; it must be a multiple of {} up to {}",
+                                    source, config.head_dim, kHeadDimStep, cpu::kMaxHeadDim));
+  }
+  if (config.rope_dim > config.head_dim || config.rope_dim % 2 != 0) {
+    return invalid_file(fmt::format("{}: key 'llama.rope.dimension_count' is {}, expected an even number up to {}",
+                                    source, config.rope_dim, config.head_dim));
+  }
+  return ok_status();
+}
 
 const Architecture kLlamaArchitecture{"llama", read_config, find_weights};
 

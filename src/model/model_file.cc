@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "model/architecture.h"
 #include "model/gguf_vocab.h"
+#include "model/synthetic_model.h"
 
 namespace bass {
 
@@ -26,6 +27,7 @@ Result<ModelFile> load_model_file(const std::string& path) {
   const std::string file_name = std::filesystem::path(path).stem().string();
   BASS_ASSIGN_OR_RETURN(const std::string_view name, model.gguf->get_string_or("general.name", file_name));
   model.config.name = name;
+  BASS_ASSIGN_OR_RETURN(model.config.is_synthetic, model.gguf->get_bool_or(kSyntheticKey, false));
   for (const TensorInfo& tensor : model.gguf->tensors()) {
     int64_t n_elements = 1;
     for (const int64_t len : tensor.shape) n_elements *= len;

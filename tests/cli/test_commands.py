@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-COMMANDS = ["generate", "score", "tokenize", "detokenize", "info", "pull", "bench", "options"]
+COMMANDS = ["generate", "score", "tokenize", "detokenize", "info", "pull", "bench", "synth", "options"]
 
 
 def test_version(run):
@@ -62,7 +62,7 @@ def test_score(run, tiny):
     done = run("score", "-m", tiny, "-p", "hello world", "--json")
     assert done.code == 0, done.err
     score = done.json()
-    assert set(score) == {"ids", "logprobs", "last_top5", "perplexity"}
+    assert set(score) == {"model", "ids", "logprobs", "last_top5", "perplexity"}
     assert score["ids"] == run("tokenize", "-m", tiny, "-p", "hello world", "--add-special").json()
     assert len(score["logprobs"]) == len(score["ids"]) and score["logprobs"][0] is None
     assert all(logprob <= 0 for logprob in score["logprobs"][1:])
@@ -91,7 +91,7 @@ def test_bench_decode(run, tiny):
     assert [(row["B"], row["mode"]) for row in rows] == [(1, "regular"), (1, "speculative"), (3, "regular"), (3, "speculative")]
     for row in rows:
         assert list(row) == ["PP", "TG", "B", "N_KV", "T_PP", "S_PP", "T_TG", "S_TG", "T", "S", "mode", "bandwidth_gb_s",
-                             "peak_tops", "limit_fraction"]
+                             "peak_tops", "limit_fraction", "model"]
         assert (row["PP"], row["TG"], row["N_KV"]) == (16, 8, row["B"] * 24)
         assert row["T"] == pytest.approx(row["T_PP"] + row["T_TG"]) and row["S"] == pytest.approx(row["N_KV"] / row["T"])
         assert (row["bandwidth_gb_s"], row["peak_tops"]) == (rows[0]["bandwidth_gb_s"], rows[0]["peak_tops"])
