@@ -91,7 +91,7 @@ def test_bench_decode(run, tiny):
     assert [(row["B"], row["mode"]) for row in rows] == [(1, "regular"), (1, "speculative"), (3, "regular"), (3, "speculative")]
     for row in rows:
         assert list(row) == ["PP", "TG", "B", "N_KV", "T_PP", "S_PP", "T_TG", "S_TG", "T", "S", "mode", "bandwidth_gb_s",
-                             "peak_tops", "limit_fraction"]
+                             "peak_tops", "limit_fraction", "model"]
         assert (row["PP"], row["TG"], row["N_KV"]) == (16, 8, row["B"] * 24)
         assert row["T"] == pytest.approx(row["T_PP"] + row["T_TG"]) and row["S"] == pytest.approx(row["N_KV"] / row["T"])
         assert (row["bandwidth_gb_s"], row["peak_tops"]) == (rows[0]["bandwidth_gb_s"], rows[0]["peak_tops"])

@@ -10,7 +10,10 @@ class BenchCommand final : public Command {
   BenchCommand() {
     commands_.push_back(make_bench_machine());
     commands_.push_back(make_bench_decode());
+    commands_.push_back(make_bench_prompt());
     commands_.push_back(make_bench_step());
+    commands_.push_back(make_bench_ops());
+    commands_.push_back(make_bench_attention());
   }
   [[nodiscard]] std::string_view name() const override { return "bench"; }
   [[nodiscard]] std::string_view summary() const override {

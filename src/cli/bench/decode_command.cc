@@ -70,7 +70,11 @@ class BenchDecodeCommand final : public Command {
         engine.get(), options.request, arguments_.cases(), [](size_t) {},
         [&](size_t, const BenchRun& run) { runs.push_back(run); });
     Table table(columns(), options.json, &console->out);
-    for (size_t i = 0; i < runs.size(); ++i) table.add(row_json(arguments_.cases()[i], runs[i], measured.limits));
+    for (size_t i = 0; i < runs.size(); ++i) {
+      nlohmann::ordered_json row = row_json(arguments_.cases()[i], runs[i], measured.limits);
+      row["model"] = options.engine.model_path;
+      table.add(row);
+    }
     if (!options.json && !runs.empty()) {
       console->err.write(machine_line(engine->isa_name(), engine->options().n_threads, measured.limits));
     }

@@ -16,8 +16,9 @@ void EngineBenchArguments::add(CLI::App* app, std::initializer_list<std::string_
   arguments_.add(app, names);
   arguments_.add(app,
                  {"threads", "context", "kv_memory", "max_step_tokens", "attention", "activations", "device", "json"});
-  const auto add_list = [&](const char* flag, const char* help, const char* type_name, std::string* text) {
-    if (!text->empty()) app->add_option(flag, *text, fmt::format("{} [{}]", help, *text))->type_name(type_name);
+  const auto add_list = [&](const char* flag, const char* help, const char* type_name,
+                            std::optional<std::string>* text) {
+    if (text->has_value()) app->add_option(flag, **text, fmt::format("{} [{}]", help, **text))->type_name(type_name);
   };
   add_list("--batch", "sequences at once", "N,...", &texts_.batch);
   add_list("--prompt-tokens", "tokens of a prompt", "N,...", &texts_.n_prompt_tokens);
@@ -28,8 +29,8 @@ Status EngineBenchArguments::read() {
   options_.request.sampling.temperature = 0;
   BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
   BASS_RETURN_IF_ERROR(check_has_model(options_));
-  const auto read_list = [](const char* flag, const std::string& text, int max) {
-    return text.empty() ? Result<std::vector<int>>(std::vector<int>{1}) : parse_list(flag, text, max);
+  const auto read_list = [](const char* flag, const std::optional<std::string>& text, int max) {
+    return text.has_value() ? parse_list(flag, *text, max) : Result<std::vector<int>>(std::vector<int>{1});
   };
   BASS_ASSIGN_OR_RETURN(const std::vector<int> batches, read_list("--batch", texts_.batch, kMaxBenchBatch));
   BASS_ASSIGN_OR_RETURN(const std::vector<int> prompts,
@@ -82,6 +83,14 @@ MeasuredCases run_cases(Engine* engine, const Request& prototype, std::span<cons
 std::string_view operation_class_name(OperationClass kind) {
   static constexpr std::array<std::string_view, kOperationClasses> kNames{"int8_dot", "f32_fma"};
   return kNames[static_cast<size_t>(kind)];
+}
+
+nlohmann::ordered_json operations_json(const Work& work) {
+  nlohmann::ordered_json json;
+  for (size_t i = 0; i < kOperationClasses; ++i) {
+    json[std::string(operation_class_name(static_cast<OperationClass>(i)))] = work.operations[i];
+  }
+  return json;
 }
 
 std::string machine_line(std::string_view isa_name, int n_threads, const MachineLimits& limits) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,10 +20,11 @@ namespace bass {
 /// The options of a measurement: of the engine, and of the batches that it is given.
 class EngineBenchArguments {
  public:
+  /// None: there is no such option, and the number is 1.
   struct Defaults {
-    std::string batch = "1,2,4,8";
-    std::string n_prompt_tokens = "64";
-    std::string n_generated = "64";
+    std::optional<std::string> batch = "1,2,4,8";
+    std::optional<std::string> n_prompt_tokens = "64";
+    std::optional<std::string> n_generated = "64";
   };
 
   /// `names`: rows of the options table beside those that every measurement of an engine has.
@@ -62,5 +64,7 @@ nlohmann::ordered_json machine_json(std::string_view isa_name, int n_threads, co
 
 /// "int8_dot", "f32_fma"
 std::string_view operation_class_name(OperationClass kind);
+/// {"int8_dot": 1e9, "f32_fma": 1e6}
+nlohmann::ordered_json operations_json(const Work& work);
 
 }  // namespace bass

@@ -17,13 +17,9 @@ nlohmann::ordered_json part_json(std::string_view name, const PartSums& sums, do
                                  const MachineLimits& limits) {
   const Work work = Work{}.add(sums.work, 1 / n_steps);
   const double seconds = sums.seconds / n_steps;
-  nlohmann::ordered_json operations;
-  for (size_t i = 0; i < kOperationClasses; ++i) {
-    operations[std::string(operation_class_name(static_cast<OperationClass>(i)))] = work.operations[i];
-  }
   nlohmann::ordered_json json{{"name", name},        {"s", seconds},
                               {"share", share},      {"waited_s", sums.waited_s / n_steps},
-                              {"bytes", work.bytes}, {"operations", std::move(operations)},
+                              {"bytes", work.bytes}, {"operations", operations_json(work)},
                               {"limit_s", nullptr},  {"limit_fraction", nullptr}};
   if (const double limit_s = limit_seconds(work, limits); limit_s > 0) {
     json["limit_s"] = limit_s;
@@ -46,7 +42,7 @@ nlohmann::ordered_json step_json(const BenchCase& bench_case, const BenchRun& ru
   for (size_t i = 0; i < kStepParts && n_steps > 0; ++i) {
     const auto kind = static_cast<StepPart>(i);
     const PartSums& part = profile.part(kind);
-    if (kind == StepPart::kDraft && part.work.bytes == 0) continue;
+    if (kind == StepPart::kDraft && part.seconds == 0) continue;  // there is no draft model
     parts.push_back(part_json(step_part_name(kind), part, n_steps, part.seconds / total.seconds, limits));
   }
   nlohmann::ordered_json step;
@@ -129,8 +125,8 @@ class BenchStepCommand final : public Command {
     const int n_threads = engine->options().n_threads;
     const nlohmann::ordered_json machine = machine_json(engine->isa_name(), n_threads, measured.limits);
     for (size_t i = 0; i < runs.size(); ++i) {
-      const nlohmann::ordered_json step =
-          step_json(arguments_.cases()[i], runs[i], profiles[i], machine, measured.limits);
+      nlohmann::ordered_json step = step_json(arguments_.cases()[i], runs[i], profiles[i], machine, measured.limits);
+      step["model"] = options.engine.model_path;
       console->out.write(options.json ? step.dump() + "\n" : step_text(step));
     }
     if (!options.json && !runs.empty()) {

@@ -89,7 +89,7 @@ void CpuExecutor::run_step(const TeamContext& context) noexcept {
   if (context.thread_idx() == 0) {
     result_.draft_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
-  if (is_timed) options_.profile->end_part(StepPart::kDraft);
+  if (is_timed && draft_) options_.profile->end_part(StepPart::kDraft);
   forward_and_verify(context);
 }
 

@@ -104,7 +104,7 @@ void CpuModel::pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTe
   const auto row_bytes = static_cast<size_t>(ref.n_in / info.block_len) * static_cast<size_t>(info.block_bytes);
   const PackSource source{ref.type, ref.n_out, ref.n_in, ref.data.data(), row_bytes};
   team->run([&](const TeamContext& context) { pack_tiles(source, context.share(out->n_tiles()), destination); });
-  file.gguf->file().release(ref.data);
+  if (file.gguf != nullptr) file.gguf->file().release(ref.data);  // a model that was made up has no file
   (out->is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
 }
 

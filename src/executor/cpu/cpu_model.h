@@ -39,6 +39,7 @@ class CpuModel {
 
   [[nodiscard]] std::byte* page(PageId id) const { return kv_memory_.data() + static_cast<size_t>(id) * page_bytes_; }
   [[nodiscard]] size_t page_bytes() const { return page_bytes_; }
+  [[nodiscard]] int n_pages() const { return static_cast<int>(kv_memory_.size_bytes() / page_bytes_); }
   void copy_page(const PageCopy& copy) const;
   /// Byte offset of a layer's KV head inside a page.
   [[nodiscard]] size_t head_offset(int layer, int kv_head) const {

@@ -28,6 +28,7 @@ CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const Forw
   tokens_.reserve(max_rows);
   positions_.reserve(max_rows);
   row_segments_.reserve(max_rows);
+  page_batches_.resize(static_cast<size_t>(model->n_pages()));
   residual_ = AlignedBuffer(max_rows * static_cast<size_t>(config.d_model) * sizeof(float));
   qkv_ = AlignedBuffer(max_rows * static_cast<size_t>(config.q_dim() + 2 * config.kv_dim()) * sizeof(float));
   attention_out_ = AlignedBuffer(max_rows * static_cast<size_t>(config.q_dim()) * sizeof(float));

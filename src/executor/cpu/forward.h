@@ -64,6 +64,7 @@ class CpuForward {
   };
   Stage make_stage(int n_rows, int n_cols) const;
   void count_work();
+  double n_cached_tokens();
   void count_matmul(StepPart part, int n_rows, double n_reads);
 
   const CpuModel* model_;
@@ -87,7 +88,9 @@ class CpuForward {
   Stage gated_;       // [max_rows, d_ff]
   Stage head_input_;  // [kLogitsBlockRows, d_model]
   WorkByPart work_{};
-  bool has_read_head_ = false;  // in this batch
+  bool has_read_head_ = false;          // in this batch
+  std::vector<uint32_t> page_batches_;  // [n_pages] the last batch that read a page
+  uint32_t batch_idx_ = 0;
 };
 
 /// The fused operations of decoder_forward for one thread of the team.
