@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "base/check.h"
 #include "cli/bench/bench_command.h"
@@ -11,6 +12,21 @@
 
 namespace bass {
 namespace {
+
+constexpr int kRounds = 3;
+
+struct ProfiledRun {
+  BenchRun run;
+  StepProfile profile;
+};
+
+/// The round of the middle time: what disturbed another one is not in it.
+const ProfiledRun& median_run(std::vector<ProfiledRun>* runs) {
+  const auto middle = runs->begin() + static_cast<ptrdiff_t>(runs->size() / 2);
+  std::nth_element(runs->begin(), middle, runs->end(),
+                   [](const ProfiledRun& a, const ProfiledRun& b) { return a.run.decode_s() < b.run.decode_s(); });
+  return *middle;
+}
 
 /// One part, or all parts together, a step.
 nlohmann::ordered_json part_json(std::string_view name, const PartSums& sums, double n_steps, double share,
@@ -114,22 +130,24 @@ class BenchStepCommand final : public Command {
     StepProfile profile;
     options.engine.profile = &profile;
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options.engine));
-    std::vector<BenchRun> runs;
-    std::vector<StepProfile> profiles;
+    const std::vector<BenchCase>& cases = arguments_.cases();
+    std::vector<BenchCase> rounds;  // in turn, so that a disturbance meets all cases
+    for (int i = 0; i < kRounds; ++i) rounds.insert(rounds.end(), cases.begin(), cases.end());
+    std::vector<std::vector<ProfiledRun>> runs(cases.size());
     const MeasuredCases measured = run_cases(
-        engine.get(), options.request, arguments_.cases(), [&](size_t) { profile.reset(); },
-        [&](size_t, const BenchRun& run) {
-          runs.push_back(run);
-          profiles.push_back(profile);
+        engine.get(), options.request, rounds, [&](size_t) { profile.reset(); },
+        [&](size_t i, const BenchRun& run) {
+          runs[i % cases.size()].push_back({run, profile});
         });
     const int n_threads = engine->options().n_threads;
     const nlohmann::ordered_json machine = machine_json(engine->isa_name(), n_threads, measured.limits);
-    for (size_t i = 0; i < runs.size(); ++i) {
-      nlohmann::ordered_json step = step_json(arguments_.cases()[i], runs[i], profiles[i], machine, measured.limits);
+    for (size_t i = 0; i < runs.size() && !runs[i].empty(); ++i) {
+      const ProfiledRun& median = median_run(&runs[i]);
+      nlohmann::ordered_json step = step_json(cases[i], median.run, median.profile, machine, measured.limits);
       step["model"] = options.engine.model_path;
       console->out.write(options.json ? step.dump() + "\n" : step_text(step));
     }
-    if (!options.json && !runs.empty()) {
+    if (!options.json && measured.n_runs > 0) {
       console->err.write(machine_line(engine->isa_name(), n_threads, measured.limits));
     }
     return measured.status;
