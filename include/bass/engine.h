@@ -20,8 +20,11 @@
 #include "bass/request.h"
 #include "bass/status.h"
 #include "bass/types.h"
+#include "bass/work.h"
 
 namespace bass {
+
+class StepProfile;
 
 enum class AttentionKind : uint8_t { kPad, kSplit };
 enum class ActivationKind : uint8_t { kInt8, kInt16 };
@@ -37,8 +40,9 @@ struct EngineOptions {
                                          ///< max_batch full contexts need
   AttentionKind attention = AttentionKind::kSplit;
   ActivationKind activations = ActivationKind::kInt8;
-  std::string device = "auto";  ///< auto | cpu
-  int max_step_tokens = 256;    ///< rows of one step; longer prompts are prefilled in chunks
+  std::string device = "auto";     ///< auto | cpu
+  int max_step_tokens = 256;       ///< rows of one step; longer prompts are prefilled in chunks
+  StepProfile* profile = nullptr;  ///< filled while the engine runs, which it must outlive; none: nothing is timed
 };
 
 /// Events wait here until somebody takes them. Thread-safe: any number of producers and consumers.
@@ -63,10 +67,10 @@ struct EngineStats {
   int64_t prefill_tokens = 0;  ///< prompt tokens processed; the last of a prompt is each sample's own and not counted
   int64_t decode_tokens = 0;   ///< tokens emitted by the other steps
   int64_t steps = 0;
-  double operations = 0;         ///< multiply and add operations of both models, attention included
-  int64_t decode_steps = 0;      ///< of `steps`, those that carried no prompt token
-  double decode_operations = 0;  ///< of `operations`, theirs
-  double busy_s = 0;             ///< time spent in steps
+  Work work;                 ///< of both models, attention included
+  int64_t decode_steps = 0;  ///< of `steps`, those that carried no prompt token
+  Work decode_work;          ///< of `work`, theirs
+  double busy_s = 0;         ///< time spent in steps
   SpeculationStats speculation;
 };
 

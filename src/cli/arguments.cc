@@ -60,11 +60,14 @@ Status TableArguments::apply(GenerateOptions* options) const {
   return check_options(*options);
 }
 
+std::string command_path(const CLI::App& app) {
+  return app.get_parent() == nullptr ? app.get_name() : command_path(*app.get_parent()) + " " + app.get_name();
+}
+
 Status check_no_extras(const CLI::App& app) {
   const std::vector<std::string> extras = app.remaining();
   if (extras.empty()) return ok_status();
-  const std::string parent = app.get_parent() == nullptr ? "" : app.get_parent()->get_name() + " ";
-  const std::string hint = fmt::format("`{}{} --help` lists what there is", parent, app.get_name());
+  const std::string hint = fmt::format("`{} --help` lists what there is", command_path(app));
   const std::string word = extras.front().substr(0, extras.front().find('='));
   if (!word.starts_with('-') || word.size() < 2) {
     return invalid_argument(fmt::format("unexpected argument '{}'; {}", extras.front(), hint));

@@ -33,6 +33,9 @@ class TableArguments {
   std::vector<std::pair<const Option*, CLI::Option*>> rows_;
 };
 
+/// "bass bench decode": what a person types to get to a command.
+std::string command_path(const CLI::App& app);
+
 /// The first argument that no option took, as an error with the nearest known one. Ok if there is none.
 Status check_no_extras(const CLI::App& app);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ class Command {
   [[nodiscard]] virtual std::string_view summary() const = 0;   ///< one line of `bass --help`
   [[nodiscard]] virtual std::string_view examples() const = 0;  ///< what a person would type, a line each
   virtual void add_options(CLI::App* app) = 0;
+  /// Commands of its own: then one of them must be named, and it is run instead.
+  [[nodiscard]] virtual std::span<const std::unique_ptr<Command>> subcommands() const { return {}; }
   /// Called after the command line was parsed. The exit code.
   virtual int run(Console* console) = 0;
 };

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <clocale>
 
 #include "base/caught_status.h"
@@ -15,10 +16,10 @@
 namespace bass {
 namespace {
 
-using CommandList = std::vector<std::unique_ptr<Command>>;
+using CommandSpan = std::span<const std::unique_ptr<Command>>;
 
-CommandList make_commands() {
-  CommandList commands;
+std::vector<std::unique_ptr<Command>> make_commands() {
+  std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_generate_command());
   commands.push_back(make_score_command());
   commands.push_back(make_tokenize_command());
@@ -37,26 +38,21 @@ constexpr std::string_view kExamples =
     "  bass generate -m smollm2 --chat -p 'Write a Python function that adds two numbers.' -n 8\n"
     "  bass generate --help";
 
-void add_commands(const CommandList& commands, CLI::App* app) {
-  app->name("bass");
-  app->footer(std::string(kExamples));
+void add_commands(CommandSpan commands, CLI::App* app) {
   app->set_help_flag("-h,--help", "print this help");
-  const std::string version_help = "print the version";
-  app->add_flag("--version", version_help);
-  app->require_subcommand(0, 1);
   app->allow_extras();
+  app->require_subcommand(0, 1);
   for (const auto& command : commands) {
     CLI::App* sub = app->add_subcommand(std::string(command->name()), std::string(command->summary()));
-    sub->set_help_flag("-h,--help", "print this help");
     sub->footer("Examples:\n" + std::string(command->examples()));
-    sub->allow_extras();
     command->add_options(sub);
+    add_commands(command->subcommands(), sub);
   }
 }
 
 /// CLI11's text, without its marks for negated flags and its double blank lines.
 std::string help_text(const CLI::App& app) {
-  std::string text = app.help(app.get_parent() == nullptr ? "" : app.get_parent()->get_name());
+  std::string text = app.help(app.get_parent() == nullptr ? "" : command_path(*app.get_parent()));
   constexpr std::string_view kNegation = "{false}";
   for (size_t at = 0; (at = text.find(kNegation, at)) != std::string::npos;) {
     text.replace(at, kNegation.size(), kNegation.size(), ' ');
@@ -65,13 +61,14 @@ std::string help_text(const CLI::App& app) {
   return text;
 }
 
-Status unknown_command(const CommandList& commands, const std::string& word) {
+Status unknown_command(CommandSpan commands, const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   for (const auto& command : commands) names.emplace_back(command->name());
+  const std::string path = command_path(app);
   const std::string suggestion = nearest(word, names);
-  return invalid_argument(fmt::format(
-      "unknown command '{}'; {}", word,
-      suggestion.empty() ? "`bass --help` lists the commands" : fmt::format("did you mean `bass {}`?", suggestion)));
+  return invalid_argument(fmt::format("unknown command '{}'; {}", word,
+                                      suggestion.empty() ? fmt::format("`{} --help` lists the commands", path)
+                                                         : fmt::format("did you mean `{} {}`?", path, suggestion)));
 }
 
 /// An option of `generate`, typed straight after "bass", is taken for what it most likely is: a forgotten command.
@@ -82,11 +79,14 @@ Status option_without_command(const CLI::App& app, const std::string& option) {
 }
 
 /// `bass -m MODEL generate`: the program itself would take the option and the command miss it.
-Status check_nothing_before(const CLI::App& command, const CLI::App& app) {
-  const std::vector<std::string> extras = app.remaining();
-  if (extras.empty()) return ok_status();
-  return invalid_argument(fmt::format("{}: stands before the command; type `bass {} {} ...`", extras.front(),
-                                      command.get_name(), extras.front()));
+Status check_nothing_before(const CLI::App& command) {
+  for (const CLI::App* app = command.get_parent(); app != nullptr; app = app->get_parent()) {
+    const std::vector<std::string> extras = app->remaining();
+    if (extras.empty()) continue;
+    return invalid_argument(fmt::format("{}: stands before the command; type `{} {} ...`", extras.front(),
+                                        command_path(command), extras.front()));
+  }
+  return ok_status();
 }
 
 /// CLI11 says "--seed: 1 required N missing".
@@ -99,9 +99,10 @@ Status missing_value(const CLI::ArgumentMismatch& error) {
   return invalid_argument(fmt::format("{}: needs a value {}", text.substr(0, colon), text.substr(name, end - name)));
 }
 
-/// The command line as typed names no command.
-int run_without_command(const CommandList& commands, const CLI::App& app, Console* console) {
-  if (app.get_option("--version")->count() > 0) {
+/// The command line as typed names no command, or not which of a command's own.
+int run_without_command(CommandSpan commands, const CLI::App& app, Console* console) {
+  const bool is_program = app.get_parent() == nullptr;
+  if (is_program && app.get_option("--version")->count() > 0) {
     console->out.write(fmt::format("bass {}\n", BASS_VERSION));
     return finish(console);
   }
@@ -110,33 +111,50 @@ int run_without_command(const CommandList& commands, const CLI::App& app, Consol
     console->err.write(help_text(app));
     return kExitUsage;
   }
-  if (extras.front().starts_with('-')) return fail(console, option_without_command(app, extras.front()));
-  return fail(console, unknown_command(commands, extras.front()));
+  if (!extras.front().starts_with('-')) return fail(console, unknown_command(commands, app, extras.front()));
+  return fail(console, is_program ? option_without_command(app, extras.front()) : check_no_extras(app));
+}
+
+/// Runs the innermost command that was named.
+int run_named(CommandSpan commands, const CLI::App& program, Console* console) {
+  const CLI::App* app = &program;
+  Command* named = nullptr;
+  while (!app->get_subcommands().empty()) {
+    app = app->get_subcommands().front();
+    const auto has_name = [&](const auto& command) { return command->name() == app->get_name(); };
+    named = std::find_if(commands.begin(), commands.end(), has_name)->get();
+    commands = named->subcommands();
+  }
+  if (Status status = check_nothing_before(*app); !status.ok()) return fail(console, status);
+  if (!commands.empty()) return run_without_command(commands, *app, console);
+  if (Status status = check_no_extras(*app); !status.ok()) return fail(console, status);
+  return named->run(console);
+}
+
+/// The innermost command that was named.
+const CLI::App& innermost(const CLI::App& app) {
+  return app.get_subcommands().empty() ? app : innermost(*app.get_subcommands().front());
 }
 
 int parse_and_run(int argc, const char* const* argv, Console* console) {
   CLI::App app("BASS: many sequences from one language model at once, by batched speculative decoding");
-  const CommandList commands = make_commands();
+  const auto commands = make_commands();
+  app.name("bass");
+  app.footer(std::string(kExamples));
+  const std::string version_help = "print the version";
+  app.add_flag("--version", version_help);
   add_commands(commands, &app);
   try {
     app.parse(argc, const_cast<char**>(argv));  // CLI11 does not write to it
   } catch (const CLI::CallForHelp&) {
-    const auto subcommands = app.get_subcommands();
-    console->out.write(help_text(subcommands.empty() ? app : *subcommands.front()));
+    console->out.write(help_text(innermost(app)));
     return finish(console);
   } catch (const CLI::ArgumentMismatch& error) {
     return fail(console, missing_value(error));
   } catch (const CLI::ParseError& error) {
     return fail(console, invalid_argument(error.what()));
   }
-  const auto subcommands = app.get_subcommands();
-  if (subcommands.empty()) return run_without_command(commands, app, console);
-  if (Status status = check_nothing_before(*subcommands.front(), app); !status.ok()) return fail(console, status);
-  if (Status status = check_no_extras(*subcommands.front()); !status.ok()) return fail(console, status);
-  for (const auto& command : commands) {
-    if (command->name() == subcommands.front()->get_name()) return command->run(console);
-  }
-  return kExitFailed;
+  return run_named(commands, app, console);
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ std::string summary_text(const GenerationResult& result, double peak_tops) {
   }
   text += fmt::format("draft lengths   {}   (length:steps; 0 is a step without a draft)\n", histogram_text(summary));
   const double peak_operations = stats.busy_s * peak_tops * 1e12;
-  const double utilisation = peak_operations > 0 ? stats.operations / peak_operations : 0;
+  const double utilisation = peak_operations > 0 ? stats.work.total_operations() / peak_operations : 0;
   text += fmt::format("utilisation     {:.1f} % of this machine's {:.2f} TOPS\n", 100 * utilisation, peak_tops);
   return text;
 }

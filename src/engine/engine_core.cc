@@ -61,14 +61,18 @@ void EngineCore::commit(const StepResult& result, Clock::time_point begin) {
   const double step_s = seconds_between(begin, Clock::now());
   ++running_stats_.steps;
   running_stats_.busy_s += step_s;
-  running_stats_.operations += result.operations;
+  running_stats_.work.add(result.work);
   if (has_chunk) prefill_row_s_ = step_s / static_cast<double>(n_rows);
+  if (options_.profile != nullptr) {
+    options_.profile->end_part(StepPart::kCommit);
+    options_.profile->end_step(/*is_decode=*/!has_prefill);
+  }
   if (has_prefill) {
     running_stats_.prefill_s += step_s;
     return;
   }
   running_stats_.decode_s += step_s;
-  running_stats_.decode_operations += result.operations;
+  running_stats_.decode_work.add(result.work);
   running_stats_.decode_tokens += n_emitted;
   ++running_stats_.decode_steps;
 }

@@ -96,6 +96,7 @@ Status EngineCore::make_executor() {
   executor_options.n_main_pages = n_pages;
   executor_options.n_draft_pages = draft_ ? n_pages : 0;
   executor_options.context_len = *options_.context_len;
+  executor_options.profile = options_.profile;
   BASS_ASSIGN_OR_RETURN(executor_, make_cpu_executor(main_, draft_.get(), executor_options));
 
   SchedulerOptions scheduler_options;

@@ -184,7 +184,7 @@ TEST(Engine, CountsWhatHappened) {
   EXPECT_EQ(result.choices[0].origins[4], TokenOrigin::kBonus);
   EXPECT_EQ(result.choices[0].origins[20], TokenOrigin::kRegular);
   EXPECT_EQ(result.prompt.n_prompt_tokens, 10);
-  EXPECT_GT(engine->stats().operations, 0);
+  EXPECT_GT(engine->stats().work.total_operations(), 0);
 }
 
 // All rules in one batch, with sampled, greedy, one-hot and no drafts. A seed and a fixed length fix a request's
@@ -278,7 +278,7 @@ TEST(Engine, CountersAreThereWhenTheLastEventIs) {
   EXPECT_EQ(stats.decode_tokens, 2);
   EXPECT_EQ(stats.decode_steps, 2);
   EXPECT_EQ(stats.steps, 4);
-  EXPECT_LT(stats.decode_operations, stats.operations);
+  EXPECT_LT(stats.decode_work.total_operations(), stats.work.total_operations());
 }
 
 TEST(Engine, RequestsThatDoNotFitNowWaitAndAllPagesComeBack) {

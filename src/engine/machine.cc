@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -15,14 +16,16 @@
 #include "base/cache_folder.h"
 #include "base/check.h"
 #include "base/thread_team.h"
+#include "executor/cpu/aligned_buffer.h"
 #include "kernels/cpu/kernels.h"
 
 namespace bass {
 namespace {
 
 constexpr int kRounds = 5;  // the best one counts: others were disturbed
-constexpr int64_t kDotIterations = 2'000'000;
-constexpr int64_t kReadStep = 4096;  // threads share the memory in such pieces
+constexpr int64_t kPeakIterations = 1'000'000;
+constexpr int64_t kReadStep = 4096;       // threads share the memory in such pieces
+constexpr int64_t kReadBytes = 64 << 20;  // a round reads at least that: a small memory again and again
 
 double best_seconds(const std::function<void()>& body) {
   double best = std::numeric_limits<double>::infinity();
@@ -44,15 +47,6 @@ class Sink {
   std::vector<int64_t> sums_;
 };
 
-// A cache folder may be shared by machines.
-std::string processor_name() {
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  for (std::string line; std::getline(cpuinfo, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 1);
-  }
-  return "unknown";
-}
-
 nlohmann::json read_cache(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return nlohmann::json::object();
@@ -72,13 +66,49 @@ void write_cache(const std::string& path, const nlohmann::json& cache) {
 
 }  // namespace
 
-Result<double> measure_peak_tops(int n_threads) {
+std::string processor_name() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+void MachineLimits::raise(const MachineLimits& other) {
+  bandwidth_gb_s = std::max(bandwidth_gb_s, other.bandwidth_gb_s);
+  for (size_t i = 0; i < kOperationClasses; ++i) peak_tops[i] = std::max(peak_tops[i], other.peak_tops[i]);
+}
+
+double limit_seconds(const Work& work, const MachineLimits& limits) {
+  const double read_s = limits.bandwidth_gb_s > 0 ? work.bytes / (limits.bandwidth_gb_s * 1e9) : 0;
+  double compute_s = 0;
+  for (size_t i = 0; i < kOperationClasses; ++i) {
+    if (limits.peak_tops[i] > 0) compute_s += work.operations[i] / (limits.peak_tops[i] * 1e12);
+  }
+  return std::max(read_s, compute_s);
+}
+
+double limit_fraction(const Work& work, const MachineLimits& limits, double seconds) {
+  return seconds > 0 ? limit_seconds(work, limits) / seconds : 0;
+}
+
+Result<MachineLimits> measure_limits(int n_threads, int64_t n_bytes) {
+  MachineLimits limits;
+  for (size_t i = 0; i < kOperationClasses; ++i) {
+    BASS_ASSIGN_OR_RETURN(limits.peak_tops[i], measure_peak_tops(static_cast<OperationClass>(i), n_threads));
+  }
+  BASS_ASSIGN_OR_RETURN(limits.bandwidth_gb_s, measure_bandwidth_gb_s(n_threads, n_bytes));
+  return limits;
+}
+
+Result<double> measure_peak_tops(OperationClass kind, int n_threads) {
   BASS_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::select_kernels());
+  const cpu::PeakLoop& loop = kernels->peak_loops[static_cast<size_t>(kind)];
   ThreadTeam team(n_threads);
   Sink sink(n_threads);
   const double seconds = best_seconds(
-      [&] { team.run([&](const TeamContext& context) { sink.add(context, kernels->dot_peak(kDotIterations)); }); });
-  return static_cast<double>(kDotIterations) * kernels->dot_peak_operations * n_threads / seconds * 1e-12;
+      [&] { team.run([&](const TeamContext& context) { sink.add(context, loop.run(kPeakIterations)); }); });
+  return static_cast<double>(kPeakIterations) * loop.operations * n_threads / seconds * 1e-12;
 }
 
 Result<double> measure_bandwidth_gb_s(int n_threads, int64_t n_bytes) {
@@ -86,21 +116,27 @@ Result<double> measure_bandwidth_gb_s(int n_threads, int64_t n_bytes) {
   ThreadTeam team(n_threads);
   Sink sink(n_threads);
   const int64_t n_steps = std::clamp<int64_t>(n_bytes / kReadStep, 1, int64_t{1} << 18);  // at most 1 GiB
-  const std::vector<std::byte> memory(static_cast<size_t>(n_steps * kReadStep), std::byte{1});
+  const int64_t n_passes = std::max<int64_t>(kReadBytes / (n_steps * kReadStep), 1);
+  const cpu::AlignedBuffer memory(static_cast<size_t>(n_steps * kReadStep));
+  if (!memory.ok()) return resource_exhausted(fmt::format("no memory for {} MiB to read", n_steps * kReadStep >> 20));
+  std::memset(memory.data(), 1, memory.size_bytes());  // pages that were never written would all be one and the same
   const double seconds = best_seconds([&] {
     team.run([&](const TeamContext& context) {
       const WorkRange mine = context.share(static_cast<int>(n_steps));
-      sink.add(context, kernels->read_bytes(memory.data() + mine.begin * kReadStep,
-                                            static_cast<size_t>((mine.end - mine.begin) * kReadStep)));
+      for (int64_t pass = 0; pass < n_passes; ++pass) {
+        sink.add(context, kernels->read_bytes(memory.data() + mine.begin * kReadStep,
+                                              static_cast<size_t>((mine.end - mine.begin) * kReadStep)));
+      }
     });
   });
-  return static_cast<double>(n_steps * kReadStep) / seconds * 1e-9;
+  return static_cast<double>(n_passes * n_steps * kReadStep) / seconds * 1e-9;
 }
 
 Result<double> best_peak_tops(int n_threads) {
   BASS_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::select_kernels());
-  BASS_ASSIGN_OR_RETURN(const double measured, measure_peak_tops(n_threads));
+  BASS_ASSIGN_OR_RETURN(const double measured, measure_peak_tops(OperationClass::kInt8Dot, n_threads));
   const std::string path = cache_folder() + "/machine.json";
+  // a cache folder may be shared by machines
   const std::string key = fmt::format("{} {} {} threads", processor_name(), kernels->name, n_threads);
   nlohmann::json cache = read_cache(path);
   const nlohmann::json entry = cache.value(key, nlohmann::json());

@@ -8,6 +8,7 @@
 #include "bass/engine.h"
 #include "bass/status.h"
 #include "executor/step_plan.h"
+#include "executor/step_profile.h"
 #include "model/model_file.h"
 
 namespace bass {
@@ -24,6 +25,7 @@ struct ExecutorOptions {
   int n_main_pages = 0;
   int n_draft_pages = 0;
   int context_len = 0;  // positions a sequence may reach, drafts included
+  StepProfile* profile = nullptr;
 
   /// Rows of one forward pass: every sequence verifies the longest draft beside a prompt's chunk.
   [[nodiscard]] int max_rows() const { return max_batch * (1 + SpeculationStats::kMaxDraftLen) + max_step_tokens; }

@@ -9,6 +9,7 @@
 
 #include "bass/request.h"
 #include "bass/types.h"
+#include "bass/work.h"
 #include "cache/page_table.h"
 #include "kernels/sampling/sampling_params.h"
 #include "kernels/sampling/verify.h"
@@ -76,7 +77,7 @@ struct SegmentResult {
 
 struct StepResult {
   std::vector<SegmentResult> segments;  // as in the plan; reused, so that the steady state does not allocate
-  double operations = 0;                // multiplications and additions done
+  Work work;                            // of both models' passes
   int n_draft_steps = 0;                // passes of the draft model
   double draft_s = 0;                   // the time that they took
 };

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/check.h"
 #include "kernels/sampling/draft_row.h"
@@ -42,9 +43,12 @@ Status CpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
   forward.n_planes = options_.activations == ActivationKind::kInt16 ? 2 : 1;
   forward.n_threads = options_.n_threads;
   forward.attention = options_.attention;
+  if (options_.profile != nullptr) options_.profile->set_n_threads(options_.n_threads);
 
   BASS_ASSIGN_OR_RETURN(main_, CpuModel::load(main, options_.n_main_pages, options_.context_len, &team_));
+  forward.profile = options_.profile;
   main_forward_ = std::make_unique<CpuForward>(main_.get(), kernels_, forward);
+  forward.profile = nullptr;  // a draft model's pass is one part of the step
   n_main_tokens_ = static_cast<int>(main.vocab.tokens.size());
   int vocab_size = main.config.vocab_size;
   if (draft != nullptr) {
@@ -78,11 +82,14 @@ const StepResult& CpuExecutor::wait(Ticket ticket) {
 
 void CpuExecutor::run_step(const TeamContext& context) noexcept {
   copy_pages(context);
+  const bool is_timed = options_.profile != nullptr && context.thread_idx() == 0;
+  if (is_timed) options_.profile->end_part(StepPart::kPlan);
   const auto begin = std::chrono::steady_clock::now();
   draft(context);
   if (context.thread_idx() == 0) {
     result_.draft_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
+  if (is_timed && draft_) options_.profile->end_part(StepPart::kDraft);
   forward_and_verify(context);
 }
 
@@ -93,7 +100,7 @@ void CpuExecutor::prepare(const StepPlan& plan) {
   drafts_.assign(n_segments, Draft{});
   first_rejected_.assign(n_segments, std::numeric_limits<int>::max());
   block_rounds_.assign(n_segments, BlockVerification{});
-  operations_before_ = main_forward_->operations() + (draft_forward_ ? draft_forward_->operations() : 0);
+  work_before_ = work_so_far();
   size_t n_stored = 0;
   for (size_t i = 0; i < n_segments; ++i) {
     const SegmentPlan& segment = plan.segments[i];
@@ -165,9 +172,9 @@ RoundPosition CpuExecutor::round_position(int segment_idx, int draft_idx) const 
 }
 
 template <class Process>
-void CpuExecutor::for_each_row(const TeamContext& context, int n, Process process) {
+void CpuExecutor::for_each_row(const TeamContext& context, int n, StepPart part, Process process) {
   for (int i; (i = next_row_.fetch_add(1, std::memory_order_relaxed)) < n;) process(sampler(context), i);
-  context.barrier();
+  end_part(options_.profile, context, part);
   if (context.thread_idx() == 0) next_row_.store(0, std::memory_order_relaxed);
   context.barrier();
 }
@@ -186,7 +193,7 @@ void CpuExecutor::draft(const TeamContext& context) {
     for (size_t begin = 0; begin < rows.size(); begin += kLogitsBlockRows) {
       const auto block = rows.subspan(begin, std::min<size_t>(kLogitsBlockRows, rows.size() - begin));
       draft_forward_->logits(context, block, logits_.as<float>());
-      for_each_row(context, static_cast<int>(block.size()), [&](RowSampler& row_sampler, int i) {
+      for_each_row(context, static_cast<int>(block.size()), StepPart::kDraft, [&](RowSampler& row_sampler, int i) {
         draft_row(row_sampler, draft_logit_segments_[begin + static_cast<size_t>(i)],
                   logits_.as<float>() + static_cast<size_t>(i) * vocab_size);
       });
@@ -274,7 +281,7 @@ void CpuExecutor::fill_units() {
 
 void CpuExecutor::forward_and_verify(const TeamContext& context) {
   if (context.thread_idx() == 0) fill_main_batch();
-  context.barrier();
+  end_part(options_.profile, context, StepPart::kPlan);
   main_forward_->run(context);
   const std::span<const int> rows = wanted_rows_;
   size_t unit = 0;
@@ -283,7 +290,7 @@ void CpuExecutor::forward_and_verify(const TeamContext& context) {
     main_forward_->logits(context, block, logits_.as<float>());
     const size_t first_unit = unit;
     while (unit_begins_[unit] < begin + block.size()) ++unit;
-    for_each_row(context, static_cast<int>(unit - first_unit), [&](RowSampler& row_sampler, int i) {
+    for_each_row(context, static_cast<int>(unit - first_unit), StepPart::kSample, [&](RowSampler& row_sampler, int i) {
       const size_t* unit_begin = &unit_begins_[first_unit + static_cast<size_t>(i)];
       process_unit(row_sampler, unit_begin[0], unit_begin[1]);
     });
@@ -361,8 +368,7 @@ void CpuExecutor::score_row(RowSampler& row_sampler, size_t wanted_idx, const fl
 }
 
 void CpuExecutor::collect_results() {
-  result_.operations =
-      main_forward_->operations() + (draft_forward_ ? draft_forward_->operations() : 0) - operations_before_;
+  collect_work();
   for (size_t i = 0; i < plan_->segments.size(); ++i) result_.segments[i].n_drafted = drafts_[i].n;
   int last_segment = -1;
   for (size_t i = 0; i < wanted_.size(); ++i) {
@@ -379,6 +385,27 @@ void CpuExecutor::collect_results() {
       collect_decode(wanted.segment, i);
     }
   }
+}
+
+WorkByPart CpuExecutor::work_so_far() const {
+  WorkByPart work = main_forward_->work();
+  Work& drafting = work[static_cast<size_t>(StepPart::kDraft)];
+  if (draft_forward_) drafting = std::accumulate(draft_forward_->work().begin(), draft_forward_->work().end(), Work{});
+  return work;
+}
+
+// A sampled row of logits is in a cache: reading it is part of the sampling's own limit, but not of the step's.
+void CpuExecutor::collect_work() {
+  const WorkByPart work = work_so_far();
+  result_.work = {};
+  for (size_t i = 0; i < kStepParts; ++i) {
+    const Work part = work[i] - work_before_[i];
+    result_.work.add(part);
+    if (options_.profile != nullptr) options_.profile->add_work(static_cast<StepPart>(i), part);
+  }
+  if (options_.profile == nullptr) return;
+  const double logits_bytes = 1.0 * sizeof(float) * static_cast<double>(wanted_.size()) * n_main_tokens_;
+  options_.profile->add_work(StepPart::kSample, {.bytes = logits_bytes});
 }
 
 void CpuExecutor::collect_decode(int segment_idx, size_t first_wanted) {

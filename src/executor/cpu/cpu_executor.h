@@ -73,6 +73,8 @@ class CpuExecutor final : public Executor {
   void fill_main_batch();
   void fill_units();
   void collect_results();
+  [[nodiscard]] WorkByPart work_so_far() const;
+  void collect_work();
   void collect_decode(int segment_idx, size_t first_wanted);
 
   // SPMD.
@@ -90,7 +92,7 @@ class CpuExecutor final : public Executor {
   void score_row(RowSampler& sampler, size_t wanted_idx, const float* logits);
   /// Calls process(sampler, i) for every i below n, threads taking the next one when they are done; ends at a barrier.
   template <class Process>
-  void for_each_row(const TeamContext& context, int n, Process process);
+  void for_each_row(const TeamContext& context, int n, StepPart part, Process process);
 
   /// The stored q of the idx-th drafted token of a segment. [n_draft_tokens]
   [[nodiscard]] uint16_t* stored_row(const Draft& draft, int idx) const {
@@ -137,7 +139,7 @@ class CpuExecutor final : public Executor {
   std::vector<int> first_rejected_;              // [n_segments], written by atomic_ref while verifying
   std::atomic<int> next_row_{0};
   StepResult result_;
-  double operations_before_ = 0;
+  WorkByPart work_before_{};  // of all passes before this step
   Ticket last_ticket_ = 0;
 };
 

@@ -80,12 +80,16 @@ Status CpuModel::pack_weights(const ModelFile& file, ThreadTeam* team) {
     pack_matrix(file, layer.gate, team, &cursor, &packed.gate);
     pack_matrix(file, layer.up, team, &cursor, &packed.up);
     pack_matrix(file, layer.down, team, &cursor, &packed.down);
-    for_each_layer_matrix(layer, [&](const MatrixRef& ref) { row_operations_ += 2.0 * ref.n_out * ref.n_in; });
+    for (const PackedMatrix* matrix : {&packed.q, &packed.k, &packed.v}) count_work(*matrix, StepPart::kQkv);
+    count_work(packed.output, StepPart::kOutput);
+    for (const PackedMatrix* matrix : {&packed.gate, &packed.up}) count_work(*matrix, StepPart::kGateUp);
+    count_work(packed.down, StepPart::kDown);
     layers_.push_back(packed);
   }
   pack_matrix(file, refs.embedding, team, &cursor, &embedding_);
   head_ = embedding_;
   if (!refs.is_head_tied) pack_matrix(file, refs.head, team, &cursor, &head_);
+  count_work(head_, StepPart::kHead);
   output_norm_ = refs.output_norm.data();
   step_weight_bytes_ = static_cast<int64_t>(total_bytes - (refs.is_head_tied ? 0 : padded_bytes(refs.embedding)));
   return ok_status();
@@ -100,8 +104,14 @@ void CpuModel::pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTe
   const auto row_bytes = static_cast<size_t>(ref.n_in / info.block_len) * static_cast<size_t>(info.block_bytes);
   const PackSource source{ref.type, ref.n_out, ref.n_in, ref.data.data(), row_bytes};
   team->run([&](const TeamContext& context) { pack_tiles(source, context.share(out->n_tiles()), destination); });
-  file.gguf->file().release(ref.data);
+  if (file.gguf != nullptr) file.gguf->file().release(ref.data);  // a model that was made up has no file
   (out->is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
+}
+
+void CpuModel::count_work(const PackedMatrix& matrix, StepPart part) {
+  Work& work = row_work_[static_cast<size_t>(part)];
+  work.bytes += static_cast<double>(packed_bytes(matrix.type, matrix.n_out, matrix.n_in));
+  work[matrix.is_quantised() ? OperationClass::kInt8Dot : OperationClass::kF32Fma] += 2.0 * matrix.n_out * matrix.n_in;
 }
 
 Status CpuModel::reserve_rope_tables() {

@@ -7,6 +7,7 @@
 #include "bass/status.h"
 #include "cache/page_table.h"
 #include "executor/cpu/aligned_buffer.h"
+#include "executor/step_profile.h"
 #include "kernels/cpu/kernels.h"
 #include "model/model_file.h"
 
@@ -38,6 +39,7 @@ class CpuModel {
 
   [[nodiscard]] std::byte* page(PageId id) const { return kv_memory_.data() + static_cast<size_t>(id) * page_bytes_; }
   [[nodiscard]] size_t page_bytes() const { return page_bytes_; }
+  [[nodiscard]] int n_pages() const { return static_cast<int>(kv_memory_.size_bytes() / page_bytes_); }
   void copy_page(const PageCopy& copy) const;
   /// Byte offset of a layer's KV head inside a page.
   [[nodiscard]] size_t head_offset(int layer, int kv_head) const {
@@ -51,15 +53,17 @@ class CpuModel {
   [[nodiscard]] const float* rope_cos(int position) const;
   [[nodiscard]] const float* rope_sin(int position) const;
 
-  /// Weights that one step reads, and multiplications plus additions that one row costs (without attention, head).
+  /// Weights that one step reads.
   [[nodiscard]] int64_t step_weight_bytes() const { return step_weight_bytes_; }
-  [[nodiscard]] double row_operations() const { return row_operations_; }
+  /// Of the matrix products by parts of a step: the weights' bytes, and the operations of one row in int8.
+  [[nodiscard]] const WorkByPart& row_work() const { return row_work_; }
 
  private:
   CpuModel() = default;
   Status pack_weights(const ModelFile& file, ThreadTeam* team);
   void pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTeam* team, std::byte** cursor,
                    PackedMatrix* out);
+  void count_work(const PackedMatrix& matrix, StepPart part);
   Status reserve_rope_tables();
 
   const ModelConfig* config_ = nullptr;
@@ -78,7 +82,7 @@ class CpuModel {
   AlignedBuffer kv_memory_;
   AlignedBuffer rope_;
   int64_t step_weight_bytes_ = 0;
-  double row_operations_ = 0;
+  WorkByPart row_work_{};
 };
 
 }  // namespace bass::cpu

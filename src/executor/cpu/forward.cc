@@ -28,6 +28,7 @@ CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const Forw
   tokens_.reserve(max_rows);
   positions_.reserve(max_rows);
   row_segments_.reserve(max_rows);
+  page_batches_.resize(static_cast<size_t>(model->n_pages()));
   residual_ = AlignedBuffer(max_rows * static_cast<size_t>(config.d_model) * sizeof(float));
   qkv_ = AlignedBuffer(max_rows * static_cast<size_t>(config.q_dim() + 2 * config.kv_dim()) * sizeof(float));
   attention_out_ = AlignedBuffer(max_rows * static_cast<size_t>(config.q_dim()) * sizeof(float));
@@ -65,6 +66,7 @@ CpuForward::Stage CpuForward::make_stage(int n_rows, int n_cols, float* shared_f
 }
 
 void CpuForward::begin_batch() {
+  has_read_head_ = false;
   tokens_.clear();
   positions_.clear();
   row_segments_.clear();
@@ -91,15 +93,7 @@ void CpuForward::add_token(TokenId token) {
 
 void CpuForward::end_batch() {
   attention_plan_.build(options_.attention, segments_, model_->kv_shape(), model_->page(0), model_->page_bytes());
-  count_operations();
-}
-
-void CpuForward::count_operations() {
-  const ModelConfig& config = model_->config();
-  operations_ += n_rows() * model_->row_operations();
-  for (const int position : positions_) {
-    operations_ += 4.0 * config.q_dim() * config.n_layers * (position + 1);  // q.k and p.v, two operations each
-  }
+  count_work();
 }
 
 void CpuForward::run(const TeamContext& context) {
@@ -117,11 +111,14 @@ void CpuForward::logits(const TeamContext& context, std::span<const int> rows, f
     const float* x = residual_.as<float>() + static_cast<size_t>(rows[static_cast<size_t>(i)]) * d_model;
     ops.norm_row(x, model_->output_norm(), i, head_input_.rows);
   }
-  context.barrier();
+  ops.end(StepPart::kHead);
   const PackedMatrix& head = model_->head();
   kernels_->matmul(head, head_input_.rows, n_rows, context.share(head.n_tiles()), out, config.vocab_size, 0, false);
-  if (context.thread_idx() == 0) operations_ += 2.0 * n_rows * head.n_out * head.n_in;
-  context.barrier();
+  if (context.thread_idx() == 0) {
+    count_matmul(StepPart::kHead, n_rows, has_read_head_ ? 0 : 1);
+    has_read_head_ = true;
+  }
+  ops.end(StepPart::kHead);
 }
 
 float* CpuOps::thread_memory() const {
@@ -135,7 +132,7 @@ void CpuOps::embed() {
     f_.model_->embed(f_.tokens_[static_cast<size_t>(row)],
                      f_.residual_.as<float>() + static_cast<size_t>(row) * d_model);
   }
-  context_.barrier();
+  end(StepPart::kEmbed);
 }
 
 void CpuOps::norm_row(const float* x, const float* weight, int row_idx, const ActivationRows& out) {
@@ -154,7 +151,7 @@ void CpuOps::norm(int layer, NormKind kind) {
   for (int row = rows.begin; row < rows.end; ++row) {
     norm_row(f_.residual_.as<float>() + static_cast<size_t>(row) * d_model, weight, row, f_.normed_.rows);
   }
-  context_.barrier();
+  end(StepPart::kNorm);
 }
 
 void CpuOps::project_qkv(int layer) {
@@ -174,7 +171,7 @@ void CpuOps::project_qkv(int layer) {
     first_tile += matrix->n_tiles();
     out += matrix->n_out;
   }
-  context_.barrier();
+  end(StepPart::kQkv);
 }
 
 void CpuOps::rope_and_write_kv(int layer) {
@@ -200,7 +197,7 @@ void CpuOps::rope_and_write_kv(int layer) {
                             position % kKvPageLen, page + f_.model_->head_offset(layer, head));
     }
   }
-  context_.barrier();
+  end(StepPart::kRopeAndWriteKv);
 }
 
 void CpuOps::attend(int layer) {
@@ -227,7 +224,7 @@ void CpuOps::attend(int layer) {
     f_.kernels_->attend(shape, unit);
     finish_attended(unit, planned.row_begin, first_col);
   }
-  context_.barrier();
+  end(StepPart::kAttention);
   if (f_.attended_.rows.groups == nullptr || shape.group_size() * config.head_dim % kGroupLen == 0) return;
   // A unit's columns are no whole groups of activations: quantise row by row once all units are there.
   const WorkRange rows = context_.share(f_.n_rows());
@@ -235,7 +232,7 @@ void CpuOps::attend(int layer) {
     f_.kernels_->quantise(f_.attention_out_.as<float>() + static_cast<size_t>(r) * static_cast<size_t>(config.q_dim()),
                           r, 0, config.q_dim(), without_f32(f_.attended_.rows));
   }
-  context_.barrier();
+  end(StepPart::kAttention);
 }
 
 void CpuOps::finish_attended(const AttentionUnit& unit, int first_row, int first_col) {
@@ -249,15 +246,19 @@ void CpuOps::finish_attended(const AttentionUnit& unit, int first_row, int first
   }
 }
 
-void CpuOps::project_residual(const PackedMatrix& weight, const ActivationRows& input) {
+void CpuOps::project_residual(const PackedMatrix& weight, const ActivationRows& input, StepPart part) {
   f_.kernels_->matmul(weight, input, f_.n_rows(), context_.share(weight.n_tiles()), f_.residual_.as<float>(),
                       f_.model_->config().d_model, 0, true);
-  context_.barrier();
+  end(part);
 }
 
-void CpuOps::project_output(int layer) { project_residual(f_.model_->layer(layer).output, f_.attended_.rows); }
+void CpuOps::project_output(int layer) {
+  project_residual(f_.model_->layer(layer).output, f_.attended_.rows, StepPart::kOutput);
+}
 
-void CpuOps::project_down(int layer) { project_residual(f_.model_->layer(layer).down, f_.gated_.rows); }
+void CpuOps::project_down(int layer) {
+  project_residual(f_.model_->layer(layer).down, f_.gated_.rows, StepPart::kDown);
+}
 
 void CpuOps::gate_up(int layer) {
   const CpuLayer& weights = f_.model_->layer(layer);
@@ -290,7 +291,7 @@ void CpuOps::gate_up(int layer) {
       }
     }
   }
-  context_.barrier();
+  end(StepPart::kGateUp);
 }
 
 }  // namespace bass::cpu

@@ -20,6 +20,7 @@ struct ForwardOptions {
   int n_planes = 1;  // activation planes for quantised weights: 1 is int8, 2 is int16
   int n_threads = 1;
   AttentionKind attention = AttentionKind::kSplit;
+  StepProfile* profile = nullptr;
 };
 
 /// Rows of logits that are computed at once: more would not fit the caches, nor the memory budget.
@@ -50,8 +51,8 @@ class CpuForward {
   /// Logits of up to kLogitsBlockRows rows of the batch that ran last. out: [rows.size(), vocab_size]
   void logits(const TeamContext& context, std::span<const int> rows, float* out);
 
-  /// Multiplications and additions since construction.
-  [[nodiscard]] double operations() const { return operations_; }
+  /// What all passes since construction asked for.
+  [[nodiscard]] const WorkByPart& work() const { return work_; }
 
  private:
   friend class CpuOps;
@@ -63,7 +64,9 @@ class CpuForward {
   };
   /// `shared_f32`: where the f32 rows lie if the weights read any; null: in the stage's own memory.
   Stage make_stage(int n_rows, int n_cols, float* shared_f32 = nullptr) const;
-  void count_operations();
+  void count_work();
+  double n_cached_tokens();
+  void count_matmul(StepPart part, int n_rows, double n_reads);
 
   const CpuModel* model_;
   const Kernels* kernels_;
@@ -85,7 +88,10 @@ class CpuForward {
   Stage attended_;    // [max_rows, q_dim]
   Stage gated_;       // [max_rows, d_ff]
   Stage head_input_;  // [kLogitsBlockRows, d_model]
-  double operations_ = 0;
+  WorkByPart work_{};
+  bool has_read_head_ = false;          // in this batch
+  std::vector<uint32_t> page_batches_;  // [n_pages] the last batch that read a page
+  uint32_t batch_idx_ = 0;
 };
 
 /// The fused operations of decoder_forward for one thread of the team.
@@ -105,7 +111,9 @@ class CpuOps {
  private:
   void norm_row(const float* x, const float* weight, int row_idx, const ActivationRows& out);
   void finish_attended(const AttentionUnit& unit, int first_row, int first_col);
-  void project_residual(const PackedMatrix& weight, const ActivationRows& input);
+  void project_residual(const PackedMatrix& weight, const ActivationRows& input, StepPart part);
+  /// Waits for the other threads.
+  void end(StepPart part) const { end_part(f_.options_.profile, context_, part); }
   [[nodiscard]] float* thread_memory() const;
 
   friend class CpuForward;

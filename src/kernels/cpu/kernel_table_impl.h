@@ -24,8 +24,7 @@ constexpr Kernels make_kernels(Isa isa, const char* name) {
       .gumbel_argmax = gumbel_argmax,
       .residual_argmax = residual_argmax,
       .residual_mass = residual_mass,
-      .dot_peak = dot_peak,
-      .dot_peak_operations = kDotOperations,
+      .peak_loops = {{{dot_peak, kDotOperations}, {fma_peak, kFmaOperations}}},
       .read_bytes = read_bytes,
   };
 }

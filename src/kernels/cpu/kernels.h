@@ -7,6 +7,7 @@
 // All functions are pure functions over memory that the caller owns; they allocate nothing and are thread-safe.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,6 +15,7 @@
 #include "base/thread_team.h"
 #include "bass/status.h"
 #include "bass/types.h"
+#include "bass/work.h"
 #include "kernels/cpu/activations.h"
 #include "tensor/dtype.h"
 
@@ -105,6 +107,12 @@ struct ProbabilityRow {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
+/// A loop of one class of instructions from registers.
+struct PeakLoop {
+  int64_t (*run)(int64_t n_iterations) = nullptr;
+  double operations = 0;  // of one iteration
+};
+
 struct Kernels {
   Isa isa;
   const char* name;  // as BASS_FORCE_ISA spells it: scalar, avx2, avxvnni, avx512vnni
@@ -174,8 +182,7 @@ struct Kernels {
 
   // Measuring the machine (machine_impl.h).
 
-  int64_t (*dot_peak)(int64_t n_iterations);
-  double dot_peak_operations;  // int8 multiplications and additions of one iteration
+  std::array<PeakLoop, kOperationClasses> peak_loops;  // by OperationClass
   int64_t (*read_bytes)(const std::byte* data, size_t n_bytes);
 };
 

@@ -1,4 +1,4 @@
-// Two loops that measure the machine: bytes read from memory, and byte dot products from registers.
+// The loops that measure the machine: bytes read from memory, and each class of instructions from registers.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,10 @@
 
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 
-inline constexpr int kPeakChains = 12;  // independent sums: enough to hide the latency of a dot product
+// Independent sums: enough to hide an instruction's latency, few enough to stay in registers.
+inline constexpr int kPeakChains = kMatmulRows >= 8 ? 12 : 5;             // 32 registers, or 16 and two a sum
 inline constexpr double kDotOperations = 2.0 * 4 * kLanes * kPeakChains;  // of one iteration
+inline constexpr double kFmaOperations = 2.0 * kLanes * kPeakChains;
 
 inline int64_t lane_sum(I32x16 x) {
   int32_t lanes[kLanes];
@@ -19,7 +21,8 @@ inline int64_t lane_sum(I32x16 x) {
   return sum;
 }
 
-/// `n_iterations` of kPeakChains byte dot products; the sum keeps the compiler from leaving them out.
+/// `n_iterations` of kPeakChains byte dot products (of nibbles, which some sets do faster than of bytes); the sum keeps
+/// the compiler from leaving them out.
 inline int64_t dot_peak(int64_t n_iterations) {
   int8_t quad[4] = {1, -2, 3, -4};
   const I32x16 bytes = broadcast_i32(0x01020304);
@@ -28,13 +31,32 @@ inline int64_t dot_peak(int64_t n_iterations) {
   for (auto& sum : sums) sum = zero_i32();
   for (int64_t i = 0; i < n_iterations; ++i) {
 #pragma GCC unroll 16
-    for (auto& sum : sums) sum = dot_u8s8(sum, bytes, quad);
+    for (auto& sum : sums) sum = dot_u4s8(sum, bytes, quad);
     asm volatile("" : : "r"(quad) : "memory");  // the operand may have changed: no iteration is redundant
   }
   I32x16 total = zero_i32();
 #pragma GCC unroll 16
   for (const auto& sum : sums) total = add(total, sum);
   return lane_sum(total);
+}
+
+/// `n_iterations` of kPeakChains fp32 multiply-adds; every number stays between 1 and 2.
+inline int64_t fma_peak(int64_t n_iterations) {
+  float half = 0.5f;
+  asm volatile("" : "+m"(half));  // not a constant that the compiler could simplify with
+  const F32x16 factor = broadcast(half);
+  const F32x16 one = broadcast(1.0f);
+  F32x16 values[kPeakChains];
+#pragma GCC unroll 16
+  for (auto& value : values) value = one;
+  for (int64_t i = 0; i < n_iterations; ++i) {
+#pragma GCC unroll 16
+    for (auto& value : values) value = fma(value, factor, one);
+  }
+  F32x16 total = zero_f32();
+#pragma GCC unroll 16
+  for (const auto& value : values) total = add(total, value);
+  return static_cast<int64_t>(first_lane(total));
 }
 
 /// Reads n_bytes (a multiple of 512) with the widest loads. data: any alignment

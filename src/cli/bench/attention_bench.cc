@@ -1,0 +1,143 @@
+#include "cli/bench/attention_bench.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace bass {
+namespace {
+
+constexpr int kRounds = 5;
+constexpr double kRoundSeconds = 4e-3;
+constexpr int kMaxPasses = 1 << 14;
+constexpr int kWidth = 32;  // of everything that is not attention
+
+int n_pages_of(int n_tokens) { return (n_tokens + cpu::kKvPageLen - 1) / cpu::kKvPageLen; }
+
+// A llama of zeros: its queries, keys and values do not matter to the time that attention takes.
+ModelFile make_model(const AttentionShape& shape, int context_len, std::span<const std::byte> zeros) {
+  ModelFile file;
+  ModelConfig& config = file.config;
+  config.name = "made up";
+  config.architecture = "llama";
+  config.n_layers = AttentionBench::kLayers;
+  config.d_model = config.d_ff = config.vocab_size = kWidth;
+  config.n_heads = shape.n_heads;
+  config.n_kv_heads = shape.n_kv_heads;
+  config.head_dim = config.rope_dim = shape.head_dim;
+  config.context_len = context_len;
+  const auto matrix = [&](int n_out, int n_in) {
+    const size_t n_bytes = sizeof(float) * static_cast<size_t>(n_out) * static_cast<size_t>(n_in);
+    return MatrixRef{DType::kF32, n_out, n_in, zeros.first(n_bytes)};
+  };
+  const std::vector<float> norm(kWidth, 1.0F);
+  LayerRefs layer;
+  layer.attention_norm = layer.feed_forward_norm = norm;
+  layer.q = matrix(config.q_dim(), kWidth);
+  layer.k = layer.v = matrix(config.kv_dim(), kWidth);
+  layer.output = matrix(kWidth, config.q_dim());
+  layer.gate = layer.up = layer.down = matrix(kWidth, kWidth);
+  file.weights.layers.assign(AttentionBench::kLayers, layer);
+  file.weights.embedding = matrix(kWidth, kWidth);
+  file.weights.is_head_tied = true;
+  file.weights.output_norm = norm;
+  return file;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AttentionBench>> AttentionBench::create(const AttentionShape& shape, int max_batch,
+                                                               int context_len, int64_t n_cached_tokens,
+                                                               ThreadTeam* team) {
+  std::unique_ptr<AttentionBench> bench(new AttentionBench());
+  BASS_ASSIGN_OR_RETURN(bench->kernels_, cpu::select_kernels());
+  bench->team_ = team;
+  const std::vector<std::byte> zeros(sizeof(float) * static_cast<size_t>(kWidth) *
+                                     static_cast<size_t>(std::max(shape.n_heads * shape.head_dim, kWidth)));
+  bench->file_ = make_model(shape, context_len, zeros);
+  const auto n_pages = static_cast<int>(n_cached_tokens / cpu::kKvPageLen) + max_batch;
+  BASS_ASSIGN_OR_RETURN(bench->model_, cpu::CpuModel::load(bench->file_, n_pages, context_len, team));
+  constexpr int kByte = 0x3C;  // repeated, a normal number in every type that the cache may have
+  std::memset(bench->model_->page(0), kByte, static_cast<size_t>(n_pages) * bench->model_->page_bytes());
+  bench->model_->prepare_positions(context_len);
+  bench->profile_.set_n_threads(team->n_threads());
+  return bench;
+}
+
+void AttentionBench::fill(cpu::CpuForward* forward, std::span<const int> lens, int n_queries) {
+  pages_.assign(lens.size(), {});
+  PageId next_page = 0;
+  forward->reserve(lens.size(), static_cast<size_t>(n_pages_of(*std::max_element(lens.begin(), lens.end()))));
+  forward->begin_batch();
+  for (size_t i = 0; i < lens.size(); ++i) {
+    for (int page = 0; page < n_pages_of(lens[i]); ++page) pages_[i].push_back(next_page++);
+    forward->add_segment(lens[i] - n_queries, /*is_decode=*/true, pages_[i]);
+    for (int token = 0; token < n_queries; ++token) forward->add_token(0);
+  }
+  forward->end_batch();
+}
+
+double AttentionBench::round_seconds(cpu::CpuForward* forward, int n_passes) {
+  profile_.reset();
+  team_->run([&](const TeamContext& context) {
+    for (int i = 0; i < n_passes; ++i) forward->run(context);
+  });
+  profile_.end_step(/*is_decode=*/true);
+  return profile_.part(StepPart::kAttention).seconds;
+}
+
+std::vector<AttentionTiming> AttentionBench::measure(std::span<const AttentionKind> kinds, std::span<const int> lens,
+                                                     int n_queries) {
+  struct Layout {
+    std::unique_ptr<cpu::CpuForward> forward;
+    int n_passes = 1;
+    std::array<double, kRounds> seconds{};
+  };
+  std::vector<Layout> layouts(kinds.size());
+  cpu::ForwardOptions options;
+  options.max_rows = static_cast<int>(lens.size()) * n_queries;
+  options.n_threads = team_->n_threads();
+  options.profile = &profile_;
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    options.attention = kinds[i];
+    layouts[i].forward = std::make_unique<cpu::CpuForward>(model_.get(), kernels_, options);
+    BASS_CHECK(layouts[i].forward->ok());
+    fill(layouts[i].forward.get(), lens, n_queries);
+    const double once_s = std::max(round_seconds(layouts[i].forward.get(), 1), 1e-7);
+    layouts[i].n_passes = std::clamp(static_cast<int>(kRoundSeconds / once_s), 1, kMaxPasses);
+  }
+  for (size_t round = 0; round < kRounds; ++round) {
+    for (Layout& layout : layouts) {
+      layout.seconds[round] = round_seconds(layout.forward.get(), layout.n_passes) / layout.n_passes / kLayers;
+    }
+  }
+  std::vector<AttentionTiming> timings;
+  for (Layout& layout : layouts) {
+    std::sort(layout.seconds.begin(), layout.seconds.end());
+    const Work& work = layout.forward->work()[static_cast<size_t>(StepPart::kAttention)];
+    timings.push_back({layout.seconds[kRounds / 2], Work{}.add(work, 1.0 / kLayers)});
+  }
+  return timings;
+}
+
+std::string_view length_kind_name(LengthKind kind) {
+  static constexpr std::string_view kNames[] = {"uniform", "bimodal", "exponential"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+std::vector<int> make_lengths(LengthKind kind, int batch, int mean, int min) {
+  std::vector<int> lengths;
+  for (int i = 0; i < batch; ++i) {
+    const double quantile = (i + 0.5) / batch;
+    const double length = kind == LengthKind::kUniform   ? 2.0 * mean * quantile
+                          : kind == LengthKind::kBimodal ? mean * (quantile < 0.5 ? 0.25 : 1.75)
+                                                         : -mean * std::log(1 - quantile);
+    lengths.push_back(std::max(static_cast<int>(std::lround(length)), min));
+  }
+  return lengths;
+}
+
+}  // namespace bass

@@ -1,0 +1,201 @@
+// bass bench attention: the layouts of ragged attention against each other and against the limit.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+#include "cli/bench/attention_bench.h"
+#include "cli/bench/bench_command.h"
+#include "cli/bench/engine_bench.h"
+#include "cli/bench/number_lists.h"
+#include "cli/bench/sized_limits.h"
+#include "cli/interrupt.h"
+
+namespace bass {
+namespace {
+
+constexpr int kMaxHeads = 1024;
+
+struct Layout {
+  std::string name;
+  AttentionKind kind;
+};
+
+/// All values of the option.
+Result<std::vector<Layout>> all_layouts() {
+  const Option& option = *find_option("attention");
+  std::vector<Layout> layouts;
+  for (std::string_view names = option.value_name; !names.empty();) {
+    const size_t end = std::min(names.find('|'), names.size());
+    const std::string name(names.substr(0, end));
+    names.remove_prefix(std::min(end + 1, names.size()));
+    GenerateOptions options;
+    BASS_RETURN_IF_ERROR(set_option(option, std::array{name}, &options));
+    layouts.push_back({name, options.engine.attention});
+  }
+  return layouts;
+}
+
+class BenchAttentionCommand final : public Command {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "attention"; }
+  [[nodiscard]] std::string_view summary() const override { return "the layouts of ragged attention compared"; }
+  [[nodiscard]] std::string_view examples() const override {
+    return "  bass bench attention\n"
+           "  bass bench attention --heads 32 --batch 8 --context 2048 --queries 5 --json";
+  }
+  void add_options(CLI::App* app) override {
+    const auto add = [&](const char* flag, const char* help, std::string* text) {
+      app->add_option(flag, *text, fmt::format("{} [{}]", help, *text))->type_name("N,...");
+    };
+    add("--heads", "query heads", &heads_);
+    add("--group", "query heads that share a head of keys and values", &group_);
+    add("--head-dim", "numbers of a head, a multiple of 16", &head_dim_);
+    add("--batch", "sequences at once", &batch_);
+    add("--context", "mean of the sequences' lengths", &context_);
+    add("--queries", "tokens of a sequence in a step: 1 decodes, more verify", &queries_);
+    arguments_.add(app, {"threads", "json"});
+  }
+  int run(Console* console) override {
+    const Status status = bench(console);
+    return status.ok() ? finish(console) : fail(console, status);
+  }
+
+ private:
+  struct Grid {
+    std::vector<int> heads, groups, head_dims, batches, contexts, queries;
+  };
+
+  Result<Grid> read_grid() {
+    BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
+    Grid grid;
+    BASS_ASSIGN_OR_RETURN(grid.heads, parse_list("--heads", heads_, kMaxHeads));
+    BASS_ASSIGN_OR_RETURN(grid.groups, parse_list("--group", group_, kMaxHeads));
+    BASS_ASSIGN_OR_RETURN(grid.head_dims, parse_list("--head-dim", head_dim_, cpu::kMaxHeadDim));
+    BASS_ASSIGN_OR_RETURN(grid.batches, parse_list("--batch", batch_, kMaxBenchBatch));
+    BASS_ASSIGN_OR_RETURN(grid.contexts, parse_list("--context", context_, kMaxBenchTokens));
+    BASS_ASSIGN_OR_RETURN(grid.queries, parse_list("--queries", queries_, kMaxBenchBatch));
+    constexpr int kHeadDimStep = 16;
+    for (const int head_dim : grid.head_dims) {
+      if (head_dim % kHeadDimStep != 0) {
+        return invalid_argument(fmt::format("--head-dim {}: must be a multiple of {}", head_dim, kHeadDimStep));
+      }
+    }
+    for (const int n_heads : grid.heads) {
+      for (const int group : grid.groups) {
+        if (n_heads % group != 0) {
+          return invalid_argument(fmt::format("--group {}: must divide --heads {}", group, n_heads));
+        }
+      }
+    }
+    return grid;
+  }
+
+  Status bench(Console* console) {
+    BASS_ASSIGN_OR_RETURN(const Grid grid, read_grid());
+    BASS_ASSIGN_OR_RETURN(layouts_, all_layouts());
+    ThreadTeam team(options_.engine.n_threads > 0 ? options_.engine.n_threads : available_threads());
+    BASS_ASSIGN_OR_RETURN(SizedLimits limits, SizedLimits::measure(team.n_threads()));
+    Table table({{"heads", "n_heads", 5},
+                 {"kv", "n_kv_heads", 4},
+                 {"dim", "head_dim", 4},
+                 {"lengths", "lengths", -11},
+                 {"batch", "batch", 5},
+                 {"context", "context", 7},
+                 {"queries", "queries", 7},
+                 {"layout", "attention", -6},
+                 {"us", "s", 9, 1, 1e6},
+                 {"limit us", "limit_s", 9, 1, 1e6},
+                 {"limit %", "limit_fraction", 7, 1, 100}},
+                options_.json, &console->out);
+    for (const int n_heads : grid.heads) {
+      for (const int group : grid.groups) {
+        for (const int head_dim : grid.head_dims) {
+          for (const int context : grid.contexts) {
+            const AttentionShape shape{n_heads, n_heads / group, head_dim};
+            BASS_RETURN_IF_ERROR(bench_shape(shape, context, grid, &team, &limits, &table));
+          }
+        }
+      }
+    }
+    return ok_status();
+  }
+
+  Status bench_shape(const AttentionShape& shape, int context, const Grid& grid, ThreadTeam* team, SizedLimits* limits,
+                     Table* table) {
+    const int max_batch = *std::max_element(grid.batches.begin(), grid.batches.end());
+    const int max_queries = *std::max_element(grid.queries.begin(), grid.queries.end());
+    int max_len = 1;
+    int64_t max_tokens = 1;
+    for (const LengthKind kind : kLengthKinds) {
+      for (const int batch : grid.batches) {
+        const std::vector<int> lens = make_lengths(kind, batch, context, max_queries);
+        max_len = std::max(max_len, *std::max_element(lens.begin(), lens.end()));
+        max_tokens = std::max(max_tokens, std::accumulate(lens.begin(), lens.end(), int64_t{0}));
+      }
+    }
+    BASS_ASSIGN_OR_RETURN(const std::unique_ptr<AttentionBench> bench,
+                          AttentionBench::create(shape, max_batch, max_len, max_tokens, team));
+    for (const LengthKind kind : kLengthKinds) {
+      for (const int batch : grid.batches) {
+        for (const int n_queries : grid.queries) {
+          BASS_RETURN_IF_ERROR(bench_batch(bench.get(), shape, kind, {batch, context, n_queries}, limits, table));
+        }
+      }
+    }
+    return ok_status();
+  }
+
+  struct Batch {
+    int n_sequences;
+    int context;
+    int n_queries;
+  };
+
+  Status bench_batch(AttentionBench* bench, const AttentionShape& shape, LengthKind kind, const Batch& batch,
+                     SizedLimits* sized_limits, Table* table) const {
+    if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
+    std::vector<AttentionKind> kinds;
+    for (const Layout& layout : layouts_) kinds.push_back(layout.kind);
+    const std::vector<int> lens = make_lengths(kind, batch.n_sequences, batch.context, batch.n_queries);
+    const std::vector<AttentionTiming> timings = bench->measure(kinds, lens, batch.n_queries);
+    for (size_t i = 0; i < layouts_.size(); ++i) {
+      const AttentionTiming& timing = timings[i];
+      BASS_ASSIGN_OR_RETURN(const MachineLimits limits, sized_limits->of(timing.work.bytes * AttentionBench::kLayers));
+      table->add({{"attention", layouts_[i].name},
+                  {"n_heads", shape.n_heads},
+                  {"n_kv_heads", shape.n_kv_heads},
+                  {"head_dim", shape.head_dim},
+                  {"lengths", length_kind_name(kind)},
+                  {"batch", batch.n_sequences},
+                  {"context", batch.context},
+                  {"queries", batch.n_queries},
+                  {"s", timing.median_s},
+                  {"bytes", timing.work.bytes},
+                  {"operations", operations_json(timing.work)},
+                  {"limit_s", limit_seconds(timing.work, limits)},
+                  {"limit_fraction", limit_fraction(timing.work, limits, timing.median_s)},
+                  {"n_threads", sized_limits->n_threads()},
+                  {"bandwidth_gb_s", limits.bandwidth_gb_s}});
+    }
+    return ok_status();
+  }
+
+  TableArguments arguments_;
+  GenerateOptions options_;
+  std::vector<Layout> layouts_;
+  std::string heads_ = "8,16,32,64";
+  std::string group_ = "4";
+  std::string head_dim_ = "64";
+  std::string batch_ = "1,2,4,8,16,32";
+  std::string context_ = "512";
+  std::string queries_ = "1";
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench_attention() { return std::make_unique<BenchAttentionCommand>(); }
+
+}  // namespace bass

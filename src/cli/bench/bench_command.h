@@ -1,0 +1,17 @@
+// The measurements of `bass bench`, each a command of its own.
+#pragma once
+
+#include <memory>
+
+#include "cli/command.h"
+
+namespace bass {
+
+std::unique_ptr<Command> make_bench_machine();
+std::unique_ptr<Command> make_bench_decode();
+std::unique_ptr<Command> make_bench_step();
+std::unique_ptr<Command> make_bench_prompt();
+std::unique_ptr<Command> make_bench_ops();
+std::unique_ptr<Command> make_bench_attention();
+
+}  // namespace bass

@@ -1,0 +1,44 @@
+#include "cli/bench/timing.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+namespace bass {
+namespace {
+
+constexpr int kRounds = 5;
+constexpr double kRoundSeconds = 5e-3;
+constexpr int kMaxCalls = 1 << 20;
+
+double seconds_of_calls(ThreadTeam* team, int n_calls, const std::function<void(const TeamContext&)>& body) {
+  using Clock = std::chrono::steady_clock;
+  double seconds = 0;
+  team->run([&](const TeamContext& context) {
+    context.barrier();  // all threads are awake
+    const Clock::time_point begin = Clock::now();
+    for (int i = 0; i < n_calls; ++i) {
+      body(context);
+      context.barrier();
+    }
+    if (context.thread_idx() == 0) seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  });
+  return seconds;
+}
+
+}  // namespace
+
+Timing time_on_team(ThreadTeam* team, const std::function<void(const TeamContext&)>& body) {
+  int n_calls = 1;
+  double seconds = seconds_of_calls(team, n_calls, body);  // caches and branch predictors learn meanwhile
+  while (seconds < kRoundSeconds / 2 && n_calls < kMaxCalls) {
+    n_calls *= 2;
+    seconds = seconds_of_calls(team, n_calls, body);
+  }
+  std::array<double, kRounds> rounds{};
+  for (double& round : rounds) round = seconds_of_calls(team, n_calls, body) / n_calls;
+  std::sort(rounds.begin(), rounds.end());
+  return {rounds.front(), rounds[kRounds / 2]};
+}
+
+}  // namespace bass

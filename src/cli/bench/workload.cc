@@ -1,0 +1,78 @@
+#include "cli/bench/workload.h"
+
+#include <chrono>
+#include <memory>
+
+#include "base/check.h"
+#include "cli/interrupt.h"
+
+namespace bass {
+namespace {
+
+// What the prompts are made of. Plain text and code, so that drafters meet what they are for.
+constexpr std::string_view kText =
+    "The river rose in the night, and by morning the bridge at the lower mill could not be crossed. Two farmers and a "
+    "teacher stood on the near bank and talked about the time it would take to walk round by the old quarry road. "
+    "def mean(values):\n    total = 0.0\n    for value in values:\n        total += value\n    return total / "
+    "len(values)\n\n"
+    "A battery stores energy by moving ions from one electrode to the other; when it is charged they are moved back. "
+    "def longest_word(text):\n    words = text.split()\n    best = ''\n    for word in words:\n        if len(word) > "
+    "len(best):\n"
+    "            best = word\n    return best\n\n"
+    "She kept the letters in a tin box under the stairs, tied with string, the oldest at the bottom. In the spring she "
+    "read them again from the beginning, one each evening, and wrote the dates in the margin of her calendar. ";
+
+}  // namespace
+
+Result<BenchRun> BenchRunner::run(const BenchCase& bench_case) {
+  BASS_ASSIGN_OR_RETURN(std::vector<Request> requests, make_requests(bench_case));
+  const auto events = std::make_shared<EventQueue>();
+  BenchRun run;
+  run.begin = engine_->stats();
+  std::vector<RequestId> ids;
+  for (Request& request : requests) {
+    const Result<RequestId> id = engine_->submit(std::move(request), events);
+    if (!id.ok()) return id.status();
+    ids.push_back(id.value());
+  }
+  BASS_RETURN_IF_ERROR(wait(ids, events.get()));
+  run.end = engine_->stats();
+  return run;
+}
+
+// Distinct prompts: each starts elsewhere in the text.
+Result<std::vector<Request>> BenchRunner::make_requests(const BenchCase& bench_case) const {
+  BASS_ASSIGN_OR_RETURN(const std::vector<TokenId> text, engine_->tokenize(kText, false, false));
+  constexpr size_t kStride = 7;
+  std::vector<Request> requests(static_cast<size_t>(bench_case.batch), prototype_);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    Request& request = requests[i];
+    for (int k = 0; k < bench_case.n_prompt_tokens; ++k) {
+      request.prompt_tokens.push_back(text[(i * kStride + static_cast<size_t>(k)) % text.size()]);
+    }
+    request.max_tokens = bench_case.n_generated;
+    request.sampling.ignore_eos = true;
+    if (!bench_case.is_speculative) request.speculation.drafter = DrafterChoice::kOff;
+  }
+  return requests;
+}
+
+Status BenchRunner::wait(const std::vector<RequestId>& ids, EventQueue* events) {
+  constexpr std::chrono::duration<double> kPollInterval{0.1};
+  size_t n_done = 0;
+  Status status;
+  while (n_done < ids.size()) {
+    Event event;
+    if (events->wait(&event, kPollInterval)) {
+      n_done += event.kind == Event::Kind::kDone ? 1 : 0;
+      if (event.kind == Event::Kind::kFinished && !event.error.ok()) status = event.error;
+    }
+    if (is_interrupted() && status.ok()) {
+      status = Status(StatusCode::kCancelled, "interrupted");
+      for (const RequestId id : ids) engine_->cancel(id);
+    }
+  }
+  return status;
+}
+
+}  // namespace bass

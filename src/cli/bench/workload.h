@@ -1,0 +1,49 @@
+// Batches of requests that the measurements give an engine.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "bass/engine.h"
+
+namespace bass {
+
+/// `batch` sequences at once, each of a prompt of its own, end tokens banned.
+struct BenchCase {
+  int batch = 1;
+  int n_prompt_tokens = 64;
+  int n_generated = 64;
+  bool is_speculative = false;
+};
+
+/// What the engine did between two readings of its sums.
+struct BenchRun {
+  EngineStats begin;
+  EngineStats end;
+
+  [[nodiscard]] double prefill_s() const { return end.prefill_s - begin.prefill_s; }
+  [[nodiscard]] double decode_s() const { return end.decode_s - begin.decode_s; }
+  [[nodiscard]] int64_t decode_tokens() const { return end.decode_tokens - begin.decode_tokens; }
+  [[nodiscard]] int64_t decode_steps() const { return end.decode_steps - begin.decode_steps; }
+  [[nodiscard]] Work decode_work() const { return end.decode_work - begin.decode_work; }
+  [[nodiscard]] Work prefill_work() const { return end.work - begin.work - decode_work(); }
+};
+
+/// Runs cases on an engine, one at a time.
+class BenchRunner {
+ public:
+  /// What a case does not say is taken from `prototype`: sampling, speculation.
+  BenchRunner(Engine* engine, Request prototype) : engine_(engine), prototype_(std::move(prototype)) {}
+
+  /// Error: the engine's, or kCancelled when the user interrupts.
+  Result<BenchRun> run(const BenchCase& bench_case);
+
+ private:
+  Result<std::vector<Request>> make_requests(const BenchCase& bench_case) const;
+  Status wait(const std::vector<RequestId>& ids, EventQueue* events);
+
+  Engine* engine_;
+  Request prototype_;
+};
+
+}  // namespace bass

@@ -1,0 +1,55 @@
+// What a batch asks of the machine, by parts of a step.
+#include <algorithm>
+
+#include "executor/cpu/forward.h"
+
+namespace bass::cpu {
+
+void CpuForward::count_matmul(StepPart part, int n_rows, double n_reads) {
+  const Work& row = model_->row_work()[static_cast<size_t>(part)];
+  Work& work = work_[static_cast<size_t>(part)];
+  work.bytes += n_reads * row.bytes;
+  for (const OperationClass kind : {OperationClass::kInt8Dot, OperationClass::kF32Fma}) {
+    work[kind] += row[kind] * n_rows * (kind == OperationClass::kInt8Dot ? options_.n_planes : 1);
+  }
+}
+
+// Tokens that the batch's segments see, in pages that several share once.
+double CpuForward::n_cached_tokens() {
+  ++batch_idx_;
+  int64_t n_tokens = 0;
+  for (const ForwardSegment& segment : segments_) {
+    const int n_positions = segment.start + segment.n_tokens;
+    for (int begin = 0; begin < n_positions; begin += kKvPageLen) {
+      const PageId page = segment.pages[static_cast<size_t>(begin / kKvPageLen)];
+      uint32_t& last_batch = page_batches_[static_cast<size_t>(page)];
+      if (last_batch == batch_idx_) continue;
+      last_batch = batch_idx_;
+      n_tokens += std::min(n_positions - begin, kKvPageLen);
+    }
+  }
+  return static_cast<double>(n_tokens);
+}
+
+// Weights and cached tokens are read once a batch; activations stay in caches.
+void CpuForward::count_work() {
+  constexpr double kNormOperations = 6;  // of an element: square and sum, scale twice, quantise, sum
+  constexpr double kRopeOperations = 3;
+  if (n_rows() == 0) return;
+  const ModelConfig& config = model_->config();
+  for (const StepPart part : {StepPart::kQkv, StepPart::kOutput, StepPart::kGateUp, StepPart::kDown}) {
+    count_matmul(part, n_rows(), 1);
+  }
+  const double n_layer_rows = static_cast<double>(config.n_layers) * n_rows();
+  work_[static_cast<size_t>(StepPart::kNorm)][OperationClass::kF32Fma] +=
+      2 * kNormOperations * config.d_model * n_layer_rows;
+  work_[static_cast<size_t>(StepPart::kRopeAndWriteKv)][OperationClass::kF32Fma] +=
+      kRopeOperations * config.rope_dim * (config.n_heads + config.n_kv_heads) * n_layer_rows;
+  Work& attention = work_[static_cast<size_t>(StepPart::kAttention)];
+  attention.bytes += static_cast<double>(model_->page_bytes()) / kKvPageLen * n_cached_tokens();
+  for (const int position : positions_) {  // q.k and p.v, two operations each
+    attention[OperationClass::kF32Fma] += 4.0 * config.q_dim() * config.n_layers * (position + 1);
+  }
+}
+
+}  // namespace bass::cpu

@@ -1,0 +1,110 @@
+"""The measurements of `bass bench`: the shape of their output, never their figures."""
+import json
+
+import pytest
+
+MACHINE = {"isa", "n_threads", "bandwidth_gb_s", "peak_tops"}
+CLASSES = {"int8_dot", "f32_fma"}
+
+
+def rows_of(done):
+    assert done.code == 0, done.err
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def check_machine(machine):
+    assert MACHINE <= set(machine) and set(machine["peak_tops"]) == CLASSES
+    assert machine["bandwidth_gb_s"] > 0 and all(peak > 0 for peak in machine["peak_tops"].values())
+
+
+def test_machine(run):
+    rows = rows_of(run("bench", "machine", "--threads", "1,2", "--memory", "1", "--json"))
+    assert [row["n_threads"] for row in rows] == [1, 2]
+    for row in rows:
+        check_machine(row)
+        assert row["processor"] and row["memory_mib"] == 1
+        assert {"F32", "Q4_1", "Q8_0"} <= {ceiling["format"] for ceiling in row["ceilings"]}
+        for ceiling in row["ceilings"]:
+            assert set(ceiling) == {"format", "rows", "tops", "class", "peak_fraction"}
+            assert ceiling["rows"] in (12, 32) and ceiling["tops"] > 0 and ceiling["class"] in CLASSES
+
+
+def test_machine_obeys_the_instruction_set(run):
+    done = run("bench", "machine", "--threads", "1", "--memory", "1", env={"BASS_FORCE_ISA": "avx2"})
+    assert done.code == 0, done.err
+    assert "avx2, 1 thread: " in done.out and "Q4_1" in done.out
+
+
+def test_step(run, tiny):
+    arguments = ["bench", "step", "-m", tiny, "--batch", "1,3", "--prompt-tokens", "16", "--generate-tokens", "12"]
+    rows = rows_of(run(*arguments, "--json"))
+    assert [row["batch"] for row in rows] == [1, 3]
+    for row in rows:
+        assert list(row) == ["batch", "prompt_tokens", "generate_tokens", "mode", "n_steps", "step", "parts", "machine",
+                             "model"]
+        assert (row["prompt_tokens"], row["generate_tokens"], row["mode"]) == (16, 12, "regular")
+        assert row["n_steps"] >= 11  # the first token's step carries the prompt
+        check_machine(row["machine"])
+        parts = {part["name"]: part for part in row["parts"]}
+        assert list(parts) == ["schedule", "embed", "norm and quantise", "qkv", "rope, write kv", "attention", "output",
+                               "gate, up", "down", "head", "sample", "commit"]
+        assert sum(part["s"] for part in parts.values()) == pytest.approx(row["step"]["s"])
+        assert sum(part["share"] for part in parts.values()) == pytest.approx(1)
+        for name in ("qkv", "output", "gate, up", "down", "head"):
+            assert parts[name]["bytes"] > 0 and parts[name]["operations"]["int8_dot"] > 0
+            assert parts[name]["limit_fraction"] == pytest.approx(parts[name]["limit_s"] / parts[name]["s"])
+        assert parts["attention"]["operations"]["f32_fma"] > 0 == parts["attention"]["operations"]["int8_dot"]
+    text = run(*arguments)
+    assert text.code == 0 and "3 sequences, 16 prompt tokens, 12 generated, regular" in text.out
+    assert "GB/s" in text.err and "gate, up" in text.out
+
+
+def test_step_with_a_draft_model_and_sampling(run, tiny):
+    rows = rows_of(run("bench", "step", "-m", tiny, "-d", tiny, "--draft-length", "fixed:2", "--batch", "2", "--temperature",
+                       "0.8", "--top-p", "0.9", "--prompt-tokens", "8", "--generate-tokens", "12", "--json"))
+    assert [row["mode"] for row in rows] == ["regular", "speculative"]
+    drafts = [[part for part in row["parts"] if part["name"] == "draft"] for row in rows]
+    assert drafts[0][0]["operations"]["int8_dot"] == 0 < drafts[1][0]["operations"]["int8_dot"]
+
+
+def test_prompt(run, tiny):
+    arguments = ["bench", "prompt", "-m", tiny, "--prompt-tokens", "8,33", "--batch", "2"]
+    rows = rows_of(run(*arguments, "--json"))
+    assert [(row["prompt_tokens"], row["batch"]) for row in rows] == [(8, 2), (33, 2)]
+    for row in rows:
+        assert list(row) == ["prompt_tokens", "batch", "s", "tokens_per_s", "limit_fraction", "ceiling_fraction", "machine", "model"]
+        assert row["tokens_per_s"] == pytest.approx(2 * row["prompt_tokens"] / row["s"])
+        assert row["ceiling_fraction"] > 0
+        check_machine(row["machine"])
+    assert "ceiling %" in run(*arguments).out
+
+
+@pytest.mark.parametrize("activations", ["int8", "int16"])
+def test_ops(run, tiny, activations):
+    arguments = ["bench", "ops", "-m", tiny, "--rows", "1,5", "--context", "40", "--activations", activations]
+    rows = rows_of(run(*arguments, "--check", "--json"))
+    names = [row["op"] for row in rows if row["rows"] == 5]
+    assert {"matmul", "norm and quantise", "silu", "rope", "write kv", "row_stats", "gumbel_argmax", "top-k 40", "top-p 0.95",
+            "residual_argmax", "attention"} == set(names)
+    for row in rows:
+        assert list(row) == ["op", "shape", "rows", "s", "gb_s", "gop_s", "bytes", "operations", "limit_fraction", "is_checked",
+                             "isa", "n_threads", "model"]
+        assert row["s"] > 0 and row["is_checked"] == (row["op"] != "attention")
+    shapes = [row["shape"] for row in rows if row["op"] == "matmul" and row["rows"] == 1]
+    assert len(shapes) == len(set(shapes)) and all(shape.startswith("Q4_1 ") for shape in shapes)
+
+
+def test_attention(run):
+    arguments = ["bench", "attention", "--heads", "4,8", "--group", "2", "--head-dim", "16", "--batch", "1,3", "--context", "40",
+                 "--queries", "2"]
+    rows = rows_of(run(*arguments, "--json"))
+    layouts = {row["attention"] for row in rows}
+    assert {"pad", "split"} <= layouts
+    cells = [(row["n_heads"], row["lengths"], row["batch"], row["attention"]) for row in rows]
+    assert len(cells) == len(set(cells)) == 2 * 3 * 2 * len(layouts)
+    for row in rows:
+        assert list(row) == ["attention", "n_heads", "n_kv_heads", "head_dim", "lengths", "batch", "context", "queries", "s",
+                             "bytes", "operations", "limit_s", "limit_fraction", "n_threads", "bandwidth_gb_s"]
+        assert row["n_kv_heads"] * 2 == row["n_heads"] and row["s"] > 0
+        assert row["lengths"] in ("uniform", "bimodal", "exponential")
+    assert "limit %" in run(*arguments).out
