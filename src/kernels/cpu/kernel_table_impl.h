@@ -16,6 +16,7 @@ constexpr Kernels make_kernels(Isa isa, const char* name) {
       .rope = rope,
       .write_kv = write_kv,
       .attend = attend,
+      .finish_attention = finish_attention,
       .exp = exp_row,
       .log = log_row,
       .row_stats = row_stats,

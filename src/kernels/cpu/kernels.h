@@ -27,6 +27,8 @@ inline constexpr int kTileLen = 16;
 inline constexpr int kKvPageLen = 32;
 /// The longest attention head.
 inline constexpr int kMaxHeadDim = 512;
+/// Rows (query heads of tokens) that units of attention should not exceed, so that their sums stay in the caches.
+inline constexpr int kMaxAttentionRows = 96;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Weights
@@ -59,22 +61,37 @@ struct KvShape {
   [[nodiscard]] size_t head_bytes() const { return 2 * half_bytes(); }
 };
 
-/// All query rows of one sequence for one KV head (n_tokens x group_size rows): the unit of attention work.
-/// Row t attends to the positions 0 .. start + t. Chunks past a row's own position change nothing in its result, so
-/// n_tokens and n_chunks may be padded upward (BASS-PAD): rows >= n_tokens are computed from zeros and thrown away,
-/// page pointers of padding chunks point to any readable page. Positions past the last row's own are never used,
-/// whatever they hold. The values of positions that a row does not see must be finite (write_kv takes care of it).
+/// One token's query heads of a unit's KV head.
+struct AttentionToken {
+  const float* q = nullptr;  // [group_size, head_dim]
+  float* out = nullptr;      // the same; null: padding, computed and thrown away
+  int position = 0;          // sees the positions 0 .. position
+};
+
+/// What a row (one query head of one token) knows after some of its chunks: a running softmax, or one chunk's.
+/// In memory: o [head_dim], m, l and padding: attention_state_len floats.
+inline int attention_state_len(int head_dim) { return head_dim + 16; }
+
+/// The unit of attention work: tokens of one sequence, or of several whose pages of these chunks are the same, for one
+/// KV head and the chunks [first_chunk, end_chunk). Chunks behind a token's own position change nothing in its result,
+/// so tokens with nothing to do and chunks behind all positions (BASS-PAD) may be among them; page pointers of padding
+/// chunks point to any readable page. Positions that no token sees are never used, whatever they hold; what a position
+/// holds that only some see must be finite (write_kv takes care of it).
 struct AttentionUnit {
-  const float* q = nullptr;  // this KV head's first query head of row 0; row t at q + t * q_stride
-  int q_stride = 0;          // floats between rows (n_heads * head_dim or more)
-  float* out = nullptr;      // as q; [n_tokens, group_size * head_dim] written at out + t * out_stride
-  int out_stride = 0;
-  int start = 0;  // position of row 0
+  const AttentionToken* tokens = nullptr;  // [n_tokens]
   int n_tokens = 0;
-  int n_padded_tokens = 0;                  // >= n_tokens
-  int n_chunks = 0;                         // chunks to walk, >= ceil((start + n_tokens) / kKvPageLen)
-  const std::byte* const* pages = nullptr;  // [n_chunks] base of each page
+  int first_chunk = 0;
+  int end_chunk = 0;
+  const std::byte* const* pages = nullptr;  // [end_chunk] base of each page, from position 0 on
   size_t head_offset = 0;                   // bytes from a page's base to this layer's and KV head's K
+  /// [n_tokens, group_size, state] what the chunks in front of first_chunk gave; null: nothing is in front of them.
+  const float* before = nullptr;
+  /// [n_tokens, group_size, state] where the running softmax behind the last chunk goes; null: the tokens' out is
+  /// written instead.
+  float* state = nullptr;
+  /// [end_chunk - first_chunk, n_tokens, group_size, state] where each chunk's own softmax goes, not merged; replaces
+  /// `state`. A row that sees nothing of a chunk gets m = -inf.
+  float* chunk_states = nullptr;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -145,8 +162,12 @@ struct Kernels {
   /// ascending d; per chunk m = max, p = exp(s - m), l = sum of p (16 lanes: two vectors added, then a fixed tree),
   /// O = FMA chain over ascending positions; chunks merged in ascending order with
   /// m' = max(m, m_c), a = exp(m - m'), b = exp(m_c - m'), l = fma(l_c, b, fl(l a)), O = fma(O_c, b, fl(O a));
-  /// out = O / l + 0 (no negative zeros). The first chunk starts (m, l, O). out may be q with the same stride.
+  /// out = O / l + 0 (no negative zeros). The first chunk starts (m, l, O).
   void (*attend)(const KvShape& shape, const AttentionUnit& unit);
+
+  /// The rest of one row whose chunks were attended to apart: merges `n_rest` chunks' states, `stride` floats apart, in
+  /// ascending order into the state `first` of the chunks in front of them. out: [head_dim]
+  void (*finish_attention)(int head_dim, const float* first, const float* rest, size_t stride, int n_rest, float* out);
 
   // out[i] = e^x[i], log(x[i]): the functions that all others use (math_impl.h has their ranges), n numbers.
 
