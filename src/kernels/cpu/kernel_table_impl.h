@@ -18,6 +18,7 @@ constexpr Kernels make_kernels(Isa isa, const char* name) {
       .attend = attend,
       .finish_attention = finish_attention,
       .exp = exp_row,
+      .exp2 = exp2_row,
       .log = log_row,
       .row_stats = row_stats,
       .scale = scale,
