@@ -229,7 +229,8 @@ void CpuOps::attend(int layer) {
     }
     context_.barrier();
   }
-  if (f_.attended_.rows.groups == nullptr || f_.model_->kv_shape().group_size() * config.head_dim % kGroupLen == 0) return;
+  const int n_unit_cols = f_.model_->kv_shape().group_size() * config.head_dim;
+  if (f_.attended_.rows.groups == nullptr || n_unit_cols % kGroupLen == 0) return;
   // A KV head's columns are no whole groups of activations: quantise row by row once all are there.
   const WorkRange rows = context_.share(f_.n_rows());
   for (int r = rows.begin; r < rows.end; ++r) {

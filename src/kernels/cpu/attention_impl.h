@@ -12,6 +12,16 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
 
+// Loops over registers are unrolled by hand: GCC would keep sums of more than a few in memory.
+template <int kRows, int kColumns>
+BASS_SIMD_INLINE void clear(I32x16 (&sums)[kRows][kColumns]) {
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int c = 0; c < kColumns; ++c) sums[r][c] = zero_i32();
+  }
+}
+
 /// What the kernels know of the chunk in work.
 struct Chunk {
   KvHead<const std::byte> head;
@@ -53,7 +63,9 @@ BASS_SIMD_INLINE F32x16 weight_factor(F32x16 weight_sum) {
 
 /// Adds up lanes[0..15] by the fixed tree, each of them a vector.
 BASS_SIMD_INLINE F32x16 tree_sum(F32x16 (&lanes)[kLanes]) {
+#pragma GCC unroll 4
   for (int half = kLanes / 2; half >= 1; half /= 2) {
+#pragma GCC unroll 8
     for (int i = 0; i < half; ++i) lanes[i] = add(lanes[i], lanes[i + half]);
   }
   return lanes[0];
@@ -77,6 +89,7 @@ BASS_SIMD_INLINE MergeFactors wide_softmax(RowBlock& block, const Chunk& chunk, 
   };
   F32x16 l_lanes[kLanes];
   F32x16 w_lanes[kLanes];
+#pragma GCC unroll 16
   for (int i = 0; i < kLanes; ++i) {
     F32x16 p0;
     F32x16 p1;
@@ -106,19 +119,22 @@ BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_
   for (auto& m : m_chunk) m = broadcast(-__builtin_inff());
   for (int j = 0; j < kKvPageLen; j += kWideTile) {
     I32x16 sums[kWideTile][kVectors];
-    for (auto& row : sums) {
-      for (auto& sum : row) sum = zero_i32();
-    }
+    clear(sums);
     for (int pair = 0; pair < head_dim / 2; ++pair) {
       I32x16 q[kVectors];
+#pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) q[v] = load_i32(blocks[v].q + pair * kLanes);
       const int16_t* k = chunk.head.k + (pair * kKvPageLen + j) * 2;
+#pragma GCC unroll 16
       for (int i = 0; i < kWideTile; ++i) {
         const I32x16 keys = broadcast_pair(k + 2 * i);
+#pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) sums[i][v] = dot_i16(sums[i][v], keys, q[v]);
       }
     }
+#pragma GCC unroll 16
     for (int i = 0; i < kWideTile; ++i) {
+#pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
         F32x16 s = mul(mul(to_f32(sums[i][v]), broadcast(chunk.head.k_scale[j + i])), load(blocks[v].q_scale));
         if (!chunk.is_past) {
@@ -131,22 +147,26 @@ BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_
     }
   }
   MergeFactors factors[kVectors];
+#pragma GCC unroll 16
   for (int v = 0; v < kVectors; ++v) factors[v] = wide_softmax(blocks[v], chunk, m_chunk[v], scores[v], weights[v]);
   for (int d = 0; d < head_dim; d += kWideTile) {
     I32x16 sums[kWideTile][kVectors];
-    for (auto& row : sums) {
-      for (auto& sum : row) sum = zero_i32();
-    }
+    clear(sums);
     for (int pair = 0; pair < kKvPageLen / 2; ++pair) {
       I32x16 w[kVectors];
+#pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) w[v] = load_i32(weights[v] + pair * kLanes);
       const int16_t* values = chunk.head.v + (pair * head_dim + d) * 2;
+#pragma GCC unroll 16
       for (int i = 0; i < kWideTile; ++i) {
         const I32x16 value = broadcast_pair(values + 2 * i);
+#pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) sums[i][v] = dot_i16(sums[i][v], value, w[v]);
       }
     }
+#pragma GCC unroll 16
     for (int i = 0; i < kWideTile; ++i) {
+#pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
         float* o = blocks[v].o + (d + i) * kLanes;
         store(o, fma(to_f32(sums[i][v]), factors[v].new_sum, mul(load(o), factors[v].old_o)));
@@ -163,21 +183,24 @@ BASS_SIMD_INLINE void narrow_scores(const RowBlock& block, const Chunk& chunk, i
                                     float (&scores)[kRows][kKvPageLen]) {
   for (int first = 0; first < kKvPageLen; first += kScoreVectors * kLanes) {
     I32x16 sums[kRows][kScoreVectors];
-    for (auto& row : sums) {
-      for (auto& sum : row) sum = zero_i32();
-    }
+    clear(sums);
     for (int pair = 0; pair < head_dim / 2; ++pair) {
       I32x16 keys[kScoreVectors];
+#pragma GCC unroll 16
       for (int v = 0; v < kScoreVectors; ++v) {
         keys[v] = load_i32(chunk.head.k + (pair * kKvPageLen + first + v * kLanes) * 2);
       }
+#pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const I32x16 q = broadcast_i32(block.q[r * (head_dim / 2) + pair]);
+#pragma GCC unroll 16
         for (int v = 0; v < kScoreVectors; ++v) sums[r][v] = dot_i16(sums[r][v], keys[v], q);
       }
     }
+#pragma GCC unroll 16
     for (int v = 0; v < kScoreVectors; ++v) {
       const F32x16 scale = load(chunk.head.k_scale + first + v * kLanes);
+#pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         store(scores[r] + first + v * kLanes, mul(mul(to_f32(sums[r][v]), scale), broadcast(block.q_scale[r])));
       }
@@ -195,6 +218,7 @@ BASS_SIMD_INLINE MergeFactors narrow_softmax(RowBlock& block, const Chunk& chunk
   alignas(64) float factor[kLanes];
   const F32x16 v_scale0 = load(chunk.head.v_scale);
   const F32x16 v_scale1 = load(chunk.head.v_scale + kLanes);
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     const int n_seen = chunk.is_past ? kKvPageLen : block.position[r] - chunk.begin + 1;
     const Mask16 sees0 = first_lanes(n_seen);
@@ -213,6 +237,7 @@ BASS_SIMD_INLINE MergeFactors narrow_softmax(RowBlock& block, const Chunk& chunk
     store(scores[r] + kLanes, w1);
   }
   store(factor, weight_factor(load(weight_sum)));
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kKvPageLen; v += kLanes) {
       store_i16(weights[r] + v, round_to_i32(mul(load(scores[r] + v), broadcast(factor[r]))));
@@ -234,18 +259,21 @@ BASS_SIMD_INLINE void narrow_chunk(RowBlock& block, const Chunk& chunk, int head
   store(new_sum, factors.new_sum);
   const auto columns = [&]<int kVectors>(int d) {
     I32x16 sums[kRows][kVectors];
-    for (auto& row : sums) {
-      for (auto& sum : row) sum = zero_i32();
-    }
+    clear(sums);
     for (int pair = 0; pair < kKvPageLen / 2; ++pair) {
       I32x16 values[kVectors];
+#pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) values[v] = load_i32(chunk.head.v + (pair * head_dim + d + v * kLanes) * 2);
+#pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const I32x16 w = broadcast_pair(weights[r] + 2 * pair);
+#pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) sums[r][v] = dot_i16(sums[r][v], values[v], w);
       }
     }
+#pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
         float* o = block.o + r * head_dim + d + v * kLanes;
         store(o, fma(to_f32(sums[r][v]), broadcast(new_sum[r]), mul(load(o), broadcast(old_o[r]))));

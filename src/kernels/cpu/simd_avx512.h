@@ -165,7 +165,11 @@ BASS_SIMD_INLINE float first_lane(F32x16 x) { return _mm512_cvtss_f32(x.v); }
 
 // --- dot products of int16 pairs
 
-BASS_SIMD_INLINE I32x16 dot_i16(I32x16 acc, I32x16 a, I32x16 b) { return {_mm512_dpwssd_epi32(acc.v, a.v, b.v)}; }
+// In assembly because GCC 12 copies the sums of an unrolled loop from register to register, and some to memory.
+BASS_SIMD_INLINE I32x16 dot_i16(I32x16 acc, I32x16 a, I32x16 b) {
+  asm("vpdpwssd %2, %1, %0" : "+v"(acc.v) : "v"(a.v), "v"(b.v));
+  return acc;
+}
 
 // --- byte dot products
 
