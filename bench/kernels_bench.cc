@@ -131,8 +131,15 @@ void run_attention(benchmark::State& state) {
   const int row_len = group_size * kHeadDim;
   const std::vector<float> q = random_floats(static_cast<size_t>(n_tokens * row_len));
   std::vector<float> out(q.size());
-  const AttentionUnit unit{q.data(), row_len,  out.data(), row_len,      n_positions - n_tokens,
-                           n_tokens, n_tokens, n_pages,    pages.data(), 0};
+  std::vector<AttentionToken> tokens;
+  for (int t = 0; t < n_tokens; ++t) {
+    tokens.push_back({q.data() + t * row_len, out.data() + t * row_len, n_positions - n_tokens + t});
+  }
+  AttentionUnit unit;
+  unit.tokens = tokens.data();
+  unit.n_tokens = n_tokens;
+  unit.end_chunk = n_pages;
+  unit.pages = pages.data();
   for ([[maybe_unused]] auto _ : state) {
     kernels().attend(shape, unit);
     benchmark::ClobberMemory();
@@ -156,10 +163,9 @@ int register_all() {
   }
   auto* bench = benchmark::RegisterBenchmark("attention", run_attention);
   bench->ArgNames({"tokens", "group", "positions"});
-  for (const int n_positions : {128, 1024}) {
-    for (const int n_tokens : {1, 4, 8}) bench->Args({n_tokens, 3, n_positions});
+  for (const int n_positions : {128, 1024, 8192}) {
+    for (const int n_tokens : {1, 2, 4, 8, 32}) bench->Args({n_tokens, 3, n_positions});
   }
-  bench->Args({128, 3, 128});
   return 0;
 }
 

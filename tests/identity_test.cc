@@ -96,10 +96,10 @@ TEST_P(DefaultModelIdentity, TokensAndLogprobsEqualRegularDecoding) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Drafts, DefaultModelIdentity,
-                         ::testing::Values(DraftCase{"self", 4, "bass", AttentionKind::kSplit, 1.0, 1.0},
+                         ::testing::Values(DraftCase{"self", 4, "bass", AttentionKind::kFused, 1.0, 1.0},
                                            DraftCase{"truncated", 32, "fixed:3", AttentionKind::kPad, 0.0, 0.999},
-                                           DraftCase{"truncated", 1, "bass", AttentionKind::kSplit, 0.0, 0.999},
-                                           DraftCase{"random", 8, "bass", AttentionKind::kSplit, 0.0, 0.1},
+                                           DraftCase{"truncated", 1, "bass", AttentionKind::kFused, 0.0, 0.999},
+                                           DraftCase{"random", 8, "bass", AttentionKind::kFused, 0.0, 0.1},
                                            DraftCase{"ngram", 32, "bass", AttentionKind::kPad, 0.01, 1.0},
                                            DraftCase{"ngram", 1, "fixed:8", AttentionKind::kSplit, 0.01, 1.0}),
                          [](const auto& test) { return std::string(test.param.name) + std::to_string(test.index); });

@@ -1,5 +1,6 @@
 // Row invariance on the default model: a token's log-probability is the same to the bit alone and in a batch, with any
-// number of threads, as prefill, decode and verification, padded and split, on every instruction set of the machine.
+// number of threads, as prefill, decode and verification, padded, split and fused, on every instruction set of the
+// machine.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -72,10 +73,14 @@ TEST(RowInvariance, BatchesThreadsAndLayoutsGiveTheSameBits) {
                     "n-gram drafts, pad");
   expect_equal_bits(alone, run_with(options_of(2, 3, AttentionKind::kSplit), DrafterChoice::kNgram, 12),
                     "n-gram drafts");
+  for (const int n_threads : {1, 2, 9}) {  // siblings share their prompt's chunks
+    expect_equal_bits(alone, run_with(options_of(n_threads, 32, AttentionKind::kFused), DrafterChoice::kNgram, 12),
+                      "n-gram drafts, fused");
+  }
 }
 
 TEST(RowInvariance, DecodeAndVerificationGiveThePrefillsBits) {
-  auto engine = load_engine(options_of(2, 32, AttentionKind::kSplit));
+  auto engine = load_engine(options_of(2, 32, AttentionKind::kFused));
   ASSERT_NE(engine, nullptr);
   const std::vector<RequestResult> generated = run_all(*engine, requests(40));
   EXPECT_GT(engine->stats().speculation.accepted, 0) << "no token came out of a verification";
@@ -96,7 +101,7 @@ TEST(RowInvariance, EveryInstructionSetGivesTheSameBits) {
   std::vector<RequestResult> expected;
   for (int i = n_tables - 1; i >= 0; --i) {  // the scalar one, last, is slow
     ASSERT_EQ(::setenv("BASS_FORCE_ISA", tables[i]->name, 1), 0);
-    const auto actual = run_with(options_of(2, 8, AttentionKind::kSplit), DrafterChoice::kNgram, 3);
+    const auto actual = run_with(options_of(2, 8, AttentionKind::kFused), DrafterChoice::kNgram, 3);
     if (expected.empty()) expected = actual;
     expect_equal_bits(expected, actual, tables[i]->name);
   }

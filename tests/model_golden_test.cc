@@ -95,7 +95,7 @@ TEST(DefaultModel, ContinuesGreedilyAsTransformersDoes) {
 }
 
 // The model's interpretation (names, shapes, rope, grouping, tying, dequantisation) in float32: no quantised
-// activations, no f16 cache.
+// activations, no rounded cache.
 TEST(TinyModels, ReferenceDecoderEqualsTransformersInFloat32) {
   const nlohmann::json goldens = read_json(data_file("tiny/tiny_goldens.json"));
   for (const auto& model : goldens["models"]) {
@@ -115,7 +115,7 @@ TEST(TinyModels, ReferenceDecoderEqualsTransformersInFloat32) {
   }
 }
 
-// The engine on the same models. Float weights: only the f16 cache differs from float32 (0.02 at most was seen).
+// The engine on the same models. Float weights: only the int16 attention differs from float32.
 // Quantised ones: int8 or int16 activations too.
 TEST(TinyModels, EngineStaysNearTransformers) {
   const nlohmann::json goldens = read_json(data_file("tiny/tiny_goldens.json"));

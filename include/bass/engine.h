@@ -26,7 +26,7 @@ namespace bass {
 
 class StepProfile;
 
-enum class AttentionKind : uint8_t { kPad, kSplit };
+enum class AttentionKind : uint8_t { kPad, kSplit, kFused };
 enum class ActivationKind : uint8_t { kInt8, kInt16 };
 
 /// Fixed for the life of an engine.
@@ -38,7 +38,7 @@ struct EngineOptions {
   std::optional<int> context_len;        ///< tokens a sequence; none: the model's
   std::optional<int64_t> kv_memory_mib;  ///< budget of the KV caches; none: a quarter of the free memory, at most what
                                          ///< max_batch full contexts need
-  AttentionKind attention = AttentionKind::kSplit;
+  AttentionKind attention = AttentionKind::kFused;
   ActivationKind activations = ActivationKind::kInt8;
   std::string device = "auto";     ///< auto | cpu
   int max_step_tokens = 256;       ///< rows of one step; longer prompts are prefilled in chunks

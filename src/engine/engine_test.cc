@@ -109,18 +109,18 @@ TEST_P(Identity, GreedyAndSeededMatchEqualRegularDecoding) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Batches, Identity,
-                         ::testing::Values(IdentityCase{"", "bass", 1, 1, AttentionKind::kSplit},
+                         ::testing::Values(IdentityCase{"", "bass", 1, 1, AttentionKind::kFused},
                                            IdentityCase{"", "fixed:3", 32, 2, AttentionKind::kPad},
                                            IdentityCase{"self", "bass", 4, 2, AttentionKind::kSplit},
                                            IdentityCase{"self", "fixed:32", 3, 1, AttentionKind::kPad},
                                            IdentityCase{"padded", "bass", 32, 2, AttentionKind::kPad},
-                                           IdentityCase{"padded", "fixed:1", 2, 3, AttentionKind::kSplit},
-                                           IdentityCase{"padded", "bass:l0=2,inc=1,max=5", 8, 1, AttentionKind::kSplit},
-                                           IdentityCase{"random", "bass", 8, 2, AttentionKind::kSplit},
+                                           IdentityCase{"padded", "fixed:1", 2, 3, AttentionKind::kFused},
+                                           IdentityCase{"padded", "bass:l0=2,inc=1,max=5", 8, 1, AttentionKind::kFused},
+                                           IdentityCase{"random", "bass", 8, 2, AttentionKind::kFused},
                                            IdentityCase{"random", "fixed:6", 1, 2, AttentionKind::kPad},
-                                           IdentityCase{"padded", "goodput", 8, 2, AttentionKind::kSplit},
-                                           IdentityCase{"", "goodput", 32, 2, AttentionKind::kSplit},
-                                           IdentityCase{"smaller", "fixed:4", 8, 2, AttentionKind::kSplit}));
+                                           IdentityCase{"padded", "goodput", 8, 2, AttentionKind::kFused},
+                                           IdentityCase{"", "goodput", 32, 2, AttentionKind::kFused},
+                                           IdentityCase{"smaller", "fixed:4", 8, 2, AttentionKind::kFused}));
 
 // The negative control of the identity test: another seed, or a draft that is believed without a look, must show.
 TEST(IdentityControl, AnotherSeedGivesOtherTokens) {

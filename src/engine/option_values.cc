@@ -91,8 +91,8 @@ constexpr std::array<Choice<std::optional<VerifyRule>>, 4> kVerifyRules{{{"auto"
                                                                          {"rejection", VerifyRule::kRejection},
                                                                          {"match", VerifyRule::kMatch},
                                                                          {"block", VerifyRule::kBlock}}};
-constexpr std::array<Choice<AttentionKind>, 2> kAttentionKinds{
-    {{"pad", AttentionKind::kPad}, {"split", AttentionKind::kSplit}}};
+constexpr std::array<Choice<AttentionKind>, 3> kAttentionKinds{
+    {{"fused", AttentionKind::kFused}, {"split", AttentionKind::kSplit}, {"pad", AttentionKind::kPad}}};
 constexpr std::array<Choice<ActivationKind>, 2> kActivationKinds{
     {{"int8", ActivationKind::kInt8}, {"int16", ActivationKind::kInt16}}};
 

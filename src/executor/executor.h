@@ -20,7 +20,7 @@ struct ExecutorOptions {
   int n_threads = 1;
   int max_batch = 1;
   int max_step_tokens = 256;
-  AttentionKind attention = AttentionKind::kSplit;
+  AttentionKind attention = AttentionKind::kFused;
   ActivationKind activations = ActivationKind::kInt8;
   int n_main_pages = 0;
   int n_draft_pages = 0;

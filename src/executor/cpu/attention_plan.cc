@@ -1,58 +1,262 @@
 #include "executor/cpu/attention_plan.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 namespace bass::cpu {
 namespace {
 
 // Tokens of a prompt chunk in one unit: enough rows to share each load of K and V, few enough to balance threads.
 constexpr int kPrefillUnitTokens = 16;
+// A unit of more than half a thread's share of the work is cut into runs of about a quarter of it, of at least
+// kMinRunChunks chunks.
+constexpr int kUnitsPerThread = 2;
+constexpr int kRunsPerThread = 4;
+constexpr int kMinRunChunks = 8;
+// Units of shared chunks have at least so many rows, if there are as many: reading K and V pays for them together.
+constexpr int kMinSharedRows = 32;
+// Reading a chunk costs about what the arithmetic of so many rows costs. Only balance depends on it.
+constexpr int kReadCost = 16;
+// States of all the runs of a batch; units that would need more stay whole.
+constexpr ptrdiff_t kMaxRunStates = ptrdiff_t{1} << 16;
 
 int n_chunks_of(int n_positions) { return (n_positions + kKvPageLen - 1) / kKvPageLen; }
 
+// Whole chunks that every row of the group sees and that lie in the same pages: 0 where there is nothing to share.
+int count_shared_chunks(std::span<const ForwardSegment> segments, std::span<const int> group) {
+  if (group.size() < 2) return 0;
+  const ForwardSegment& first = segments[static_cast<size_t>(group.front())];
+  int n_shared = first.start / kKvPageLen;
+  for (const int i : group) {
+    const ForwardSegment& segment = segments[static_cast<size_t>(i)];
+    const int limit = std::min(n_shared, segment.start / kKvPageLen);
+    n_shared = 0;
+    while (n_shared < limit &&
+           segment.pages[static_cast<size_t>(n_shared)] == first.pages[static_cast<size_t>(n_shared)]) {
+      ++n_shared;
+    }
+  }
+  return n_shared;
+}
+
 }  // namespace
 
-void AttentionPlan::reserve(size_t n_rows, size_t n_segments, size_t max_chunks, const KvShape& shape) {
-  units.reserve(n_rows * static_cast<size_t>(shape.n_kv_heads));
+void AttentionPlan::reserve(size_t n_rows, size_t n_segments, size_t max_chunks) {
+  const auto n_kv_heads = static_cast<size_t>(shape_.n_kv_heads);
+  // Cut units have as many runs as targets of work go into them, and one more each.
+  units.reserve((n_rows + n_segments) * n_kv_heads + 2 * static_cast<size_t>(n_threads_ * kRunsPerThread));
+  late_units.reserve(n_rows * n_kv_heads);
+  finishes.reserve(n_rows * n_kv_heads);
+  rows.reserve(2 * n_rows);
   page_pointers.reserve(n_segments * max_chunks);
+  order_.reserve(n_segments);
+  segment_pages_.reserve(n_segments);
 }
 
-void AttentionPlan::build(AttentionKind kind, std::span<const ForwardSegment> segments, const KvShape& shape,
-                          const std::byte* page_base, size_t page_bytes) {
+size_t AttentionPlan::max_states(size_t n_rows, const KvShape& shape) {
+  return n_rows * static_cast<size_t>(shape.n_heads) + static_cast<size_t>(kMaxRunStates);
+}
+
+void AttentionPlan::build(AttentionKind kind, std::span<const ForwardSegment> segments, const std::byte* page_base,
+                          size_t page_bytes) {
   units.clear();
+  late_units.clear();
+  finishes.clear();
+  rows.clear();
   page_pointers.clear();
+  segment_pages_.clear();
+  n_states_ = 0;
   int padded_tokens = 0;
   int padded_chunks = 0;
-  if (kind == AttentionKind::kPad) {
-    for (const ForwardSegment& segment : segments) {
-      if (!segment.is_decode) continue;
-      padded_tokens = std::max(padded_tokens, segment.n_tokens);
-      padded_chunks = std::max(padded_chunks, n_chunks_of(segment.start + segment.n_tokens));
-    }
+  for (const ForwardSegment& segment : segments) {
+    if (kind != AttentionKind::kPad || !segment.is_decode) continue;
+    padded_tokens = std::max(padded_tokens, segment.n_tokens);
+    padded_chunks = std::max(padded_chunks, n_chunks_of(segment.start + segment.n_tokens));
   }
   for (const ForwardSegment& segment : segments) {
-    const int n_own_chunks = n_chunks_of(segment.start + segment.n_tokens);
     const bool is_padded = kind == AttentionKind::kPad && segment.is_decode;
-    const int n_chunks = is_padded ? padded_chunks : n_own_chunks;
-    add_units(segment, shape, is_padded ? padded_tokens : 0, n_chunks);
-    for (int i = 0; i < n_chunks; ++i) {  // padding chunks read the sequence's first page
-      const PageId page = segment.pages[static_cast<size_t>(i < n_own_chunks ? i : 0)];
-      page_pointers.push_back(page_base + static_cast<size_t>(page) * page_bytes);
+    const size_t pages_begin = page_pointers.size();
+    segment_pages_.push_back(pages_begin);
+    add_pages(segment, is_padded ? padded_chunks : n_chunks_of(segment.start + segment.n_tokens), page_base,
+              page_bytes);
+    if (is_padded) {
+      add_padded(segment, pages_begin, padded_tokens, padded_chunks);
+    } else if (kind != AttentionKind::kFused || !segment.is_decode) {
+      add_segment(segment, pages_begin);
     }
+  }
+  if (kind == AttentionKind::kFused) add_fused(segments);
+}
+
+void AttentionPlan::add_pages(const ForwardSegment& segment, int n_chunks, const std::byte* page_base,
+                              size_t page_bytes) {
+  const int n_own_chunks = n_chunks_of(segment.start + segment.n_tokens);
+  for (int i = 0; i < n_chunks; ++i) {  // padding chunks read the sequence's first page
+    const PageId page = segment.pages[static_cast<size_t>(i < n_own_chunks ? i : 0)];
+    page_pointers.push_back(page_base + static_cast<size_t>(page) * page_bytes);
   }
 }
 
-void AttentionPlan::add_units(const ForwardSegment& segment, const KvShape& shape, int n_padded_tokens, int n_chunks) {
-  const size_t pages_begin = page_pointers.size();
-  const int step = segment.is_decode ? segment.n_tokens : kPrefillUnitTokens;
-  for (int kv_head = 0; kv_head < shape.n_kv_heads; ++kv_head) {
-    for (int token = 0; token < segment.n_tokens; token += step) {
-      const int n_tokens = std::min(step, segment.n_tokens - token);
-      const int n_needed_chunks = n_chunks_of(segment.start + token + n_tokens);
-      units.push_back({segment.row_begin + token, segment.start + token, kv_head, n_tokens,
-                       std::max(n_padded_tokens, n_tokens), n_padded_tokens > 0 ? n_chunks : n_needed_chunks,
-                       pages_begin});
+size_t AttentionPlan::add_rows(const ForwardSegment& segment) {
+  const size_t begin = rows.size();
+  for (int i = 0; i < segment.n_tokens; ++i) rows.push_back(segment.row_begin + i);
+  return begin;
+}
+
+// The states of a KV head lie head_states behind those of the KV head in front of it.
+void AttentionPlan::add_for_heads(PlannedUnit unit, ptrdiff_t head_states, std::vector<PlannedUnit>* stage) {
+  for (unit.kv_head = 0; unit.kv_head < shape_.n_kv_heads; ++unit.kv_head) {
+    stage->push_back(unit);
+    if (unit.before != PlannedUnit::kNoState) unit.before += head_states;
+    if (unit.state != PlannedUnit::kNoState) unit.state += head_states;
+  }
+}
+
+int AttentionPlan::max_unit_tokens() const { return std::max(1, kMaxAttentionRows / shape_.group_size()); }
+
+void AttentionPlan::add_segment(const ForwardSegment& segment, size_t pages_begin) {
+  const size_t rows_begin = add_rows(segment);
+  const int step = segment.is_decode ? max_unit_tokens() : std::min(max_unit_tokens(), kPrefillUnitTokens);
+  for (int token = 0; token < segment.n_tokens; token += step) {
+    PlannedUnit unit;
+    unit.rows_begin = rows_begin + static_cast<size_t>(token);
+    unit.n_tokens = std::min(step, segment.n_tokens - token);
+    unit.end_chunk = n_chunks_of(segment.start + token + unit.n_tokens);
+    unit.pages_begin = pages_begin;
+    add_for_heads(unit, 0, &units);
+  }
+}
+
+void AttentionPlan::add_padded(const ForwardSegment& segment, size_t pages_begin, int n_padded_tokens, int n_chunks) {
+  const size_t rows_begin = add_rows(segment);
+  const int step = max_unit_tokens();
+  for (int token = 0; token < n_padded_tokens; token += step) {
+    PlannedUnit unit;
+    unit.rows_begin = rows_begin + static_cast<size_t>(token);
+    unit.n_tokens = std::clamp(segment.n_tokens - token, 0, step);
+    unit.n_padding_tokens = std::min(step, n_padded_tokens - token) - unit.n_tokens;
+    unit.padding_row = segment.row_begin + segment.n_tokens - 1;
+    unit.end_chunk = n_chunks;
+    unit.pages_begin = pages_begin;
+    add_for_heads(unit, 0, &units);
+  }
+}
+
+// Segments that share pages have the same first page: sorted by it, they are runs.
+void AttentionPlan::add_fused(std::span<const ForwardSegment> segments) {
+  order_.clear();
+  for (size_t i = 0; i < segments.size(); ++i) {
+    if (segments[i].is_decode) order_.push_back(static_cast<int>(i));
+  }
+  const auto first_page = [&](int i) { return segments[static_cast<size_t>(i)].pages.front(); };
+  std::sort(order_.begin(), order_.end(),
+            [&](int a, int b) { return std::pair(first_page(a), a) < std::pair(first_page(b), b); });
+  for (size_t begin = 0, end = 0; begin < order_.size(); begin = end) {
+    while (end < order_.size() && first_page(order_[end]) == first_page(order_[begin])) ++end;
+    const Group group = Group(order_).subspan(begin, end - begin);
+    const int n_shared = count_shared_chunks(segments, group);
+    if (n_shared > 0) {
+      add_group(segments, group, n_shared);
+      continue;
     }
+    for (const int i : group) add_segment(segments[static_cast<size_t>(i)], segment_pages_[static_cast<size_t>(i)]);
+  }
+  cut_long_units();
+  sort_by_cost();
+}
+
+// The shared chunks for the tokens of all members together, then each member's own chunks from the states that this
+// leaves: [n_kv_heads, tokens of all members, group_size].
+void AttentionPlan::add_group(std::span<const ForwardSegment> segments, Group group, int n_shared) {
+  const int group_size = shape_.group_size();
+  const ptrdiff_t states_begin = n_states_;
+  const size_t rows_begin = rows.size();
+  for (const int i : group) add_rows(segments[static_cast<size_t>(i)]);
+  const auto n_tokens = static_cast<int>(rows.size() - rows_begin);
+  const ptrdiff_t head_states = static_cast<ptrdiff_t>(n_tokens) * group_size;
+  n_states_ += shape_.n_kv_heads * head_states;
+
+  const int n_wanted = (2 * n_threads_ + shape_.n_kv_heads - 1) / shape_.n_kv_heads;  // so that every thread has some
+  const int n_worthwhile = std::max(1, n_tokens * group_size / kMinSharedRows);
+  const int n_needed = (n_tokens + max_unit_tokens() - 1) / max_unit_tokens();
+  const int n_units = std::max(n_needed, std::min(n_wanted, n_worthwhile));
+  for (int i = 0; i < n_units; ++i) {
+    const int token = n_tokens * i / n_units;
+    PlannedUnit unit;
+    unit.rows_begin = rows_begin + static_cast<size_t>(token);
+    unit.n_tokens = n_tokens * (i + 1) / n_units - token;
+    unit.end_chunk = n_shared;
+    unit.pages_begin = segment_pages_[static_cast<size_t>(group.front())];
+    unit.state = states_begin + static_cast<ptrdiff_t>(token) * group_size;
+    add_for_heads(unit, head_states, &units);
+  }
+  int member_token = 0;  // of the group's
+  for (const int i : group) {
+    const ForwardSegment& segment = segments[static_cast<size_t>(i)];
+    for (int token = 0; token < segment.n_tokens; token += max_unit_tokens()) {
+      PlannedUnit unit;
+      unit.rows_begin = rows_begin + static_cast<size_t>(member_token + token);
+      unit.n_tokens = std::min(max_unit_tokens(), segment.n_tokens - token);
+      unit.first_chunk = n_shared;
+      unit.end_chunk = n_chunks_of(segment.start + token + unit.n_tokens);
+      unit.pages_begin = segment_pages_[static_cast<size_t>(i)];
+      unit.before = states_begin + static_cast<ptrdiff_t>(member_token + token) * group_size;
+      add_for_heads(unit, head_states, &late_units);
+    }
+    member_token += segment.n_tokens;
+  }
+}
+
+int64_t AttentionPlan::cost(const PlannedUnit& unit) const {
+  return int64_t{unit.end_chunk - unit.first_chunk} * (kReadCost + unit.n_tokens * shape_.group_size());
+}
+
+void AttentionPlan::cut_long_units() {
+  int64_t total = 0;
+  for (const PlannedUnit& unit : units) total += cost(unit);
+  const int64_t target = std::max<int64_t>(1, total / (n_threads_ * kRunsPerThread));
+  const size_t n_whole = units.size();
+  for (size_t i = 0; n_threads_ > 1 && i < n_whole; ++i) {
+    const PlannedUnit& unit = units[i];
+    if (unit.state != PlannedUnit::kNoState || cost(unit) * n_threads_ * kUnitsPerThread <= total) continue;
+    const auto n_runs =
+        static_cast<int>(std::min<int64_t>((cost(unit) + target - 1) / target, unit.end_chunk / kMinRunChunks));
+    if (n_runs > 1) cut(i, n_runs);
+  }
+}
+
+// The first run leaves its running softmax, the others leave their chunks' own, which the finish merges one by one: the
+// same chain as in one unit.
+void AttentionPlan::cut(size_t unit_idx, int n_runs) {
+  PlannedUnit run = units[unit_idx];
+  const int n_chunks = run.end_chunk;
+  const auto run_end = [&](int i) { return static_cast<int>(int64_t{n_chunks} * (i + 1) / n_runs); };
+  const ptrdiff_t unit_states = static_cast<ptrdiff_t>(run.n_tokens) * shape_.group_size();
+  const ptrdiff_t first = n_states_;
+  const ptrdiff_t rest = first + unit_states;
+  const int n_rest = n_chunks - run_end(0);
+  const ptrdiff_t end = rest + n_rest * unit_states;
+  if (end > kMaxRunStates) return;
+  n_states_ = end;
+  finishes.push_back({run.kv_head, run.rows_begin, run.n_tokens, first, rest, n_rest});
+  units[unit_idx].end_chunk = run_end(0);
+  units[unit_idx].state = first;
+  for (int i = 1; i < n_runs; ++i) {
+    run.first_chunk = run_end(i - 1);
+    run.end_chunk = run_end(i);
+    run.chunk_states = rest + (run.first_chunk - run_end(0)) * unit_states;
+    units.push_back(run);
+  }
+}
+
+void AttentionPlan::sort_by_cost() {
+  for (auto* stage : {&units, &late_units}) {
+    std::sort(stage->begin(), stage->end(), [this](const PlannedUnit& a, const PlannedUnit& b) {
+      // Behind cost, neighbours in memory are neighbours in time.
+      return std::tuple(-cost(a), a.pages_begin, a.kv_head, a.first_chunk, a.rows_begin) <
+             std::tuple(-cost(b), b.pages_begin, b.kv_head, b.first_chunk, b.rows_begin);
+    });
   }
 }
 

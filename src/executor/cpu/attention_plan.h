@@ -1,7 +1,8 @@
-// How a batch's attention is cut into units of work: the paper's two layouts behind one interface.
+// How a batch's attention is cut into units of work: three layouts behind one interface.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -20,34 +21,84 @@ struct ForwardSegment {
   std::span<const PageId> pages;
 };
 
-/// A unit before it is bound to a layer.
+/// A unit before it is bound to a layer. States are counted in rows (a query head of a token): a unit's are
+/// [n_tokens, group_size], its chunk states [end_chunk - first_chunk, n_tokens, group_size].
 struct PlannedUnit {
-  int row_begin = 0;  // row of its first token
-  int start = 0;      // position of its first token
+  static constexpr ptrdiff_t kNoState = -1;
+
   int kv_head = 0;
+  size_t rows_begin = 0;     // index into AttentionPlan::rows
+  int n_tokens = 0;          // of them
+  int n_padding_tokens = 0;  // computed behind them and thrown away
+  int padding_row = 0;       // of the batch: padding is computed as if it were this row
+  int first_chunk = 0;
+  int end_chunk = 0;
+  size_t pages_begin = 0;       // index into page_pointers, of chunk 0
+  ptrdiff_t before = kNoState;  // the states that it goes on from; none: it starts from nothing
+  ptrdiff_t state = kNoState;   // the states that it leaves; none of both: it writes its tokens' results
+  ptrdiff_t chunk_states = kNoState;
+};
+
+/// Rows whose chunks were attended to apart: a running softmax, and the chunks behind it.
+struct PlannedFinish {
+  int kv_head = 0;
+  size_t rows_begin = 0;
   int n_tokens = 0;
-  int n_padded_tokens = 0;
-  int n_chunks = 0;
-  size_t pages_begin = 0;  // index into page_pointers
+  ptrdiff_t first = 0;  // states [n_tokens, group_size]
+  ptrdiff_t rest = 0;   // states [n_rest, n_tokens, group_size]
+  int n_rest = 0;
 };
 
 /// SPLIT (BASS section 3.2): every sequence on its own, with its own lengths. PAD: the sequences that decode or verify
 /// are computed as one rectangle, padded to the longest draft and to the longest context; padding is computed and
-/// thrown away. Prompt chunks are never padded against: they are cut into units of kPrefillUnitTokens instead.
-/// Both give the same bits, because a row's arithmetic is chunk by chunk at absolute positions.
-struct AttentionPlan {
+/// thrown away. Prompt chunks are never padded against.
+/// FUSED: pages that several sequences share (n samples of one prompt) are read once for all of them, and each goes on
+/// from there with its own; what would keep threads waiting is cut into runs of chunks.
+/// All give the same bits, because a row's arithmetic is chunk by chunk at absolute positions, merged in one order.
+///
+/// Work has two stages with a barrier between them: `units`, then `late_units` and `finishes`, which need states that
+/// the first stage leaves. Within a stage everything is independent; FUSED has the longest units first.
+class AttentionPlan {
+ public:
   std::vector<PlannedUnit> units;
+  std::vector<PlannedUnit> late_units;
+  std::vector<PlannedFinish> finishes;
+  std::vector<int> rows;  // rows of the batch, a unit's tokens one behind the other
   std::vector<const std::byte*> page_pointers;
 
+  AttentionPlan(const KvShape& shape, int n_threads) : shape_(shape), n_threads_(n_threads) {}
+
   /// Room for any batch of so many rows, segments and chunks a segment, so that `build` allocates nothing.
-  void reserve(size_t n_rows, size_t n_segments, size_t max_chunks, const KvShape& shape);
+  void reserve(size_t n_rows, size_t n_segments, size_t max_chunks);
 
   /// `page_base` is where page 0 lies; pages are page_bytes apart.
-  void build(AttentionKind kind, std::span<const ForwardSegment> segments, const KvShape& shape,
-             const std::byte* page_base, size_t page_bytes);
+  void build(AttentionKind kind, std::span<const ForwardSegment> segments, const std::byte* page_base,
+             size_t page_bytes);
+
+  /// States that a batch of n_rows needs at most.
+  static size_t max_states(size_t n_rows, const KvShape& shape);
 
  private:
-  void add_units(const ForwardSegment& segment, const KvShape& shape, int n_padded_tokens, int n_chunks);
+  using Group = std::span<const int>;  // of segments
+
+  void add_pages(const ForwardSegment& segment, int n_chunks, const std::byte* page_base, size_t page_bytes);
+  size_t add_rows(const ForwardSegment& segment);
+  void add_for_heads(PlannedUnit unit, ptrdiff_t head_states, std::vector<PlannedUnit>* stage);
+  void add_segment(const ForwardSegment& segment, size_t pages_begin);
+  void add_padded(const ForwardSegment& segment, size_t pages_begin, int n_padded_tokens, int n_chunks);
+  void add_fused(std::span<const ForwardSegment> segments);
+  void add_group(std::span<const ForwardSegment> segments, Group group, int n_shared);
+  void cut_long_units();
+  void cut(size_t unit_idx, int n_runs);
+  void sort_by_cost();
+  [[nodiscard]] int max_unit_tokens() const;
+  [[nodiscard]] int64_t cost(const PlannedUnit& unit) const;
+
+  KvShape shape_;
+  int n_threads_;
+  ptrdiff_t n_states_ = 0;
+  std::vector<int> order_;             // segments that decode, those with the same first page side by side
+  std::vector<size_t> segment_pages_;  // [n_segments] index into page_pointers of chunk 0
 };
 
 }  // namespace bass::cpu

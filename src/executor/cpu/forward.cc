@@ -22,7 +22,7 @@ ActivationRows without_f32(ActivationRows rows) {
 }  // namespace
 
 CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const ForwardOptions& options)
-    : model_(model), kernels_(kernels), options_(options) {
+    : model_(model), kernels_(kernels), options_(options), attention_plan_(model->kv_shape(), options.n_threads) {
   const ModelConfig& config = model->config();
   const auto max_rows = static_cast<size_t>(options.max_rows);
   tokens_.reserve(max_rows);
@@ -35,14 +35,16 @@ CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const Forw
   thread_floats_ = aligned(std::max(static_cast<size_t>(config.d_model), size_t{3} * kGateUpRows * kGroupLen) + 16);
   thread_memory_ = AlignedBuffer(static_cast<size_t>(options.n_threads) * thread_floats_ * sizeof(float));
   normed_ = make_stage(options.max_rows, config.d_model);
+  attention_states_ = AlignedBuffer(AttentionPlan::max_states(max_rows, model->kv_shape()) *
+                                    static_cast<size_t>(attention_state_len(config.head_dim)) * sizeof(float));
   attended_ = make_stage(options.max_rows, config.q_dim(), attention_out_.as<float>());
   gated_ = make_stage(options.max_rows, config.d_ff);
   head_input_ = make_stage(kLogitsBlockRows, config.d_model);
 }
 
 bool CpuForward::ok() const {
-  for (const AlignedBuffer* buffer : {&residual_, &qkv_, &attention_out_, &thread_memory_, &normed_.memory,
-                                      &attended_.memory, &gated_.memory, &head_input_.memory}) {
+  for (const AlignedBuffer* buffer : {&residual_, &qkv_, &attention_out_, &attention_states_, &thread_memory_,
+                                      &normed_.memory, &attended_.memory, &gated_.memory, &head_input_.memory}) {
     if (!buffer->ok()) return false;
   }
   return true;
@@ -75,7 +77,7 @@ void CpuForward::begin_batch() {
 
 void CpuForward::reserve(size_t n_segments, size_t max_chunks) {
   segments_.reserve(n_segments);
-  attention_plan_.reserve(static_cast<size_t>(options_.max_rows), n_segments, max_chunks, model_->kv_shape());
+  attention_plan_.reserve(static_cast<size_t>(options_.max_rows), n_segments, max_chunks);
 }
 
 void CpuForward::add_segment(int start, bool is_decode, std::span<const PageId> pages) {
@@ -92,7 +94,7 @@ void CpuForward::add_token(TokenId token) {
 }
 
 void CpuForward::end_batch() {
-  attention_plan_.build(options_.attention, segments_, model_->kv_shape(), model_->page(0), model_->page_bytes());
+  attention_plan_.build(options_.attention, segments_, model_->page(0), model_->page_bytes());
   count_work();
 }
 
@@ -177,7 +179,10 @@ void CpuOps::project_qkv(int layer) {
 void CpuOps::rope_and_write_kv(int layer) {
   const ModelConfig& config = f_.model_->config();
   const auto stride = static_cast<size_t>(config.q_dim() + 2 * config.kv_dim());
-  if (context_.thread_idx() == 0) f_.next_unit_.store(0, std::memory_order_relaxed);
+  if (context_.thread_idx() == 0) {
+    f_.next_unit_.store(0, std::memory_order_relaxed);
+    f_.next_late_unit_.store(0, std::memory_order_relaxed);
+  }
   const WorkRange rows = context_.share(f_.n_rows());
   for (int row = rows.begin; row < rows.end; ++row) {
     const auto i = static_cast<size_t>(row);
@@ -202,31 +207,28 @@ void CpuOps::rope_and_write_kv(int layer) {
 
 void CpuOps::attend(int layer) {
   const ModelConfig& config = f_.model_->config();
-  const KvShape& shape = f_.model_->kv_shape();
-  const int stride = config.q_dim() + 2 * config.kv_dim();
-  const auto n_units = static_cast<int>(f_.attention_plan_.units.size());
+  const AttentionPlan& plan = f_.attention_plan_;
   // Units differ in cost by their context: threads take the next one when they are done.
+  const auto n_units = static_cast<int>(plan.units.size());
   for (int i; (i = f_.next_unit_.fetch_add(1, std::memory_order_relaxed)) < n_units;) {
-    const PlannedUnit& planned = f_.attention_plan_.units[static_cast<size_t>(i)];
-    const auto row = static_cast<size_t>(planned.row_begin);
-    const int first_col = planned.kv_head * shape.group_size() * config.head_dim;
-    AttentionUnit unit;
-    unit.q = f_.qkv_.as<float>() + row * static_cast<size_t>(stride) + first_col;
-    unit.q_stride = stride;
-    unit.out = f_.attention_out_.as<float>() + row * static_cast<size_t>(config.q_dim()) + first_col;
-    unit.out_stride = config.q_dim();
-    unit.start = planned.start;
-    unit.n_tokens = planned.n_tokens;
-    unit.n_padded_tokens = planned.n_padded_tokens;
-    unit.n_chunks = planned.n_chunks;
-    unit.pages = f_.attention_plan_.page_pointers.data() + planned.pages_begin;
-    unit.head_offset = f_.model_->head_offset(layer, planned.kv_head);
-    f_.kernels_->attend(shape, unit);
-    finish_attended(unit, planned.row_begin, first_col);
+    attend_unit(layer, plan.units[static_cast<size_t>(i)]);
   }
   end(StepPart::kAttention);
-  if (f_.attended_.rows.groups == nullptr || shape.group_size() * config.head_dim % kGroupLen == 0) return;
-  // A unit's columns are no whole groups of activations: quantise row by row once all units are there.
+  const auto n_late_units = static_cast<int>(plan.late_units.size());
+  const int n_late = n_late_units + static_cast<int>(plan.finishes.size());
+  if (n_late > 0) {
+    for (int i; (i = f_.next_late_unit_.fetch_add(1, std::memory_order_relaxed)) < n_late;) {
+      if (i < n_late_units) {
+        attend_unit(layer, plan.late_units[static_cast<size_t>(i)]);
+      } else {
+        finish_unit(plan.finishes[static_cast<size_t>(i - n_late_units)]);
+      }
+    }
+    end(StepPart::kAttention);
+  }
+  const int n_unit_cols = f_.model_->kv_shape().group_size() * config.head_dim;
+  if (f_.attended_.rows.groups == nullptr || n_unit_cols % kGroupLen == 0) return;
+  // A KV head's columns are no whole groups of activations: quantise row by row once all are there.
   const WorkRange rows = context_.share(f_.n_rows());
   for (int r = rows.begin; r < rows.end; ++r) {
     f_.kernels_->quantise(f_.attention_out_.as<float>() + static_cast<size_t>(r) * static_cast<size_t>(config.q_dim()),
@@ -235,15 +237,72 @@ void CpuOps::attend(int layer) {
   end(StepPart::kAttention);
 }
 
-void CpuOps::finish_attended(const AttentionUnit& unit, int first_row, int first_col) {
+void CpuOps::attend_unit(int layer, const PlannedUnit& planned) {
+  const ModelConfig& config = f_.model_->config();
+  const KvShape& shape = f_.model_->kv_shape();
+  const AttentionPlan& plan = f_.attention_plan_;
+  const auto qkv_stride = static_cast<size_t>(config.q_dim() + 2 * config.kv_dim());
+  const auto first_col = static_cast<size_t>(planned.kv_head * shape.group_size() * config.head_dim);
+  AttentionToken tokens[kMaxAttentionRows];
+  const int n_tokens = planned.n_tokens + planned.n_padding_tokens;
+  for (int t = 0; t < n_tokens; ++t) {
+    const bool is_padding = t >= planned.n_tokens;
+    const auto row =
+        static_cast<size_t>(is_padding ? planned.padding_row : plan.rows[planned.rows_begin + static_cast<size_t>(t)]);
+    float* out = f_.attention_out_.as<float>() + row * static_cast<size_t>(config.q_dim()) + first_col;
+    tokens[t] = {f_.qkv_.as<float>() + row * qkv_stride + first_col, is_padding ? nullptr : out, f_.positions_[row]};
+  }
+  const auto states = [&](ptrdiff_t idx) {
+    return idx == PlannedUnit::kNoState ? nullptr
+                                        : f_.attention_states_.as<float>() + idx * attention_state_len(config.head_dim);
+  };
+  AttentionUnit unit;
+  unit.tokens = tokens;
+  unit.n_tokens = n_tokens;
+  unit.first_chunk = planned.first_chunk;
+  unit.end_chunk = planned.end_chunk;
+  unit.pages = plan.page_pointers.data() + planned.pages_begin;
+  unit.head_offset = f_.model_->head_offset(layer, planned.kv_head);
+  unit.before = states(planned.before);
+  unit.state = states(planned.state);
+  unit.chunk_states = states(planned.chunk_states);
+  f_.kernels_->attend(shape, unit);
+  if (unit.state != nullptr || unit.chunk_states != nullptr) return;
+  for (int t = 0; t < planned.n_tokens; ++t) {
+    quantise_attended(plan.rows[planned.rows_begin + static_cast<size_t>(t)], planned.kv_head);
+  }
+}
+
+void CpuOps::finish_unit(const PlannedFinish& planned) {
+  const ModelConfig& config = f_.model_->config();
+  const int group_size = f_.model_->kv_shape().group_size();
+  const ptrdiff_t state_len = attention_state_len(config.head_dim);
+  const float* first = f_.attention_states_.as<float>() + planned.first * state_len;
+  const float* rest = f_.attention_states_.as<float>() + planned.rest * state_len;
+  const int n_states = planned.n_tokens * group_size;  // of a chunk
+  for (int t = 0; t < planned.n_tokens; ++t) {
+    const int row = f_.attention_plan_.rows[planned.rows_begin + static_cast<size_t>(t)];
+    float* out = f_.attention_out_.as<float>() + static_cast<ptrdiff_t>(row) * config.q_dim() +
+                 planned.kv_head * group_size * config.head_dim;
+    for (int head = 0; head < group_size; ++head) {
+      const ptrdiff_t state = (t * group_size + head) * state_len;
+      f_.kernels_->finish_attention(config.head_dim, first + state, rest + state,
+                                    static_cast<size_t>(n_states * state_len), planned.n_rest,
+                                    out + head * config.head_dim);
+    }
+    quantise_attended(row, planned.kv_head);
+  }
+}
+
+// Where a KV head's columns are whole groups of activations, they are quantised at once.
+void CpuOps::quantise_attended(int row, int kv_head) {
   const KvShape& shape = f_.model_->kv_shape();
   const int n_cols = shape.group_size() * shape.head_dim;
   const ActivationRows out = without_f32(f_.attended_.rows);
   if (out.groups == nullptr || n_cols % kGroupLen != 0) return;
-  for (int t = 0; t < unit.n_tokens; ++t) {
-    const float* values = unit.out + static_cast<size_t>(t) * static_cast<size_t>(unit.out_stride);
-    f_.kernels_->quantise(values, first_row + t, first_col, first_col + n_cols, out);
-  }
+  const float* values =
+      f_.attention_out_.as<float>() + static_cast<ptrdiff_t>(row) * f_.model_->config().q_dim() + kv_head * n_cols;
+  f_.kernels_->quantise(values, row, kv_head * n_cols, (kv_head + 1) * n_cols, out);
 }
 
 void CpuOps::project_residual(const PackedMatrix& weight, const ActivationRows& input, StepPart part) {

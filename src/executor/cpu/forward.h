@@ -19,7 +19,7 @@ struct ForwardOptions {
   int max_rows = 0;  // of one batch
   int n_planes = 1;  // activation planes for quantised weights: 1 is int8, 2 is int16
   int n_threads = 1;
-  AttentionKind attention = AttentionKind::kSplit;
+  AttentionKind attention = AttentionKind::kFused;
   StepProfile* profile = nullptr;
 };
 
@@ -77,12 +77,14 @@ class CpuForward {
   std::vector<int> row_segments_;  // [n_rows] segment of a row
   std::vector<ForwardSegment> segments_;
   AttentionPlan attention_plan_;
-  alignas(64) std::atomic<int> next_unit_{0};
+  alignas(64) std::atomic<int> next_unit_{0};       // of the plan's first stage
+  alignas(64) std::atomic<int> next_late_unit_{0};  // of its second
 
-  AlignedBuffer residual_;       // float [max_rows, d_model]
-  AlignedBuffer qkv_;            // float [max_rows, q_dim + 2 kv_dim]
-  AlignedBuffer attention_out_;  // float [max_rows, q_dim]; also attended_'s f32 rows
-  AlignedBuffer thread_memory_;  // float [n_threads, thread_floats_]: a row, or a block of gate and up
+  AlignedBuffer residual_;          // float [max_rows, d_model]
+  AlignedBuffer qkv_;               // float [max_rows, q_dim + 2 kv_dim]
+  AlignedBuffer attention_out_;     // float [max_rows, q_dim]; also attended_'s f32 rows
+  AlignedBuffer attention_states_;  // float [AttentionPlan::max_states, attention_state_len]
+  AlignedBuffer thread_memory_;     // float [n_threads, thread_floats_]: a row, or a block of gate and up
   size_t thread_floats_ = 0;
   Stage normed_;      // [max_rows, d_model]
   Stage attended_;    // [max_rows, q_dim]
@@ -110,7 +112,9 @@ class CpuOps {
 
  private:
   void norm_row(const float* x, const float* weight, int row_idx, const ActivationRows& out);
-  void finish_attended(const AttentionUnit& unit, int first_row, int first_col);
+  void attend_unit(int layer, const PlannedUnit& planned);
+  void finish_unit(const PlannedFinish& planned);
+  void quantise_attended(int row, int kv_head);
   void project_residual(const PackedMatrix& weight, const ActivationRows& input, StepPart part);
   /// Waits for the other threads.
   void end(StepPart part) const { end_part(f_.options_.profile, context_, part); }

@@ -1,207 +1,373 @@
 // Scaled dot-product attention over pages of 32 positions (the arithmetic: kernels.h).
 // Include after a simd_*.h and math_impl.h.
 //
-// A row is one query head of one token. Blocks of up to kAttentionRows rows share the conversion of K and V to fp32; a
-// row's own operations do not depend on the block: lanes and rows never mix, and a masked position adds exactly 0 (only
-// the sign of a zero could tell, so the result has no negative zeros).
+// A row is one query head of one token. A unit walks its chunks once, all rows together, so that K and V are read once.
+// Rows go 16 to a block. Full blocks (and those that are half full) have a row in each lane; the few rows that remain
+// are computed one by one, with positions or columns of head_dim in the lanes. The bits are the same: the sums of
+// integers are exact, and everything else is done for each row by itself in one order.
 #pragma once
 
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/attention_rows_impl.h"
 
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
 
-inline constexpr int kChunkVectors = kKvPageLen / kLanes;
-static_assert(kChunkVectors == 2 && kAttentionRows <= kLanes);
-
-/// A block of rows and its running softmax: lane r of m and l, row r of o.
-template <int kRows>
-struct AttentionBlock {
-  const float* q[kRows];
-  float* out[kRows];
-  int position[kRows];          // the last position that the row attends to
-  int last_position;            // the highest of them
-  alignas(64) float m[kLanes];  // of the lanes, the first kRows are in use
-  alignas(64) float l[kLanes];
-  alignas(64) float p[kRows][kKvPageLen];  // scores, then exp(score - max), of the chunk in work
-  alignas(64) float o[kRows][kMaxHeadDim];
-};
-
-/// p = fl(q.k * scale): one FMA chain over ascending d for every row and position. k: [head_dim, kKvPageLen] f16
-template <int kRows>
-BASS_SIMD_INLINE void chunk_scores(AttentionBlock<kRows>& block, const uint16_t* k, int head_dim, float scale) {
-  for (int first = 0; first < kChunkVectors; first += kScoreVectors) {
-    F32x16 acc[kRows][kScoreVectors];
-    for (int r = 0; r < kRows; ++r) {
-      for (int v = 0; v < kScoreVectors; ++v) acc[r][v] = zero_f32();
-    }
-    for (int d = 0; d < head_dim; ++d) {
-      for (int v = 0; v < kScoreVectors; ++v) {
-        const F32x16 keys = load_f16(k + d * kKvPageLen + (first + v) * kLanes);
-        for (int r = 0; r < kRows; ++r) acc[r][v] = fma(broadcast(block.q[r][d]), keys, acc[r][v]);
-      }
-    }
-    for (int r = 0; r < kRows; ++r) {
-      for (int v = 0; v < kScoreVectors; ++v) {
-        store(block.p[r] + (first + v) * kLanes, mul(acc[r][v], broadcast(scale)));
-      }
-    }
+// Loops over registers are unrolled by hand: GCC would keep sums of more than a few in memory.
+template <int kRows, int kColumns>
+BASS_SIMD_INLINE void clear(I32x16 (&sums)[kRows][kColumns]) {
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int c = 0; c < kColumns; ++c) sums[r][c] = zero_i32();
   }
 }
 
-/// How the chunk in work joins the running result: o = fma(o_c, new_weight, fl(o * old_weight)) where live.
-struct ChunkMerge {
-  alignas(64) float old_weight[kLanes];
-  alignas(64) float new_weight[kLanes];
-  bool live[kLanes];  // the row has a position in this chunk
+/// What the kernels know of the chunk in work.
+struct Chunk {
+  KvHead<const std::byte> head;
+  int begin;          // its first position
+  bool is_past;       // every row sees all of it
+  bool leaves_state;  // it is not merged: o becomes the unscaled sum, m, l and u the chunk's own
 };
 
-/// Masks the scores of the chunk at `chunk_begin`, turns them into p and updates m and l.
-template <int kRows>
-BASS_SIMD_INLINE void chunk_softmax(AttentionBlock<kRows>& block, int chunk_begin, ChunkMerge& merge) {
-  alignas(64) float m_chunk[kLanes] = {};
-  alignas(64) float l_chunk[kLanes] = {};
-  const F32x16 masked = broadcast(-__builtin_inff());
-  for (int r = 0; r < kRows; ++r) {
-    const int n_valid = block.position[r] - chunk_begin + 1;
-    merge.live[r] = n_valid > 0;
-    float* p = block.p[r];
-    const F32x16 s0 = select(first_lanes(n_valid), load(p), masked);
-    const F32x16 s1 = select(first_lanes(n_valid - kLanes), load(p + kLanes), masked);
-    m_chunk[r] = reduce_max(max(s0, s1));
-    const F32x16 p0 = exp_f32(sub(s0, broadcast(m_chunk[r])));
-    const F32x16 p1 = exp_f32(sub(s1, broadcast(m_chunk[r])));
-    store(p, p0);
-    store(p + kLanes, p1);
-    l_chunk[r] = reduce_add(add(p0, p1));
-  }
-  // Lane r belongs to row r from here on.
-  if (chunk_begin == 0) {
-    store(block.m, load(m_chunk));
-    store(block.l, load(l_chunk));
-    return;
+/// Merges a chunk's (m_c, l_c) of 16 rows into m and l; returns the factors of o and of the chunk's sum.
+struct MergeFactors {
+  F32x16 old_o;
+  F32x16 new_sum;
+};
+BASS_SIMD_INLINE MergeFactors merge_chunk(RowBlock& block, const Chunk& chunk, F32x16 m_chunk, F32x16 l_chunk,
+                                          F32x16 weight_sum) {
+  const F32x16 u = mul(weight_sum, broadcast(1.0f / kInt16Steps));
+  if (chunk.leaves_state) {
+    store(block.m, m_chunk);
+    store(block.l, l_chunk);
+    store(block.u, u);
+    return {zero_f32(), broadcast(1.0f)};
   }
   const F32x16 m_old = load(block.m);
-  const F32x16 m_new = max(m_old, load(m_chunk));
-  const F32x16 old_weight = exp_f32(sub(m_old, m_new));
-  const F32x16 new_weight = exp_f32(sub(load(m_chunk), m_new));
-  alignas(64) float m_merged[kLanes];
-  alignas(64) float l_merged[kLanes];
-  store(m_merged, m_new);
-  store(l_merged, fma(load(l_chunk), new_weight, mul(load(block.l), old_weight)));
-  for (int r = 0; r < kRows; ++r) {
-    if (!merge.live[r]) continue;
-    block.m[r] = m_merged[r];
-    block.l[r] = l_merged[r];
-  }
-  store(merge.old_weight, old_weight);
-  store(merge.new_weight, new_weight);
+  const F32x16 m_new = max(m_old, m_chunk);
+  const F32x16 a = exp2_f32(sub(m_old, m_new));
+  const F32x16 seen = broadcast(-__builtin_inff());
+  const F32x16 b = select(gt(m_chunk, seen), exp2_f32(sub(m_chunk, m_new)), zero_f32());
+  store(block.m, m_new);
+  store(block.l, fma(l_chunk, b, mul(load(block.l), a)));
+  return {a, mul(u, b)};
 }
 
-/// o_c = sum of p v, one FMA chain over ascending positions, for kVectors vectors of head_dim from `column` on; merged
-/// into o. v: [kKvPageLen, head_dim] f16; positions from n_positions on are not read.
-template <int kRows, int kVectors>
-BASS_SIMD_INLINE void chunk_values(AttentionBlock<kRows>& block, const uint16_t* v, int head_dim, int column,
-                                   int n_positions, bool is_first, const ChunkMerge& merge) {
-  F32x16 acc[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r) {
-    for (int i = 0; i < kVectors; ++i) acc[r][i] = zero_f32();
+BASS_SIMD_INLINE F32x16 weight_factor(F32x16 weight_sum) {
+  return select(gt(weight_sum, broadcast(kSmallestScaled)), div(broadcast(kInt16Steps), weight_sum), zero_f32());
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Rows in lanes
+
+/// Adds up lanes[0..15] by the fixed tree, each of them a vector.
+BASS_SIMD_INLINE F32x16 tree_sum(F32x16 (&lanes)[kLanes]) {
+#pragma GCC unroll 4
+  for (int half = kLanes / 2; half >= 1; half /= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < half; ++i) lanes[i] = add(lanes[i], lanes[i + half]);
   }
-  for (int j = 0; j < n_positions; ++j) {
-    for (int i = 0; i < kVectors; ++i) {
-      const F32x16 values = load_f16(v + j * head_dim + column + i * kLanes);
-      for (int r = 0; r < kRows; ++r) acc[r][i] = fma(broadcast(block.p[r][j]), values, acc[r][i]);
+  return lanes[0];
+}
+
+/// scores [kKvPageLen] of 16 rows -> int16 pairs of weights; merges m and l.
+BASS_SIMD_INLINE MergeFactors wide_softmax(RowBlock& block, const Chunk& chunk, F32x16 m_chunk, float* scores,
+                                           int32_t* weights) {
+  const F32x16 position = to_f32(load_i32(block.position));
+  const auto weigh = [&](int j, F32x16* p) {
+    F32x16 w;
+    *p = exp2_f32(sub(load(scores + j * kLanes), m_chunk));
+    w = mul(*p, broadcast(chunk.head.v_scale[j]));
+    if (!chunk.is_past) {
+      const Mask16 sees = ge(position, broadcast(static_cast<float>(chunk.begin + j)));
+      *p = select(sees, *p, zero_f32());
+      w = select(sees, w, zero_f32());
+    }
+    store(scores + j * kLanes, w);
+    return w;
+  };
+  F32x16 l_lanes[kLanes];
+  F32x16 w_lanes[kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) {
+    F32x16 p0;
+    F32x16 p1;
+    const F32x16 w0 = weigh(i, &p0);
+    const F32x16 w1 = weigh(i + kLanes, &p1);
+    l_lanes[i] = add(p0, p1);
+    w_lanes[i] = add(w0, w1);
+  }
+  const F32x16 l_chunk = tree_sum(l_lanes);
+  const F32x16 weight_sum = tree_sum(w_lanes);
+  const F32x16 factor = weight_factor(weight_sum);
+  for (int pair = 0; pair < kKvPageLen / 2; ++pair) {
+    const float* w = scores + 2 * pair * kLanes;
+    const I32x16 low = round_to_i32(mul(load(w), factor));  // not negative
+    const I32x16 high = round_to_i32(mul(load(w + kLanes), factor));
+    store_i32(weights + pair * kLanes, bit_or(low, shift_left<16>(high)));
+  }
+  return merge_chunk(block, chunk, m_chunk, l_chunk, weight_sum);
+}
+
+/// One chunk for kVectors blocks of 16 rows.
+template <int kVectors>
+BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_dim) {
+  alignas(64) float scores[kVectors][kKvPageLen * kLanes];
+  alignas(64) int32_t weights[kVectors][kKvPageLen / 2 * kLanes];
+  F32x16 m_chunk[kVectors];
+  for (auto& m : m_chunk) m = broadcast(-__builtin_inff());
+  for (int j = 0; j < kKvPageLen; j += kWideTile) {
+    I32x16 sums[kWideTile][kVectors];
+    clear(sums);
+    for (int pair = 0; pair < head_dim / 2; ++pair) {
+      I32x16 q[kVectors];
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) q[v] = load_i32(blocks[v].q + pair * kLanes);
+      const int16_t* k = chunk.head.k + (pair * kKvPageLen + j) * 2;
+#pragma GCC unroll 16
+      for (int i = 0; i < kWideTile; ++i) {
+        const I32x16 keys = broadcast_pair(k + 2 * i);
+#pragma GCC unroll 16
+        for (int v = 0; v < kVectors; ++v) sums[i][v] = dot_i16(sums[i][v], keys, q[v]);
+      }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kWideTile; ++i) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        F32x16 s = mul(mul(to_f32(sums[i][v]), broadcast(chunk.head.k_scale[j + i])), load(blocks[v].q_scale));
+        if (!chunk.is_past) {
+          const F32x16 position = to_f32(load_i32(blocks[v].position));
+          s = select(ge(position, broadcast(static_cast<float>(chunk.begin + j + i))), s, broadcast(-__builtin_inff()));
+        }
+        m_chunk[v] = max(m_chunk[v], s);
+        store(scores[v] + (j + i) * kLanes, s);
+      }
     }
   }
-  for (int r = 0; r < kRows; ++r) {
-    if (!merge.live[r]) continue;
-    for (int i = 0; i < kVectors; ++i) {
-      float* o = block.o[r] + column + i * kLanes;
-      if (is_first) {
-        store(o, acc[r][i]);
-      } else {
-        store(o, fma(acc[r][i], broadcast(merge.new_weight[r]), mul(load(o), broadcast(merge.old_weight[r]))));
+  MergeFactors factors[kVectors];
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) factors[v] = wide_softmax(blocks[v], chunk, m_chunk[v], scores[v], weights[v]);
+  for (int d = 0; d < head_dim; d += kWideTile) {
+    I32x16 sums[kWideTile][kVectors];
+    clear(sums);
+    for (int pair = 0; pair < kKvPageLen / 2; ++pair) {
+      I32x16 w[kVectors];
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) w[v] = load_i32(weights[v] + pair * kLanes);
+      const int16_t* values = chunk.head.v + (pair * head_dim + d) * 2;
+#pragma GCC unroll 16
+      for (int i = 0; i < kWideTile; ++i) {
+        const I32x16 value = broadcast_pair(values + 2 * i);
+#pragma GCC unroll 16
+        for (int v = 0; v < kVectors; ++v) sums[i][v] = dot_i16(sums[i][v], value, w[v]);
+      }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kWideTile; ++i) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        float* o = blocks[v].o + (d + i) * kLanes;
+        store(o, fma(to_f32(sums[i][v]), factors[v].new_sum, mul(load(o), factors[v].old_o)));
       }
     }
   }
 }
 
-/// Rows [first_row, first_row + kRows) of the unit; row = token * group_size + head of the group.
-template <int kRows>
-BASS_SIMD_INLINE void open_block(AttentionBlock<kRows>& block, const KvShape& shape, const AttentionUnit& unit,
-                                 int first_row, const float* zeros) {
-  const int group_size = shape.n_heads / shape.n_kv_heads;
-  block.last_position = 0;
-  for (int r = 0; r < kRows; ++r) {
-    const int token = (first_row + r) / group_size;
-    const int head = (first_row + r) % group_size;
-    const bool is_padding = token >= unit.n_tokens;
-    block.q[r] = is_padding ? zeros : unit.q + static_cast<ptrdiff_t>(token) * unit.q_stride + head * shape.head_dim;
-    block.out[r] =
-        is_padding ? nullptr : unit.out + static_cast<ptrdiff_t>(token) * unit.out_stride + head * shape.head_dim;
-    block.position[r] = unit.start + (is_padding ? unit.n_tokens - 1 : token);
-    if (block.position[r] > block.last_position) block.last_position = block.position[r];
-  }
-}
+// ---------------------------------------------------------------------------------------------------------------------
+// Row by row
 
 template <int kRows>
-void attend_block(const KvShape& shape, const AttentionUnit& unit, int first_row, const float* zeros) {
-  AttentionBlock<kRows> block;
-  open_block(block, shape, unit, first_row, zeros);
-  const int head_dim = shape.head_dim;
-  const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(head_dim));
-  const int n_real_chunks = (unit.start + unit.n_tokens + kKvPageLen - 1) / kKvPageLen;
-  ChunkMerge merge{};
-  for (int c = 0; c < unit.n_chunks; ++c) {
-    const int chunk_begin = c * kKvPageLen;
-    const bool is_padding = c >= n_real_chunks;
-    if (chunk_begin > block.last_position && !is_padding) continue;  // the future of this block's tokens
-    int n_positions = block.last_position - chunk_begin + 1;
-    if (n_positions > kKvPageLen || is_padding) n_positions = kKvPageLen;
-
-    const auto* k = reinterpret_cast<const uint16_t*>(unit.pages[c] + unit.head_offset);
-    const uint16_t* v = k + static_cast<size_t>(head_dim) * kKvPageLen;
-    chunk_scores(block, k, head_dim, scale);
-    chunk_softmax(block, chunk_begin, merge);
-    int column = 0;
-    for (; column + kValueVectors * kLanes <= head_dim; column += kValueVectors * kLanes) {
-      chunk_values<kRows, kValueVectors>(block, v, head_dim, column, n_positions, c == 0, merge);
+BASS_SIMD_INLINE void narrow_scores(const RowBlock& block, const Chunk& chunk, int head_dim,
+                                    float (&scores)[kRows][kKvPageLen]) {
+  for (int first = 0; first < kKvPageLen; first += kScoreVectors * kLanes) {
+    I32x16 sums[kRows][kScoreVectors];
+    clear(sums);
+    for (int pair = 0; pair < head_dim / 2; ++pair) {
+      I32x16 keys[kScoreVectors];
+#pragma GCC unroll 16
+      for (int v = 0; v < kScoreVectors; ++v) {
+        keys[v] = load_i32(chunk.head.k + (pair * kKvPageLen + first + v * kLanes) * 2);
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const I32x16 q = broadcast_i32(block.q[r * (head_dim / 2) + pair]);
+#pragma GCC unroll 16
+        for (int v = 0; v < kScoreVectors; ++v) sums[r][v] = dot_i16(sums[r][v], keys[v], q);
+      }
     }
-    for (; column < head_dim; column += kLanes) {
-      chunk_values<kRows, 1>(block, v, head_dim, column, n_positions, c == 0, merge);
-    }
-  }
-  for (int r = 0; r < kRows; ++r) {
-    if (block.out[r] == nullptr) continue;
-    for (int d = 0; d < head_dim; d += kLanes) {
-      store(block.out[r] + d, add(div(load(block.o[r] + d), broadcast(block.l[r])), zero_f32()));
+#pragma GCC unroll 16
+    for (int v = 0; v < kScoreVectors; ++v) {
+      const F32x16 scale = load(chunk.head.k_scale + first + v * kLanes);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        store(scores[r] + first + v * kLanes, mul(mul(to_f32(sums[r][v]), scale), broadcast(block.q_scale[r])));
+      }
     }
   }
 }
 
+/// scores -> int16 weights; merges m and l.
 template <int kRows>
-BASS_SIMD_INLINE void attend_block_rows(int n_rows, const KvShape& shape, const AttentionUnit& unit, int first_row,
-                                        const float* zeros) {
+BASS_SIMD_INLINE MergeFactors narrow_softmax(RowBlock& block, const Chunk& chunk, float (&scores)[kRows][kKvPageLen],
+                                             int16_t (&weights)[kRows][kKvPageLen]) {
+  alignas(64) float m_chunk[kLanes] = {};
+  alignas(64) float l_chunk[kLanes] = {};
+  alignas(64) float weight_sum[kLanes] = {};
+  alignas(64) float factor[kLanes];
+  const F32x16 v_scale0 = load(chunk.head.v_scale);
+  const F32x16 v_scale1 = load(chunk.head.v_scale + kLanes);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    const int n_seen = chunk.is_past ? kKvPageLen : block.position[r] - chunk.begin + 1;
+    const Mask16 sees0 = first_lanes(n_seen);
+    const Mask16 sees1 = first_lanes(n_seen - kLanes);
+    const F32x16 unseen = broadcast(-__builtin_inff());
+    const F32x16 s0 = select(sees0, load(scores[r]), unseen);
+    const F32x16 s1 = select(sees1, load(scores[r] + kLanes), unseen);
+    m_chunk[r] = reduce_max(max(s0, s1));
+    const F32x16 p0 = exp2_f32(sub(s0, broadcast(m_chunk[r])));
+    const F32x16 p1 = exp2_f32(sub(s1, broadcast(m_chunk[r])));
+    const F32x16 w0 = select(sees0, mul(p0, v_scale0), zero_f32());
+    const F32x16 w1 = select(sees1, mul(p1, v_scale1), zero_f32());
+    l_chunk[r] = reduce_add(add(select(sees0, p0, zero_f32()), select(sees1, p1, zero_f32())));
+    weight_sum[r] = reduce_add(add(w0, w1));
+    store(scores[r], w0);
+    store(scores[r] + kLanes, w1);
+  }
+  store(factor, weight_factor(load(weight_sum)));
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kKvPageLen; v += kLanes) {
+      store_i16(weights[r] + v, round_to_i32(mul(load(scores[r] + v), broadcast(factor[r]))));
+    }
+  }
+  return merge_chunk(block, chunk, load(m_chunk), load(l_chunk), load(weight_sum));
+}
+
+/// One chunk for the first kRows rows of a block.
+template <int kRows>
+BASS_SIMD_INLINE void narrow_chunk(RowBlock& block, const Chunk& chunk, int head_dim) {
+  alignas(64) float scores[kRows][kKvPageLen];
+  alignas(64) int16_t weights[kRows][kKvPageLen];
+  narrow_scores<kRows>(block, chunk, head_dim, scores);
+  const MergeFactors factors = narrow_softmax<kRows>(block, chunk, scores, weights);
+  alignas(64) float old_o[kLanes];
+  alignas(64) float new_sum[kLanes];
+  store(old_o, factors.old_o);
+  store(new_sum, factors.new_sum);
+  const auto columns = [&]<int kVectors>(int d) {
+    I32x16 sums[kRows][kVectors];
+    clear(sums);
+    for (int pair = 0; pair < kKvPageLen / 2; ++pair) {
+      I32x16 values[kVectors];
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) values[v] = load_i32(chunk.head.v + (pair * head_dim + d + v * kLanes) * 2);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const I32x16 w = broadcast_pair(weights[r] + 2 * pair);
+#pragma GCC unroll 16
+        for (int v = 0; v < kVectors; ++v) sums[r][v] = dot_i16(sums[r][v], values[v], w);
+      }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        float* o = block.o + r * head_dim + d + v * kLanes;
+        store(o, fma(to_f32(sums[r][v]), broadcast(new_sum[r]), mul(load(o), broadcast(old_o[r]))));
+      }
+    }
+  };
+  int d = 0;
+  for (; d + kValueVectors * kLanes <= head_dim; d += kValueVectors * kLanes) {
+    columns.template operator()<kValueVectors>(d);
+  }
+  for (; d < head_dim; d += kLanes) columns.template operator()<1>(d);
+}
+
+template <int kRows>
+BASS_SIMD_INLINE void narrow_chunk_rows(int n_rows, RowBlock& block, const Chunk& chunk, int head_dim) {
   if constexpr (kRows == 1) {
-    attend_block<1>(shape, unit, first_row, zeros);
+    narrow_chunk<1>(block, chunk, head_dim);
   } else if (n_rows == kRows) {
-    attend_block<kRows>(shape, unit, first_row, zeros);
+    narrow_chunk<kRows>(block, chunk, head_dim);
   } else {
-    attend_block_rows<kRows - 1>(n_rows, shape, unit, first_row, zeros);
+    narrow_chunk_rows<kRows - 1>(n_rows, block, chunk, head_dim);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// Asks for a part of a chunk before it is needed: pages lie apart, so the processor does not foresee them.
+BASS_SIMD_INLINE void prefetch_head(const std::byte* head, size_t begin, size_t end) {
+  for (size_t i = begin; i < end; i += 64) prefetch(head + i);
+}
+
+/// Up to kMaxAttentionRows rows of a unit, from `first_row` on.
+inline void attend_rows(const KvShape& shape, const AttentionUnit& unit, int first_row, int n_rows) {
+  UnitRows rows(shape, unit, first_row, n_rows);
+  const int head_dim = shape.head_dim;
+  for (int c = unit.first_chunk; c < unit.end_chunk; ++c) {
+    const std::byte* page_head = unit.pages[c] + unit.head_offset;
+    const std::byte* next = c + 1 < unit.end_chunk ? unit.pages[c + 1] + unit.head_offset : page_head;
+    const Chunk chunk{{page_head, head_dim},
+                      c * kKvPageLen,
+                      (c + 1) * kKvPageLen <= rows.first_position() + 1,
+                      unit.chunk_states != nullptr};
+    if (chunk.leaves_state) rows.clear_sums();
+    prefetch_head(next, 0, shape.head_bytes() / 2);
+    int b = 0;
+    for (; b + kWideVectors <= rows.n_wide(); b += kWideVectors) {
+      wide_chunk<kWideVectors>(rows.block(b), chunk, head_dim);
+    }
+    for (; b < rows.n_wide(); ++b) wide_chunk<1>(rows.block(b), chunk, head_dim);
+    prefetch_head(next, shape.head_bytes() / 2, shape.head_bytes());
+    if (rows.n_narrow() > 0) {
+      narrow_chunk_rows<kMaxNarrowRows>(rows.n_narrow(), *rows.block(b), chunk, head_dim);
+    }
+    if (!chunk.leaves_state) continue;
+    const ptrdiff_t chunk_states = static_cast<ptrdiff_t>(unit.n_tokens) * shape.group_size();
+    rows.store_states(unit.chunk_states + (c - unit.first_chunk) * chunk_states * attention_state_len(head_dim));
+  }
+  if (unit.chunk_states != nullptr) return;
+  if (unit.state != nullptr) {
+    rows.store_states(unit.state);
+  } else {
+    rows.store_results();
   }
 }
 
 }  // namespace detail
 
 inline void attend(const KvShape& shape, const AttentionUnit& unit) {
-  alignas(64) static constexpr float kZeros[kMaxHeadDim] = {};
-  const int n_rows = unit.n_padded_tokens * (shape.n_heads / shape.n_kv_heads);
-  const int n_blocks = (n_rows + kAttentionRows - 1) / kAttentionRows;
-  for (int b = 0; b < n_blocks; ++b) {
-    const auto first = static_cast<int>(static_cast<int64_t>(n_rows) * b / n_blocks);
-    const auto end = static_cast<int>(static_cast<int64_t>(n_rows) * (b + 1) / n_blocks);
-    detail::attend_block_rows<kAttentionRows>(end - first, shape, unit, first, kZeros);
+  const int n_rows = unit.n_tokens * shape.group_size();
+  for (int first = 0; first < n_rows; first += kMaxAttentionRows) {
+    const int n_left = n_rows - first;
+    detail::attend_rows(shape, unit, first, n_left < kMaxAttentionRows ? n_left : kMaxAttentionRows);
   }
+}
+
+inline void finish_attention(int head_dim, const float* first, const float* rest, size_t stride, int n_rest,
+                             float* out) {
+  alignas(64) float o[kMaxHeadDim];
+  for (int d = 0; d < head_dim; d += kLanes) store(o + d, load(first + d));
+  F32x16 m = broadcast(first[head_dim]);
+  F32x16 l = broadcast(first[head_dim + 1]);
+  for (int i = 0; i < n_rest; ++i) {
+    const float* chunk = rest + static_cast<size_t>(i) * stride;
+    const F32x16 m_chunk = broadcast(chunk[head_dim]);
+    if (first_lane(m_chunk) == -__builtin_inff()) continue;  // the row sees nothing of it
+    const F32x16 m_new = max(m, m_chunk);
+    const F32x16 a = exp2_f32(sub(m, m_new));
+    const F32x16 b = exp2_f32(sub(m_chunk, m_new));
+    const F32x16 new_sum = mul(broadcast(chunk[head_dim + 2]), b);
+    m = m_new;
+    l = fma(broadcast(chunk[head_dim + 1]), b, mul(l, a));
+    for (int d = 0; d < head_dim; d += kLanes) store(o + d, fma(load(chunk + d), new_sum, mul(load(o + d), a)));
+  }
+  detail::store_result(o, 1, first_lane(l), head_dim, out);
 }
 
 }  // namespace bass::cpu::BASS_SIMD_NAMESPACE

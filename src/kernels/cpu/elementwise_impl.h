@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/kv_head_impl.h"
 
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
@@ -109,18 +110,17 @@ inline void rope(float* head, int rope_dim, const float* cos_pairs, const float*
 }
 
 inline void write_kv(const float* k, const float* v, int head_dim, int token_in_page, std::byte* page_head) {
-  auto* k_page = reinterpret_cast<uint16_t*>(page_head);                   // [head_dim, kKvPageLen]
-  uint16_t* v_page = k_page + static_cast<size_t>(head_dim) * kKvPageLen;  // [kKvPageLen, head_dim]
-  uint16_t* v_row = v_page + static_cast<size_t>(token_in_page) * static_cast<size_t>(head_dim);
-  const F32x16 highest = broadcast(65504.0f);  // of f16
-  const F32x16 lowest = broadcast(-65504.0f);
-  for (int d = 0; d < head_dim; d += kLanes) {
-    uint16_t column[kLanes];
-    store_f16(column, max(min(load(k + d), highest), lowest));
-    for (int i = 0; i < kLanes; ++i)
-      k_page[static_cast<size_t>(d + i) * kKvPageLen + static_cast<size_t>(token_in_page)] = column[i];
-    store_f16(v_row + d, max(min(load(v + d), highest), lowest));
-  }
+  const KvHead<std::byte> head(page_head, head_dim);
+  int16_t row[kMaxHeadDim];
+  head.k_scale[token_in_page] = quantise_by_norm(k, head_dim, row);
+  for (int d = 0; d < head_dim; ++d) head.k[(d / 2 * kKvPageLen + token_in_page) * 2 + d % 2] = row[d];
+  head.v_scale[token_in_page] = quantise_by_maximum(v, head_dim, row);
+  int16_t* column = head.v + static_cast<ptrdiff_t>(token_in_page / 2) * head_dim * 2 + token_in_page % 2;
+  for (int d = 0; d < head_dim; ++d) column[2 * d] = row[d];
+}
+
+inline void exp2_row(const float* x, int n, float* out) {
+  for (int i = 0; i < n; i += kLanes) detail::store_at(out, i, n, exp2_f32(detail::load_at(x, i, n)));
 }
 
 inline void exp_row(const float* x, int n, float* out) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "kernels/cpu/kernels_testing.h"
@@ -62,6 +63,24 @@ TEST_P(ElementwiseTest, ExpHasExactSpecialValues) {
   std::vector<float> got(x.size());
   kernels_.exp(x.data(), static_cast<int>(x.size()), got.data());
   EXPECT_EQ(got, (std::vector<float>{1, 1, 0, kInfinity, 0, kInfinity, 1, 1}));
+}
+
+TEST_P(ElementwiseTest, Exp2IsAccurateAndHasTheSameBitsEverywhere) {
+  const Kernels& scalar = *find_kernels(Isa::kScalar);
+  std::vector<float> x = sweep(0x80000000, 0xC2700000, 1009);  // -0 to -60
+  const auto n = static_cast<int>(x.size());
+  std::vector<float> got(x.size()), want(x.size());
+  kernels_.exp2(x.data(), n, got.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double exact = std::exp2(static_cast<double>(x[i]));
+    ASSERT_LE(std::fabs(got[i] / exact - 1), 3 * 0x1p-24) << x[i];
+    scalar.exp2(&x[i], 1, &want[i]);
+  }
+  EXPECT_TRUE(same_bits(got, want));
+  const std::vector<float> special{0.0f, -0.0f, -1.0f, -61.0f, -kInfinity};
+  std::vector<float> powers(special.size());
+  kernels_.exp2(special.data(), static_cast<int>(special.size()), powers.data());
+  EXPECT_EQ(powers, (std::vector<float>{1, 1, 0.5f, 0x1p-60f, 0x1p-60f}));
 }
 
 TEST_P(ElementwiseTest, LogIsAccurateForNormalNumbers) {
@@ -195,23 +214,38 @@ TEST_P(ElementwiseTest, QuantisesColumnsInParts) {
   EXPECT_EQ(copy, x);
 }
 
-TEST_P(ElementwiseTest, WritesKeysTransposedAndValuesInRows) {
+TEST_P(ElementwiseTest, WritesKeysAndValuesInPairs) {
   constexpr int kDim = 48;
+  constexpr size_t kHalf = kDim * kKvPageLen;  // numbers of K, and of V
   std::vector<float> k = random_floats(kDim, rng_);
   const std::vector<float> v = random_floats(kDim, rng_);
-  k[3] = 1e9f;
-  k[4] = -1e9f;
-  for (const int slot : {0, 5, 31}) {
-    std::vector<uint16_t> page(2 * kDim * kKvPageLen, 0xABCD);
-    kernels_.write_kv(k.data(), v.data(), kDim, slot, reinterpret_cast<std::byte*>(page.data()));
-    for (int d = 0; d < kDim; ++d) {
-      for (int t = 0; t < kKvPageLen; ++t) {
-        const float key = std::clamp(k[static_cast<size_t>(d)], -65504.0f, 65504.0f);
-        EXPECT_EQ(page[static_cast<size_t>(d * kKvPageLen + t)], t == slot ? f32_to_f16(key) : 0xABCD);
-        EXPECT_EQ(page[static_cast<size_t>(kDim * kKvPageLen + t * kDim + d)],
-                  t == slot ? f32_to_f16(v[static_cast<size_t>(d)]) : 0xABCD);
+  for (const float special : {0.5f, 1e9f, -1e9f}) {
+    k[3] = special;
+    const reference::QuantisedHead key = reference::quantise_by_norm(k.data(), kDim);
+    const reference::QuantisedHead value = reference::quantise_by_maximum(v.data(), kDim);
+    for (const int slot : {0, 5, 31}) {
+      std::vector<int16_t> page(2 * kHalf + 4 * kKvPageLen, -7);
+      std::vector<int16_t> expected = page;
+      kernels_.write_kv(k.data(), v.data(), kDim, slot, reinterpret_cast<std::byte*>(page.data()));
+      for (int d = 0; d < kDim; ++d) {
+        const auto i = static_cast<size_t>(d);
+        expected[static_cast<size_t>((d / 2 * kKvPageLen + slot) * 2 + d % 2)] = static_cast<int16_t>(key.q[i]);
+        expected[kHalf + static_cast<size_t>((slot / 2 * kDim + d) * 2 + slot % 2)] = static_cast<int16_t>(value.q[i]);
       }
+      std::memcpy(&expected[2 * kHalf + static_cast<size_t>(2 * slot)], &key.scale, sizeof(float));
+      std::memcpy(&expected[2 * kHalf + static_cast<size_t>(2 * (kKvPageLen + slot))], &value.scale, sizeof(float));
+      EXPECT_EQ(page, expected) << "slot " << slot;
     }
+  }
+}
+
+TEST_P(ElementwiseTest, WritesZeroHeadsAsZeros) {
+  constexpr int kDim = 16;
+  for (const float tiny : {0.0f, 1e-38f}) {
+    const std::vector<float> x(kDim, tiny);
+    std::vector<int16_t> page(2 * kDim * kKvPageLen + 4 * kKvPageLen, 0);
+    kernels_.write_kv(x.data(), x.data(), kDim, 1, reinterpret_cast<std::byte*>(page.data()));
+    EXPECT_EQ(page, std::vector<int16_t>(page.size(), 0));
   }
 }
 

@@ -29,6 +29,8 @@ inline constexpr int kTileLen = 16;
 inline constexpr int kKvPageLen = 32;
 /// The longest attention head.
 inline constexpr int kMaxHeadDim = 512;
+/// Rows (query heads of tokens) that units of attention should not exceed, so that their sums stay in the caches.
+inline constexpr int kMaxAttentionRows = 96;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Weights
@@ -49,7 +51,8 @@ struct PackedMatrix {
 // Attention
 
 /// Where one KV head of one layer lies inside a page, and the shape of the heads.
-/// K lies transposed [head_dim, kKvPageLen], V lies [kKvPageLen, head_dim]; both IEEE f16.
+/// In the page: K int16 [head_dim / 2, kKvPageLen, 2], V int16 [kKvPageLen / 2, head_dim, 2] (what a dot product of
+/// pairs reads lies together), then the scales of K and of V, fp32 [kKvPageLen] each. A head's numbers are q * scale.
 struct KvShape {
   int n_heads = 0;  // query heads
   int n_kv_heads = 0;
@@ -57,26 +60,41 @@ struct KvShape {
   size_t layer_bytes = 0;  // bytes of one layer inside a page: n_kv_heads * head_bytes()
 
   [[nodiscard]] int group_size() const { return n_heads / n_kv_heads; }
-  [[nodiscard]] size_t half_bytes() const { return size_t{2} * static_cast<size_t>(head_dim) * kKvPageLen; }  // K or V
-  [[nodiscard]] size_t head_bytes() const { return 2 * half_bytes(); }
+  [[nodiscard]] size_t head_bytes() const {
+    return 2 * kKvPageLen * (sizeof(int16_t) * static_cast<size_t>(head_dim) + sizeof(float));
+  }
 };
 
-/// All query rows of one sequence for one KV head (n_tokens x group_size rows): the unit of attention work.
-/// Row t attends to the positions 0 .. start + t. Chunks past a row's own position change nothing in its result, so
-/// n_tokens and n_chunks may be padded upward (BASS-PAD): rows >= n_tokens are computed from zeros and thrown away,
-/// page pointers of padding chunks point to any readable page. Positions past the last row's own are never used,
-/// whatever they hold. The values of positions that a row does not see must be finite (write_kv takes care of it).
+/// One token's query heads of a unit's KV head.
+struct AttentionToken {
+  const float* q = nullptr;  // [group_size, head_dim]
+  float* out = nullptr;      // the same; null: padding, computed and thrown away
+  int position = 0;          // sees the positions 0 .. position
+};
+
+/// What a row (one query head of one token) knows after some of its chunks: o [head_dim], m, l and padding,
+/// attention_state_len floats. A single chunk's has o unscaled and its factor u behind l.
+inline int attention_state_len(int head_dim) { return head_dim + 16; }
+
+/// The unit of attention work: tokens of one sequence, or of several whose pages of these chunks are the same, for one
+/// KV head and the chunks [first_chunk, end_chunk). Chunks behind a token's own position change nothing in its result,
+/// so tokens with nothing to do and chunks behind all positions (BASS-PAD) may be among them; page pointers of padding
+/// chunks point to any readable page. What a position holds that a token does not see is never used.
 struct AttentionUnit {
-  const float* q = nullptr;  // this KV head's first query head of row 0; row t at q + t * q_stride
-  int q_stride = 0;          // floats between rows (n_heads * head_dim or more)
-  float* out = nullptr;      // as q; [n_tokens, group_size * head_dim] written at out + t * out_stride
-  int out_stride = 0;
-  int start = 0;  // position of row 0
+  const AttentionToken* tokens = nullptr;  // [n_tokens]
   int n_tokens = 0;
-  int n_padded_tokens = 0;                  // >= n_tokens
-  int n_chunks = 0;                         // chunks to walk, >= ceil((start + n_tokens) / kKvPageLen)
-  const std::byte* const* pages = nullptr;  // [n_chunks] base of each page
+  int first_chunk = 0;
+  int end_chunk = 0;
+  const std::byte* const* pages = nullptr;  // [end_chunk] base of each page, from position 0 on
   size_t head_offset = 0;                   // bytes from a page's base to this layer's and KV head's K
+  /// [n_tokens, group_size, state] what the chunks in front of first_chunk gave; null: nothing is in front of them.
+  const float* before = nullptr;
+  /// [n_tokens, group_size, state] where the running softmax behind the last chunk goes; null: the tokens' out is
+  /// written instead.
+  float* state = nullptr;
+  /// [end_chunk - first_chunk, n_tokens, group_size, state] where each chunk's own softmax goes, not merged; replaces
+  /// `state`. A row that sees nothing of a chunk gets m = -inf.
+  float* chunk_states = nullptr;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -144,21 +162,34 @@ struct Kernels {
   /// y = fma(swapped(x), sin_pairs, fl(x * cos_pairs)). rope_dim is even.
   void (*rope)(float* head, int rope_dim, const float* cos_pairs, const float* sin_pairs);
 
-  /// Writes one token's K and V head into slot `token_in_page` of a page, rounded to f16; numbers beyond its range
-  /// become
-  /// +-65504, so that what is cached is finite. k, v: [head_dim]
+  /// Writes one token's K and V head into slot `token_in_page` of a page, each rounded to int16 with one scale:
+  /// scale = size / 32512, q = round-to-nearest-even(x * (32512 / size)). K's size is its 2-norm (squares summed as in
+  /// rms_norm), so that no dot product of two such heads leaves int32; V's is its largest absolute value. A size of at
+  /// most 1e-30 counts as zero: scale 0, q 0. Numbers beyond +-65504 become that before. k, v: [head_dim]
   void (*write_kv)(const float* k, const float* v, int head_dim, int token_in_page, std::byte* page_head);
 
-  /// Scaled dot-product attention of one unit: scores fl(q.k * (1 / sqrt(head_dim))) with q.k one FMA chain over
-  /// ascending d; per chunk m = max, p = exp(s - m), l = sum of p (16 lanes: two vectors added, then a fixed tree),
-  /// O = FMA chain over ascending positions; chunks merged in ascending order with
-  /// m' = max(m, m_c), a = exp(m - m'), b = exp(m_c - m'), l = fma(l_c, b, fl(l a)), O = fma(O_c, b, fl(O a));
-  /// out = O / l + 0 (no negative zeros). The first chunk starts (m, l, O). out may be q with the same stride.
+  /// Scaled dot-product attention of one unit, in int16 with exact int32 sums, so that their order does not matter.
+  /// q is rounded as K is, with scale s_q; c = fl(fl(log2 e) / sqrt(head_dim)). Per chunk, of the positions j that the
+  /// row sees:
+  ///   s_j = fl(fl(float(q.k_j) scale_k_j) fl(s_q c)), m_c = max s_j, p_j = 2^(s_j - m_c)      (exp2 below)
+  ///   w_j = fl(p_j scale_v_j), W = sum w_j, l_c = sum p_j   (16 lanes: positions i and i + 16 added, then a fixed
+  ///   tree) r_j = round(fl(w_j fl(32512 / W))), u = fl(W fl(1 / 32512)), O_c = float(sum r_j v_j) u  (W <= 1e-30: r_j
+  ///   = 0)
+  /// so the weights of a chunk are as fine as its sum allows. Chunks are merged in ascending order into (m, l, O),
+  /// which start as (-inf, 0, 0), with m' = max(m, m_c), a = 2^(m - m'), b = 2^(m_c - m'):
+  ///   l = fma(l_c, b, fl(l a)), O = fma(float(sum r_j v_j), fl(u b), fl(O a)); a chunk that it sees nothing of has b =
+  ///   0
+  /// and out = O / l + 0 (no negative zeros).
   void (*attend)(const KvShape& shape, const AttentionUnit& unit);
+
+  /// The rest of one row whose chunks were attended to apart: merges `n_rest` chunks' states, `stride` floats apart, in
+  /// ascending order into the state `first` of the chunks in front of them. out: [head_dim]
+  void (*finish_attention)(int head_dim, const float* first, const float* rest, size_t stride, int n_rest, float* out);
 
   // out[i] = e^x[i], log(x[i]): the functions that all others use (math_impl.h has their ranges), n numbers.
 
   void (*exp)(const float* x, int n, float* out);
+  void (*exp2)(const float* x, int n, float* out);  // 2^max(x, -60), for x <= 0
   void (*log)(const float* x, int n, float* out);
 
   // Vocabulary rows, n = vocabulary size, any n.

@@ -33,6 +33,24 @@ BASS_SIMD_INLINE F32x16 exp_f32(F32x16 x) {
   return select(gt(x, highest), broadcast(__builtin_inff()), no_underflow);
 }
 
+/// 2^x within 3 x 2^-24 (relative) for x <= 0; 2^-60 below -60, where it makes no difference to what it is added to,
+/// and for a NaN. For the weights of a softmax. 2^0 is 1.
+///
+/// x = n + f with |f| <= 1/2; 2^f = 1 + f P(f); times 2^n by adding n to the exponent's bits.
+BASS_SIMD_INLINE F32x16 exp2_f32(F32x16 x) {
+  const F32x16 rounder = broadcast(0x1.8p+23f);
+  const F32x16 inside = max(x, broadcast(-60.0f));
+  const F32x16 shifted = add(inside, rounder);
+  const F32x16 f = sub(inside, sub(shifted, rounder));
+  F32x16 p = broadcast(0x1.5bba14p-10f);
+  p = fma(p, f, broadcast(0x1.3cea88p-7f));
+  p = fma(p, f, broadcast(0x1.c6b752p-5f));
+  p = fma(p, f, broadcast(0x1.ebf9bcp-3f));
+  p = fma(p, f, broadcast(0x1.62e42ap-1f));
+  p = fma(p, f, broadcast(1.0f));
+  return float_of(add(bits_of(p), shift_left<23>(bits_of(shifted))));
+}
+
 /// P of log(1 + f) = f - f^2 / 2 + f^3 P(f), for sqrt(1/2) - 1 <= f < sqrt(2) - 1.
 BASS_SIMD_INLINE F32x16 log_polynomial(F32x16 f) {
   F32x16 p = broadcast(-0.07634493f);

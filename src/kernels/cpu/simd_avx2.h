@@ -19,7 +19,8 @@ inline constexpr int kLanes = 16;
 // Register blocking of the kernels, for 16 registers (simd_avx512.h says what each counts).
 inline constexpr int kMatmulRows = 4;  // 8 registers of int sums; the fp32 sums live in the first cache
 inline constexpr int kFloatMatmulRows = 4;
-inline constexpr int kAttentionRows = 6;
+inline constexpr int kWideVectors = 1;
+inline constexpr int kWideTile = 4;
 inline constexpr int kScoreVectors = 1;
 inline constexpr int kValueVectors = 1;
 
@@ -97,6 +98,16 @@ BASS_SIMD_INLINE void store_i8(int8_t* p, I32x16 x) {
   const __m128i lo8 = _mm_unpacklo_epi32(_mm256_castsi256_si128(lo), _mm256_extracti128_si256(lo, 1));
   const __m128i hi8 = _mm_unpacklo_epi32(_mm256_castsi256_si128(hi), _mm256_extracti128_si256(hi, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_unpacklo_epi64(lo8, hi8));
+}
+BASS_SIMD_INLINE void store_i16(int16_t* p, I32x16 x) {
+  // The low halves of the four int32 of each 128-bit half, gathered into its lowest 64 bits.
+  const __m256i low_halves = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1,  //
+                                              0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1);
+  const __m256i lo = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(x.lo, low_halves), 0x08);
+  const __m256i hi = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(x.hi, low_halves), 0x08);
+  auto* q = reinterpret_cast<__m128i*>(p);
+  _mm_storeu_si128(q, _mm256_castsi256_si128(lo));
+  _mm_storeu_si128(q + 1, _mm256_castsi256_si128(hi));
 }
 BASS_SIMD_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
@@ -220,6 +231,17 @@ BASS_SIMD_INLINE int32_t reduce_add(I32x16 x) {
   return _mm_cvtsi128_si32(_mm_add_epi32(x2, _mm_shuffle_epi32(x2, 0x55)));
 }
 BASS_SIMD_INLINE float first_lane(F32x16 x) { return _mm256_cvtss_f32(x.lo); }
+
+// --- dot products of int16 pairs
+
+BASS_SIMD_INLINE I32x16 dot_i16(I32x16 acc, I32x16 a, I32x16 b) {
+#ifdef __AVXVNNI__
+  return {_mm256_dpwssd_avx_epi32(acc.lo, a.lo, b.lo), _mm256_dpwssd_avx_epi32(acc.hi, a.hi, b.hi)};
+#else
+  return {_mm256_add_epi32(acc.lo, _mm256_madd_epi16(a.lo, b.lo)),
+          _mm256_add_epi32(acc.hi, _mm256_madd_epi16(a.hi, b.hi))};
+#endif
+}
 
 // --- byte dot products
 

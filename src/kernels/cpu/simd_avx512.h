@@ -18,9 +18,12 @@ inline constexpr int kLanes = 16;
 // Register blocking of the kernels, for 32 registers.
 inline constexpr int kMatmulRows = 12;      // rows that share the unpacked weights of a group: 12 int and 12 fp32 sums
 inline constexpr int kFloatMatmulRows = 8;  // the same for float weights
-inline constexpr int kAttentionRows = 6;    // rows that share the converted K and V of a chunk
-inline constexpr int kScoreVectors = 2;     // vectors of positions in flight, x kAttentionRows
-inline constexpr int kValueVectors = 4;     // vectors of head_dim in flight, x kAttentionRows
+// Attention, rows in lanes: kWideVectors vectors of rows and kWideTile positions (or columns of head_dim) in flight.
+inline constexpr int kWideVectors = 2;
+inline constexpr int kWideTile = 8;
+// Attention, one row after the other: vectors of positions, or of head_dim, in flight for each row.
+inline constexpr int kScoreVectors = 2;
+inline constexpr int kValueVectors = 2;
 
 struct F32x16 {
   __m512 v;
@@ -67,6 +70,9 @@ BASS_SIMD_INLINE F32x16 load_bf16(const uint16_t* p) {
 }
 BASS_SIMD_INLINE void store_i8(int8_t* p, I32x16 x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(x.v));
+}
+BASS_SIMD_INLINE void store_i16(int16_t* p, I32x16 x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(x.v));
 }
 BASS_SIMD_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
@@ -156,6 +162,14 @@ BASS_SIMD_INLINE int32_t reduce_add(I32x16 x) {
   return _mm_cvtsi128_si32(_mm_add_epi32(x2, _mm_shuffle_epi32(x2, 0x55)));
 }
 BASS_SIMD_INLINE float first_lane(F32x16 x) { return _mm512_cvtss_f32(x.v); }
+
+// --- dot products of int16 pairs
+
+// In assembly because GCC 12 copies the sums of an unrolled loop from register to register, and some to memory.
+BASS_SIMD_INLINE I32x16 dot_i16(I32x16 acc, I32x16 a, I32x16 b) {
+  asm("vpdpwssd %2, %1, %0" : "+v"(acc.v) : "v"(a.v), "v"(b.v));
+  return acc;
+}
 
 // --- byte dot products
 

@@ -22,7 +22,8 @@ inline constexpr int kLanes = 16;
 // Blocking of the kernels (simd_avx512.h says what each counts).
 inline constexpr int kMatmulRows = 4;
 inline constexpr int kFloatMatmulRows = 4;
-inline constexpr int kAttentionRows = 4;
+inline constexpr int kWideVectors = 1;
+inline constexpr int kWideTile = 4;
 inline constexpr int kScoreVectors = 1;
 inline constexpr int kValueVectors = 1;
 
@@ -97,6 +98,10 @@ BASS_SIMD_INLINE F32x16 load_bf16(const uint16_t* p) {
 /// The low byte of every lane.
 BASS_SIMD_INLINE void store_i8(int8_t* p, I32x16 x) {
   for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(x.v[i]);
+}
+/// The low halves of every lane.
+BASS_SIMD_INLINE void store_i16(int16_t* p, I32x16 x) {
+  for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int16_t>(x.v[i]);
 }
 BASS_SIMD_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
 
@@ -256,6 +261,17 @@ BASS_SIMD_INLINE int32_t reduce_add(I32x16 x) {
   return detail::wrap(sum);
 }
 BASS_SIMD_INLINE float first_lane(F32x16 x) { return x.v[0]; }
+
+// --- dot products of int16 pairs
+
+/// Adds to every lane the two products of its low and of its high halves, which are signed and above -32768.
+BASS_SIMD_INLINE I32x16 dot_i16(I32x16 acc, I32x16 a, I32x16 b) {
+  return detail::each_lane<I32x16>([&](int i) {
+    const int32_t low = static_cast<int16_t>(a.v[i]) * static_cast<int16_t>(b.v[i]);
+    const int32_t high = (a.v[i] >> 16) * (b.v[i] >> 16);
+    return detail::wrap(detail::u32(acc.v[i]) + detail::u32(low) + detail::u32(high));
+  });
+}
 
 // --- byte dot products of 16 lanes x 4 unsigned bytes with the same four signed bytes at `quad`
 

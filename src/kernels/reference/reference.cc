@@ -80,45 +80,72 @@ float decode_float(DType type, const void* weights, size_t k) {
   return type == DType::kF16 ? f16_to_f32(bits) : bf16_to_f32(bits);
 }
 
-// The independent result of one chunk, or of several merged.
-struct Partial {
-  float m = 0;
-  float l = 0;
-  std::vector<float> o;  // [head_dim]
-};
+constexpr float kHeadSteps = 32512.0f;
 
-Partial attend_chunk(const AttentionHead& head, int begin, int end) {
-  const auto dim = static_cast<size_t>(head.head_dim);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(head.head_dim));
-  std::array<float, kChunkLen> p;
-  p.fill(-std::numeric_limits<float>::infinity());
-  for (int j = begin; j < end; ++j) {
-    const float* key = head.keys + static_cast<size_t>(j) * dim;
-    float dot = 0;
-    for (size_t d = 0; d < dim; ++d) dot = std::fma(head.q[d], key[d], dot);
-    p[static_cast<size_t>(j - begin)] = dot * scale;
-  }
-  Partial partial;
-  partial.m = *std::max_element(p.begin(), p.end());
-  for (float& x : p) x = exp_f32(x - partial.m);
-  Lanes lanes;
-  for (size_t i = 0; i < kLanes; ++i) lanes[i] = p[i] + p[i + kLanes];
-  partial.l = add_lanes(lanes);
-  partial.o.assign(dim, 0.0f);
-  for (int j = begin; j < end; ++j) {
-    const float* value = head.values + static_cast<size_t>(j) * dim;
-    for (size_t d = 0; d < dim; ++d) partial.o[d] = std::fma(p[static_cast<size_t>(j - begin)], value[d], partial.o[d]);
-  }
-  return partial;
+QuantisedHead quantise_head(const std::vector<float>& x, float size) {
+  QuantisedHead head;
+  const bool is_zero = !(size > 1e-30f);
+  const float inverse = is_zero ? 0.0f : kHeadSteps / size;
+  for (const float value : x) head.q.push_back(static_cast<int32_t>(std::lrintf(value * inverse)));
+  head.scale = is_zero ? 0.0f : size * (1.0f / kHeadSteps);
+  return head;
 }
 
-void merge(const Partial& chunk, Partial& total) {
-  const float m = std::max(total.m, chunk.m);
-  const float a = exp_f32(total.m - m);
-  const float b = exp_f32(chunk.m - m);
-  total.l = std::fma(chunk.l, b, total.l * a);
-  for (size_t d = 0; d < total.o.size(); ++d) total.o[d] = std::fma(chunk.o[d], b, total.o[d] * a);
-  total.m = m;
+std::vector<float> clamp_head(const float* x, int n) {
+  std::vector<float> clamped(x, x + n);
+  for (float& value : clamped) value = std::clamp(value, -65504.0f, 65504.0f);
+  return clamped;
+}
+
+// The independent result of one chunk: o [head_dim] is a whole number, to be multiplied by u.
+struct ChunkResult {
+  float m = 0;
+  float l = 0;
+  float u = 0;
+  std::vector<float> o;
+};
+
+using ChunkWeights = std::array<float, kChunkLen>;
+
+// 16 lanes: positions i and i + 16 added, then the tree.
+float add_positions(const ChunkWeights& x) {
+  Lanes lanes;
+  for (size_t i = 0; i < kLanes; ++i) lanes[i] = x[i] + x[i + kLanes];
+  return add_lanes(lanes);
+}
+
+ChunkResult attend_chunk(const AttentionHead& head, int begin, int end) {
+  const auto dim = static_cast<size_t>(head.head_dim);
+  const QuantisedHead q = quantise_by_norm(head.q, head.head_dim);
+  const float q_scale = q.scale * (0x1.715476p+0f / std::sqrt(static_cast<float>(head.head_dim)));
+  ChunkResult chunk;
+  chunk.m = -std::numeric_limits<float>::infinity();
+  std::vector<float> scores;
+  for (int j = begin; j < end; ++j) {
+    const QuantisedHead key = quantise_by_norm(head.keys + static_cast<size_t>(j) * dim, head.head_dim);
+    int64_t dot = 0;
+    for (size_t d = 0; d < dim; ++d) dot += int64_t{q.q[d]} * key.q[d];
+    scores.push_back(static_cast<float>(dot) * key.scale * q_scale);
+    chunk.m = std::max(chunk.m, scores.back());
+  }
+  ChunkWeights p{};
+  ChunkWeights w{};
+  std::vector<QuantisedHead> values;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    values.push_back(quantise_by_maximum(head.values + (static_cast<size_t>(begin) + i) * dim, head.head_dim));
+    p[i] = exp2_f32(scores[i] - chunk.m);
+    w[i] = p[i] * values[i].scale;
+  }
+  chunk.l = add_positions(p);
+  const float weight_sum = add_positions(w);
+  const float factor = weight_sum > 1e-30f ? kHeadSteps / weight_sum : 0.0f;
+  chunk.u = weight_sum * (1.0f / kHeadSteps);
+  for (size_t d = 0; d < dim; ++d) {
+    int64_t sum = 0;
+    for (size_t i = 0; i < values.size(); ++i) sum += int64_t{std::lrintf(w[i] * factor)} * values[i].q[d];
+    chunk.o.push_back(static_cast<float>(sum));
+  }
+  return chunk;
 }
 
 }  // namespace
@@ -127,6 +154,28 @@ float exp_f32(float x) {
   float result;
   cpu::kScalarKernels.exp(&x, 1, &result);
   return result;
+}
+
+float exp2_f32(float x) {
+  float result;
+  cpu::kScalarKernels.exp2(&x, 1, &result);
+  return result;
+}
+
+QuantisedHead quantise_by_norm(const float* x, int n) {
+  const std::vector<float> clamped = clamp_head(x, n);
+  Lanes squares{};
+  for (size_t i = 0; i < clamped.size(); ++i) {
+    squares[i % kLanes] = std::fma(clamped[i], clamped[i], squares[i % kLanes]);
+  }
+  return quantise_head(clamped, std::sqrt(add_lanes(squares)));
+}
+
+QuantisedHead quantise_by_maximum(const float* x, int n) {
+  const std::vector<float> clamped = clamp_head(x, n);
+  float largest = 0;
+  for (const float value : clamped) largest = std::max(largest, std::fabs(value));
+  return quantise_head(clamped, largest);
 }
 
 QuantisedRow quantise(const float* x, int n, int n_planes) {
@@ -191,11 +240,19 @@ void rope(float* head, int rope_dim, const float* cos_pairs, const float* sin_pa
 }
 
 void attend(const AttentionHead& head, float* out) {
-  Partial total = attend_chunk(head, 0, std::min(kChunkLen, head.n_positions));
-  for (int begin = kChunkLen; begin < head.n_positions; begin += kChunkLen) {
-    merge(attend_chunk(head, begin, std::min(begin + kChunkLen, head.n_positions)), total);
+  float m = -std::numeric_limits<float>::infinity();
+  float l = 0;
+  std::vector<float> o(static_cast<size_t>(head.head_dim), 0.0f);
+  for (int begin = 0; begin < head.n_positions; begin += kChunkLen) {
+    const ChunkResult chunk = attend_chunk(head, begin, std::min(begin + kChunkLen, head.n_positions));
+    const float m_new = std::max(m, chunk.m);
+    const float a = exp2_f32(m - m_new);
+    const float b = exp2_f32(chunk.m - m_new);
+    l = std::fma(chunk.l, b, l * a);
+    for (size_t d = 0; d < o.size(); ++d) o[d] = std::fma(chunk.o[d], chunk.u * b, o[d] * a);
+    m = m_new;
   }
-  for (size_t d = 0; d < total.o.size(); ++d) out[d] = total.o[d] / total.l + 0.0f;
+  for (size_t d = 0; d < o.size(); ++d) out[d] = o[d] / l + 0.0f;
 }
 
 }  // namespace bass::reference

@@ -1,6 +1,6 @@
 // The arithmetic that kernels.h states, in obvious scalar loops over file-format weights and plain arrays. Kernels of
-// every instruction set must give the same bits. Slow; for tests, and to read. Only exp is shared with the kernels
-// (its accuracy has a test of its own).
+// every instruction set must give the same bits. Slow; for tests, and to read. Only exp and exp2 are shared with the
+// kernels (their accuracy has a test of its own).
 #pragma once
 
 #include <cstdint>
@@ -31,10 +31,19 @@ void rms_norm(const float* x, const float* weight, int n, float eps, float* out)
 void silu_mul(const float* gate, const float* up, int n, float* out);
 void rope(float* head, int rope_dim, const float* cos_pairs, const float* sin_pairs);
 
-/// e^x with the bits that all kernels give.
+/// e^x, and 2^max(x, -60) for x <= 0, with the bits that all kernels give.
 float exp_f32(float x);
+float exp2_f32(float x);
 
-/// Attention of one query head over its KV head; keys and values hold numbers that f16 can hold.
+/// A head as attention sees it: q * scale.
+struct QuantisedHead {
+  std::vector<int32_t> q;  // [n]
+  float scale = 0;
+};
+QuantisedHead quantise_by_norm(const float* x, int n);     // keys and queries
+QuantisedHead quantise_by_maximum(const float* x, int n);  // values
+
+/// Attention of one query head over its KV head.
 struct AttentionHead {
   int head_dim = 0;
   const float* q = nullptr;       // [head_dim]

@@ -1,0 +1,220 @@
+// Whatever the layout, every row sees its chunks once each, in ascending order, in its own pages.
+#include "executor/cpu/attention_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace bass::cpu {
+namespace {
+
+constexpr size_t kPageBytes = 64;
+const std::byte* const kPageBase = reinterpret_cast<const std::byte*>(kPageBytes);  // never read
+
+struct Sequence {
+  int start;
+  int n_tokens;
+  bool is_decode;
+  std::vector<PageId> pages;
+};
+
+/// Pages first, first + 1, ... for so many positions, behind `shared` pages of another sequence.
+std::vector<PageId> pages_for(int n_positions, PageId first, std::vector<PageId> shared = {}) {
+  const auto n_pages = static_cast<size_t>((n_positions + kKvPageLen - 1) / kKvPageLen);
+  while (shared.size() < n_pages) shared.push_back(first++);
+  return shared;
+}
+
+using Chain = std::vector<std::pair<int, const std::byte*>>;  // chunks and their pages, in the order of the merges
+
+/// Carries a plan out with names of chunks in place of numbers.
+class Simulation {
+ public:
+  Simulation(AttentionKind kind, const std::vector<Sequence>& sequences, const KvShape& shape, int n_threads)
+      : shape_(shape), plan_(shape, n_threads) {
+    int n_rows = 0;
+    for (const Sequence& sequence : sequences) {
+      segments_.push_back({n_rows, sequence.n_tokens, sequence.start, sequence.is_decode, sequence.pages});
+      n_rows += sequence.n_tokens;
+    }
+    n_rows_ = n_rows;
+    size_t max_pages = 0;
+    for (const Sequence& sequence : sequences) max_pages = std::max(max_pages, sequence.pages.size());
+    plan_.reserve(static_cast<size_t>(n_rows + 40 * static_cast<int>(sequences.size())), sequences.size(), max_pages);
+    const std::vector<size_t> capacities = capacities_of(plan_);
+    plan_.build(kind, segments_, kPageBase, kPageBytes);
+    EXPECT_EQ(capacities, capacities_of(plan_)) << "a step allocated";
+    for (const PlannedUnit& unit : plan_.units) run(unit);
+    states_of_first_stage_ = states_;
+    for (const PlannedUnit& unit : plan_.late_units) run(unit);
+    for (const PlannedFinish& finish : plan_.finishes) run(finish);
+  }
+
+  void expect_right() const {
+    EXPECT_EQ(results_.size(), static_cast<size_t>(n_rows_ * shape_.n_kv_heads));
+    for (const ForwardSegment& segment : segments_) {
+      for (int t = 0; t < segment.n_tokens; ++t) {
+        Chain expected;
+        for (int c = 0; c <= (segment.start + t) / kKvPageLen; ++c) expected.push_back({c, page(segment, c)});
+        for (int head = 0; head < shape_.n_kv_heads; ++head) {
+          const auto found = results_.find({segment.row_begin + t, head});
+          ASSERT_NE(found, results_.end()) << "row " << segment.row_begin + t;
+          ASSERT_GE(found->second.size(), expected.size());
+          const Chain seen(found->second.begin(), found->second.begin() + static_cast<ptrdiff_t>(expected.size()));
+          EXPECT_EQ(seen, expected) << "row " << segment.row_begin + t << ", KV head " << head;
+          for (size_t i = 0; i < found->second.size(); ++i) EXPECT_EQ(found->second[i].first, static_cast<int>(i));
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] const AttentionPlan& plan() const { return plan_; }
+  /// Chunks that are read, over all units.
+  [[nodiscard]] int n_chunks_read() const { return n_chunks_read_; }
+
+ private:
+  static std::vector<size_t> capacities_of(const AttentionPlan& plan) {
+    return {plan.units.capacity(), plan.late_units.capacity(), plan.finishes.capacity(), plan.rows.capacity(),
+            plan.page_pointers.capacity()};
+  }
+  static const std::byte* page(const ForwardSegment& segment, int chunk) {
+    return kPageBase + static_cast<size_t>(segment.pages[static_cast<size_t>(chunk)]) * kPageBytes;
+  }
+
+  void run(const PlannedUnit& unit) {
+    n_chunks_read_ += unit.end_chunk - unit.first_chunk;
+    const int n_states = unit.n_tokens * shape_.group_size();
+    EXPECT_LE(unit.n_tokens + unit.n_padding_tokens, std::max(1, kMaxAttentionRows / shape_.group_size()));
+    for (int t = 0; t < unit.n_tokens; ++t) {
+      for (int h = 0; h < shape_.group_size(); ++h) {
+        const ptrdiff_t i = t * shape_.group_size() + h;
+        Chain chain;
+        if (unit.before != PlannedUnit::kNoState) chain = states_of_first_stage_.at(unit.before + i);
+        for (int c = unit.first_chunk; c < unit.end_chunk; ++c) {
+          const std::pair entry(c, plan_.page_pointers[unit.pages_begin + static_cast<size_t>(c)]);
+          chain.push_back(entry);
+          if (unit.chunk_states == PlannedUnit::kNoState) continue;
+          put(unit.chunk_states + (c - unit.first_chunk) * n_states + i, {entry});
+        }
+        if (unit.state != PlannedUnit::kNoState) put(unit.state + i, chain);
+        if (unit.state == PlannedUnit::kNoState && unit.chunk_states == PlannedUnit::kNoState) {
+          finish(plan_.rows[unit.rows_begin + static_cast<size_t>(t)], unit.kv_head, h, chain);
+        }
+      }
+    }
+  }
+
+  void run(const PlannedFinish& planned) {
+    const int n_states = planned.n_tokens * shape_.group_size();
+    for (int i = 0; i < n_states; ++i) {
+      Chain chain = states_of_first_stage_.at(planned.first + i);
+      for (int c = 0; c < planned.n_rest; ++c) {
+        const Chain& chunk = states_of_first_stage_.at(planned.rest + c * n_states + i);
+        chain.insert(chain.end(), chunk.begin(), chunk.end());
+      }
+      const int token = i / shape_.group_size();
+      finish(plan_.rows[planned.rows_begin + static_cast<size_t>(token)], planned.kv_head, i % shape_.group_size(),
+             chain);
+    }
+  }
+
+  void put(ptrdiff_t state, const Chain& chain) {
+    EXPECT_LT(static_cast<size_t>(state), AttentionPlan::max_states(static_cast<size_t>(n_rows_), shape_));
+    EXPECT_TRUE(states_.emplace(state, chain).second) << "state " << state << " is written twice";
+  }
+
+  void finish(int row, int kv_head, int head, const Chain& chain) {
+    if (head == 0) {
+      EXPECT_TRUE(results_.emplace(std::pair(row, kv_head), chain).second) << "row " << row << " is written twice";
+    } else {
+      EXPECT_EQ(results_.at({row, kv_head}), chain);
+    }
+  }
+
+  KvShape shape_;
+  AttentionPlan plan_;
+  std::vector<ForwardSegment> segments_;
+  int n_rows_ = 0;
+  int n_chunks_read_ = 0;
+  std::map<ptrdiff_t, Chain> states_;
+  std::map<ptrdiff_t, Chain> states_of_first_stage_;
+  std::map<std::pair<int, int>, Chain> results_;
+};
+
+KvShape shape_of(int n_heads, int n_kv_heads) { return {n_heads, n_kv_heads, 64, 0}; }
+
+/// Siblings of two prompts among others: ragged, verifying, with partial pages, beside a prompt's chunk.
+std::vector<Sequence> mixed_batch() {
+  const std::vector<PageId> prompt = pages_for(70, 10);        // two whole pages and a partial one
+  const std::vector<PageId> other_prompt = pages_for(96, 20);  // three whole pages
+  const std::vector<PageId> whole(prompt.begin(), prompt.begin() + 2);
+  return {{75, 4, true, pages_for(79, 100, whole)},
+          {500, 1, true, pages_for(501, 200)},
+          {0, 1, true, pages_for(1, 250)},
+          {96, 1, true, pages_for(97, 300, other_prompt)},
+          {70, 1, true, pages_for(71, 400, whole)},
+          {64, 50, false, pages_for(114, 500)},
+          {90, 33, true, pages_for(123, 600, whole)},
+          {130, 7, true, pages_for(137, 700, other_prompt)},
+          {31, 2, true, pages_for(33, 800)}};
+}
+
+TEST(AttentionPlan, EveryRowSeesItsChunksInOrder) {
+  for (const AttentionKind kind : {AttentionKind::kPad, AttentionKind::kSplit, AttentionKind::kFused}) {
+    for (const KvShape& shape : {shape_of(9, 3), shape_of(1, 1), shape_of(32, 8), shape_of(64, 2)}) {
+      for (const int n_threads : {1, 2, 8, 100}) {
+        SCOPED_TRACE(std::to_string(static_cast<int>(kind)) + ": " + std::to_string(shape.n_heads) + " heads, " +
+                     std::to_string(n_threads) + " threads");
+        Simulation(kind, mixed_batch(), shape, n_threads).expect_right();
+        Simulation(kind, {{4000, 3, true, pages_for(4003, 0)}}, shape, n_threads).expect_right();
+        Simulation(kind, {}, shape, n_threads).expect_right();
+      }
+    }
+  }
+}
+
+TEST(AttentionPlan, ReadsAPromptOnceForAllItsSamples) {
+  std::vector<Sequence> samples;
+  const std::vector<PageId> prompt = pages_for(320, 0);
+  for (int i = 0; i < 30; ++i) samples.push_back({325 + i % 7, 1, true, pages_for(340, 100 + 10 * i, prompt)});
+  const KvShape shape = shape_of(3, 3);
+  const Simulation fused(AttentionKind::kFused, samples, shape, 1);
+  fused.expect_right();
+  EXPECT_EQ(fused.n_chunks_read(), (10 + 30) * shape.n_kv_heads);
+  EXPECT_EQ(Simulation(AttentionKind::kSplit, samples, shape, 1).n_chunks_read(), 30 * 11 * shape.n_kv_heads);
+}
+
+// A page in which some row is, or that a row does not see whole, is no shared chunk.
+TEST(AttentionPlan, SharesOnlyWholeChunksThatAllSee) {
+  const std::vector<PageId> prompt = pages_for(64, 0);
+  const std::vector<Sequence> forks = {{40, 1, true, prompt}, {64, 1, true, pages_for(65, 9, prompt)}};
+  const Simulation fused(AttentionKind::kFused, forks, shape_of(1, 1), 1);
+  fused.expect_right();
+  ASSERT_EQ(fused.plan().units.size(), 1u);
+  EXPECT_EQ(fused.plan().units[0].end_chunk, 1);
+  const std::vector<Sequence> strangers = {{64, 1, true, pages_for(65, 0)}, {64, 1, true, pages_for(65, 20)}};
+  EXPECT_TRUE(Simulation(AttentionKind::kFused, strangers, shape_of(1, 1), 1).plan().late_units.empty());
+}
+
+TEST(AttentionPlan, CutsWhatThreadsWouldWaitFor) {
+  std::vector<Sequence> batch = {{8000, 1, true, pages_for(8001, 0)}};
+  for (int i = 0; i < 20; ++i) batch.push_back({60 + i, 1, true, pages_for(100, 1000 + 10 * i)});
+  for (const int n_threads : {1, 2, 4, 32}) {
+    const Simulation fused(AttentionKind::kFused, batch, shape_of(9, 3), n_threads);
+    fused.expect_right();
+    const std::vector<PlannedUnit>& units = fused.plan().units;
+    int n_longest = 0;
+    for (const PlannedUnit& unit : units) n_longest = std::max(n_longest, unit.end_chunk - unit.first_chunk);
+    EXPECT_EQ(units.front().end_chunk - units.front().first_chunk, n_longest) << "the longest comes first";
+    const int n_share = (fused.n_chunks_read() + n_threads - 1) / n_threads;
+    EXPECT_TRUE(n_threads == 1 || n_longest <= std::max(n_share / 2, 8)) << n_longest << ", " << n_threads;
+  }
+  EXPECT_TRUE(Simulation(AttentionKind::kSplit, batch, shape_of(9, 3), 4).plan().finishes.empty());
+}
+
+}  // namespace
+}  // namespace bass::cpu
