@@ -38,11 +38,7 @@ void dequantise_blocks(DType type, const void* row, int len, float* out) {
   UnpackedBlock unpacked;
   for (int begin = 0; begin < len; begin += info.block_len, block += info.block_bytes) {
     unpack_block(type, block, &unpacked);
-    for (int i = 0; i < info.block_len; ++i) {
-      const int g = i / format.group_len;
-      const float product = unpacked.scale(format, g) * static_cast<float>(unpacked.q[i] - format.offset);
-      out[begin + i] = format.has_minimum ? product + unpacked.minimum(format, g) : product;
-    }
+    dequantise_block(format, unpacked, info.block_len, out + begin);
   }
 }
 

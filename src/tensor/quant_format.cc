@@ -164,4 +164,16 @@ void unpack_block(DType type, const void* block, UnpackedBlock* out) {
   BASS_CHECK(false);
 }
 
+void dequantise_block(const QuantFormat& format, const UnpackedBlock& block, int block_len, float* out) {
+  for (int begin = 0; begin < block_len; begin += format.group_len) {
+    const int g = begin / format.group_len;
+    const float scale = block.scale(format, g);
+    // Adding -0 changes no number, not even the sign of a zero.
+    const float minimum = format.has_minimum ? block.minimum(format, g) : -0.0f;
+    for (int i = begin; i < begin + format.group_len; ++i) {
+      out[i] = scale * static_cast<float>(block.q[i] - format.offset) + minimum;
+    }
+  }
+}
+
 }  // namespace bass

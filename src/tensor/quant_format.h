@@ -69,4 +69,7 @@ struct UnpackedBlock {
 /// block: one block in the file's layout, no alignment.
 void unpack_block(DType type, const void* block, UnpackedBlock* out);
 
+/// The numbers of a block. out: [block_len]
+void dequantise_block(const QuantFormat& format, const UnpackedBlock& block, int block_len, float* out);
+
 }  // namespace bass
