@@ -142,7 +142,8 @@ TEST(TinyModels, EngineStaysNearTransformers) {
         }
       }
       EXPECT_LE(sum / n, tolerance / 8) << file;
-      std::printf("%s int%d: mean difference %.4f\n", file.c_str(), activations == ActivationKind::kInt8 ? 8 : 16, sum / n);
+      std::printf("%s int%d: mean difference %.4f\n", file.c_str(), activations == ActivationKind::kInt8 ? 8 : 16,
+                  sum / n);
     }
   }
 }

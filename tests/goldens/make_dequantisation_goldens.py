@@ -5,25 +5,22 @@ import pathlib
 
 import gguf
 import numpy as np
-from gguf import GGMLQuantizationType as DType
 
 import golden_common as common
+from random_blocks import HALF_OFFSETS
 
 SEED = 1
-# name -> byte offsets of the f16 numbers in a block (its d, and dmin or m)
-HALVES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82], "Q3_K": [108],
-          "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0]}
 N_VALUES = 1536  # a type
 # Zeros of both signs, subnormal numbers, the largest ones and infinity.
 EXTREME_HALVES = np.array([0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x7BFF, 0xFBFF, 0x7C00], dtype=np.uint16)
 
 
-def random_blocks(rng, name):
+def random_blocks(rng, dtype):
     """Blocks of random bytes; the first half has ordinary f16 numbers, the second also extreme ones."""
-    block_len, block_bytes = gguf.GGML_QUANT_SIZES[DType[name]]
+    block_len, block_bytes = gguf.GGML_QUANT_SIZES[dtype]
     n_blocks = N_VALUES // block_len
     blocks = rng.integers(0, 256, (n_blocks, block_bytes), dtype=np.uint8)
-    for offset in HALVES[name]:
+    for offset in HALF_OFFSETS[dtype]:
         halves = rng.normal(0, 0.1, n_blocks).astype(np.float16).view(np.uint16)
         is_extreme = np.arange(n_blocks) >= n_blocks // 2
         halves = np.where(is_extreme, rng.choice(EXTREME_HALVES, n_blocks), halves)
@@ -31,12 +28,12 @@ def random_blocks(rng, name):
     return blocks
 
 
-def golden_of(name):
-    blocks = random_blocks(np.random.default_rng([SEED, int(DType[name])]), name)
+def golden_of(dtype):
+    blocks = random_blocks(np.random.default_rng([SEED, int(dtype)]), dtype)
     with np.errstate(invalid="ignore", over="ignore"):
-        values = gguf.quants.dequantize(blocks, DType[name])
+        values = gguf.quants.dequantize(blocks, dtype)
     assert values.dtype == np.float32 and values.size == N_VALUES
-    return {"type": name, "number": int(DType[name]), "blocks": blocks.tobytes().hex(),
+    return {"type": dtype.name, "number": int(dtype), "blocks": blocks.tobytes().hex(),
             "values": values.astype("<f4").tobytes().hex()}
 
 
@@ -45,7 +42,7 @@ def main():
     parser.add_argument("--out", required=True, type=pathlib.Path)
     args = parser.parse_args()
     head = {"versions": {name: common.library_versions()[name] for name in ("gguf", "numpy")}}
-    n_bytes = common.write_json(args.out, head, {"types": [golden_of(name) for name in HALVES]})
+    n_bytes = common.write_json(args.out, head, {"types": [golden_of(dtype) for dtype in HALF_OFFSETS]})
     print(f"{args.out.name}: {n_bytes} bytes")
 
 

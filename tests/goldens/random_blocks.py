@@ -8,8 +8,10 @@ import numpy as np
 from gguf import GGMLQuantizationType as DType
 
 TYPES = (DType.Q2_K, DType.Q3_K, DType.Q4_K, DType.Q5_K, DType.Q6_K, DType.IQ4_NL)
-HALF_OFFSETS = {DType.Q2_K: [80, 82], DType.Q3_K: [108], DType.Q4_K: [0, 2], DType.Q5_K: [0, 2], DType.Q6_K: [208],
-                DType.IQ4_NL: [0]}  # of d and of the minima's factor
+# Where the f16 numbers of a block lie: d, and m or the minima's factor.
+HALF_OFFSETS = {DType.Q4_0: [0], DType.Q4_1: [0, 2], DType.Q5_0: [0], DType.Q5_1: [0, 2], DType.Q8_0: [0],
+                DType.Q2_K: [80, 82], DType.Q3_K: [108], DType.Q4_K: [0, 2], DType.Q5_K: [0, 2], DType.Q6_K: [208],
+                DType.IQ4_NL: [0]}
 MEAN_QUANT = {DType.Q2_K: 1.5, DType.Q4_K: 7.5, DType.Q5_K: 15.5}  # types with minima
 
 
