@@ -13,61 +13,67 @@ constexpr int kQuadLen = 4;
 constexpr size_t kVectorBytes = size_t{kTileLen} * kQuadLen;
 constexpr int kSuperGroups = kSuperBlockLen / kGroupLen;
 
-// One plane of the quants of a group: bits [shift, shift + kBits) of each. `vectors` points to the lane in the first.
-template <int kBits>
-void pack_plane(const uint8_t* q, int shift, std::byte* vectors) {
-  constexpr int kBytes = kGroupLen * kBits / 8;
-  constexpr int kMask = (1 << kBits) - 1;
+// The planes of the quants of a group that hold kBits bits of each from bit kShift on. `vectors` points to the lane in
+// the first vector. Everything is known to the compiler, which makes vector code of the loops.
+template <int kBits, int kShift = 0>
+void pack_planes(const uint8_t* q, std::byte* vectors) {
+  constexpr int kPlane = kBits >= 8 ? 8 : kBits >= 4 ? 4 : kBits >= 2 ? 2 : 1;
+  constexpr int kBytes = kGroupLen * kPlane / 8;
+  constexpr int kMask = (1 << kPlane) - 1;
   uint8_t bytes[kBytes] = {};
-  for (int part = 0; part < 8 / kBits; ++part) {
+  for (int part = 0; part < 8 / kPlane; ++part) {
     for (int i = 0; i < kBytes; ++i) {
-      bytes[i] = static_cast<uint8_t>(bytes[i] | ((q[part * kBytes + i] >> shift) & kMask) << (part * kBits));
+      bytes[i] = static_cast<uint8_t>(bytes[i] | ((q[part * kBytes + i] >> kShift) & kMask) << (part * kPlane));
     }
   }
-  for (size_t v = 0; v < kBits; ++v) std::memcpy(vectors + v * kVectorBytes, bytes + v * kQuadLen, kQuadLen);
+  for (size_t v = 0; v < kPlane; ++v) std::memcpy(vectors + v * kVectorBytes, bytes + v * kQuadLen, kQuadLen);
+  if constexpr (kBits > kPlane) pack_planes<kBits - kPlane, kShift + kPlane>(q, vectors + kPlane * kVectorBytes);
 }
 
 // The inverse: adds the bits to q.
-template <int kBits>
-void unpack_plane(const std::byte* vectors, int shift, uint8_t* q) {
-  constexpr int kBytes = kGroupLen * kBits / 8;
-  constexpr int kMask = (1 << kBits) - 1;
+template <int kBits, int kShift = 0>
+void unpack_planes(const std::byte* vectors, uint8_t* q) {
+  constexpr int kPlane = kBits >= 8 ? 8 : kBits >= 4 ? 4 : kBits >= 2 ? 2 : 1;
+  constexpr int kBytes = kGroupLen * kPlane / 8;
+  constexpr int kMask = (1 << kPlane) - 1;
   uint8_t bytes[kBytes];
-  for (size_t v = 0; v < kBits; ++v) std::memcpy(bytes + v * kQuadLen, vectors + v * kVectorBytes, kQuadLen);
-  for (int part = 0; part < 8 / kBits; ++part) {
+  for (size_t v = 0; v < kPlane; ++v) std::memcpy(bytes + v * kQuadLen, vectors + v * kVectorBytes, kQuadLen);
+  for (int part = 0; part < 8 / kPlane; ++part) {
     for (int i = 0; i < kBytes; ++i) {
       uint8_t& quant = q[part * kBytes + i];
-      quant = static_cast<uint8_t>(quant | (bytes[i] >> (part * kBits) & kMask) << shift);
+      quant = static_cast<uint8_t>(quant | (bytes[i] >> (part * kPlane) & kMask) << kShift);
     }
+  }
+  if constexpr (kBits > kPlane) unpack_planes<kBits - kPlane, kShift + kPlane>(vectors + kPlane * kVectorBytes, q);
+}
+
+// Calls visit(std::integral_constant<int, bits>).
+template <class Visit>
+void with_constant_bits(int bits, Visit visit) {
+  switch (bits) {
+    case 2:
+      return visit(std::integral_constant<int, 2>{});
+    case 3:
+      return visit(std::integral_constant<int, 3>{});
+    case 4:
+      return visit(std::integral_constant<int, 4>{});
+    case 5:
+      return visit(std::integral_constant<int, 5>{});
+    case 6:
+      return visit(std::integral_constant<int, 6>{});
+    default:
+      BASS_CHECK(bits == 8);
+      return visit(std::integral_constant<int, 8>{});
   }
 }
 
-// Calls visit(std::integral_constant<int, width>, shift) for the planes of a quant, those of the lowest bits first.
-template <class Visit>
-void for_each_plane(int bits, Visit visit) {
-  int shift = 0;
-  const auto visit_one = [&]<int kBits>(std::integral_constant<int, kBits> width) {
-    if ((bits & kBits) == 0) return;
-    visit(width, shift);
-    shift += kBits;
-  };
-  visit_one(std::integral_constant<int, 8>{});
-  visit_one(std::integral_constant<int, 4>{});
-  visit_one(std::integral_constant<int, 2>{});
-  visit_one(std::integral_constant<int, 1>{});
-}
-
 void pack_group(int bits, const uint8_t* q, std::byte* vectors) {
-  for_each_plane(bits, [&]<int kBits>(std::integral_constant<int, kBits>, int shift) {
-    pack_plane<kBits>(q, shift, vectors + static_cast<size_t>(shift) * kVectorBytes);
-  });
+  with_constant_bits(bits, [&]<int kBits>(std::integral_constant<int, kBits>) { pack_planes<kBits>(q, vectors); });
 }
 
 void unpack_group(int bits, const std::byte* vectors, uint8_t* q) {
   std::memset(q, 0, kGroupLen);
-  for_each_plane(bits, [&]<int kBits>(std::integral_constant<int, kBits>, int shift) {
-    unpack_plane<kBits>(vectors + static_cast<size_t>(shift) * kVectorBytes, shift, q);
-  });
+  with_constant_bits(bits, [&]<int kBits>(std::integral_constant<int, kBits>) { unpack_planes<kBits>(vectors, q); });
 }
 
 // The parts of a tile, for one lane of it.
