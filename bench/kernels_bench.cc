@@ -63,7 +63,7 @@ struct Weights {
     const PackSource source{type, n_out, n_in, row.data(), 0};  // every row the same
     for (size_t i = 0; i < kWorkingSetBytes / bytes + 1; ++i) {
       copies.push_back(make_bytes(bytes));
-      matrices.push_back({type, n_out, n_in, copies.back().get()});
+      matrices.push_back({packed_type(type), n_out, n_in, copies.back().get()});
       pack_tiles(source, {0, matrices.back().n_tiles()}, copies.back().get());
     }
   }
@@ -148,18 +148,26 @@ void run_attention(benchmark::State& state) {
             4.0 * n_tokens * group_size * n_positions * kHeadDim);
 }
 
+void register_matmul(DType type) {
+  auto* bench = benchmark::RegisterBenchmark(("matmul/" + std::string(dtype_info(type).name)).c_str(),
+                                             [type](benchmark::State& state) { run_matmul(state, type); });
+  bench->ArgNames({"rows", "in", "out", "planes"});
+  const bool is_k = dtype_info(type).block_len == kSuperBlockLen;
+  for (const int n_out : {1536, 49152}) {
+    if (is_k) continue;
+    for (const int n_rows : {1, 2, 4, 8, 16, 32, 64}) bench->Args({n_rows, 576, n_out, 1});
+  }
+  const bool is_quantised = PackedMatrix{type, 0, 0, nullptr}.is_quantised();
+  if (!is_quantised) return;
+  for (const int n_rows : {1, 8, 32}) bench->Args({n_rows, 768, 1536, 1});  // for all: a multiple of a K type's block
+  for (const int n_rows : {1, 8, 32}) bench->Args({n_rows, is_k ? 768 : 576, 1536, 2});
+}
+
 int register_all() {
-  for (const DType type : {DType::kQ4_1, DType::kQ4_0, DType::kQ8_0, DType::kF16, DType::kBF16, DType::kF32}) {
-    auto* bench = benchmark::RegisterBenchmark(("matmul/" + std::string(dtype_info(type).name)).c_str(),
-                                               [type](benchmark::State& state) { run_matmul(state, type); });
-    bench->ArgNames({"rows", "in", "out", "planes"});
-    for (const int n_out : {1536, 49152}) {
-      for (const int n_rows : {1, 2, 4, 8, 16, 32, 64}) bench->Args({n_rows, 576, n_out, 1});
-    }
-    const bool is_quantised = PackedMatrix{type, 0, 0, nullptr}.is_quantised();
-    if (is_quantised) {
-      for (const int n_rows : {1, 8, 32}) bench->Args({n_rows, 576, 1536, 2});
-    }
+  for (const DType type :
+       {DType::kQ4_1, DType::kQ4_0, DType::kQ8_0, DType::kQ5_0, DType::kQ5_1, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K,
+        DType::kQ5_K, DType::kQ6_K, DType::kF16, DType::kBF16, DType::kF32}) {
+    register_matmul(type);
   }
   auto* bench = benchmark::RegisterBenchmark("attention", run_attention);
   bench->ArgNames({"tokens", "group", "positions"});

@@ -35,10 +35,9 @@ struct ForeignType {
 
 /// Types that other programs write and BASS does not read, for messages.
 constexpr ForeignType kForeignTypes[] = {
-    {6, "Q5_0"},   {7, "Q5_1"},   {9, "Q8_1"},     {10, "Q2_K"},   {11, "Q3_K"},    {12, "Q4_K"},  {13, "Q5_K"},
-    {14, "Q6_K"},  {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"},
-    {21, "IQ3_S"}, {22, "IQ2_S"}, {23, "IQ4_XS"},  {24, "I8"},     {25, "I16"},     {26, "I32"},   {27, "I64"},
-    {28, "F64"},   {29, "IQ1_M"}, {34, "TQ1_0"},   {35, "TQ2_0"},  {39, "MXFP4"},
+    {9, "Q8_1"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},
+    {21, "IQ3_S"}, {22, "IQ2_S"}, {23, "IQ4_XS"},  {24, "I8"},     {25, "I16"},     {26, "I32"},
+    {27, "I64"},   {28, "F64"},   {29, "IQ1_M"},   {34, "TQ1_0"},  {35, "TQ2_0"},   {39, "MXFP4"},
 };
 
 /// What a file that does not begin with "GGUF" seems to be, as the end of a sentence; empty if unknown.
@@ -255,9 +254,8 @@ class GgufParser {
     for (const ForeignType& foreign : kForeignTypes) {
       if (foreign.number == type_number) type = fmt::format(" ({})", foreign.name);
     }
-    return error_at(at, fmt::format("tensor {} has type {}{}, which BASS cannot read yet; it reads F32, F16, BF16, "
-                                    "Q8_0, Q4_0, Q4_1",
-                                    quoted(name), type_number, type));
+    return error_at(at, fmt::format("tensor {} has type {}{}, which BASS cannot read; it reads {}", quoted(name),
+                                    type_number, type, readable_dtypes()));
   }
 
   /// Shape and bytes of a tensor, without overflow. dims: [n_dims]

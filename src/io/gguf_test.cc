@@ -24,6 +24,7 @@ using ::testing::StartsWith;
 constexpr uint32_t kTypeF32 = 0;
 constexpr uint32_t kTypeQ4_1 = 3;
 constexpr uint32_t kTypeQ8_0 = 8;
+constexpr uint32_t kTypeQ4_K = 12;
 
 std::span<const std::byte> as_bytes(const std::string& file) {
   return {reinterpret_cast<const std::byte*>(file.data()), file.size()};
@@ -269,9 +270,10 @@ TEST(GgufTest, RefusesBadAlignment) {
 
 TEST(GgufTest, RefusesTensorTypes) {
   const std::string data(1024, '\0');
-  EXPECT_EQ(error_of(GgufBuilder().add_tensor("x", 12, {256}, data)),
-            "broken.gguf: tensor 'x' has type 12 (Q4_K), which BASS cannot read yet; it reads F32, F16, BF16, Q8_0, "
-            "Q4_0, Q4_1 (at byte 24)");
+  EXPECT_EQ(
+      error_of(GgufBuilder().add_tensor("x", 23, {256}, data)),
+      "broken.gguf: tensor 'x' has type 23 (IQ4_XS), which BASS cannot read; it reads F32, F16, BF16, Q8_0, Q4_0, "
+      "Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL (at byte 24)");
   EXPECT_THAT(error_of(GgufBuilder().add_tensor("x", 1234, {256}, data)), HasSubstr("has type 1234, which"));
 }
 
@@ -291,6 +293,7 @@ TEST(GgufTest, RefusesShapes) {
   expect_error(kTypeF32, {~uint64_t{0}, 2}, "impossible shape");
   expect_error(kTypeQ8_0, {33}, "rows of 33 elements, which is no multiple of Q8_0's block of 32");
   expect_error(kTypeQ4_1, {16, 2}, "rows of 16 elements");
+  expect_error(kTypeQ4_K, {288, 2}, "rows of 288 elements, which is no multiple of Q4_K's block of 256");
   expect_error(kTypeF32, {257}, "past the end");
 }
 

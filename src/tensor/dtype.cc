@@ -1,8 +1,10 @@
 #include "tensor/dtype.h"
 
 #include <array>
+#include <cstddef>
 
 #include "base/check.h"
+#include "tensor/quant_format.h"
 
 namespace bass {
 namespace {
@@ -12,26 +14,31 @@ struct Entry {
   DTypeInfo info;
 };
 
-constexpr std::array<Entry, 6> kTypes{{
+constexpr std::array<Entry, 14> kTypes{{
     {DType::kF32, {"F32", 1, 4}},
     {DType::kF16, {"F16", 1, 2}},
     {DType::kBF16, {"BF16", 1, 2}},
-    {DType::kQ8_0, {"Q8_0", 32, sizeof(BlockQ8_0)}},
-    {DType::kQ4_0, {"Q4_0", 32, sizeof(BlockQ4_0)}},
-    {DType::kQ4_1, {"Q4_1", 32, sizeof(BlockQ4_1)}},
+    {DType::kQ8_0, {"Q8_0", kGroupLen, sizeof(BlockQ8_0)}},
+    {DType::kQ4_0, {"Q4_0", kGroupLen, sizeof(BlockQ4_0)}},
+    {DType::kQ4_1, {"Q4_1", kGroupLen, sizeof(BlockQ4_1)}},
+    {DType::kQ5_0, {"Q5_0", kGroupLen, sizeof(BlockQ5_0)}},
+    {DType::kQ5_1, {"Q5_1", kGroupLen, sizeof(BlockQ5_1)}},
+    {DType::kQ2_K, {"Q2_K", kSuperBlockLen, sizeof(BlockQ2_K)}},
+    {DType::kQ3_K, {"Q3_K", kSuperBlockLen, sizeof(BlockQ3_K)}},
+    {DType::kQ4_K, {"Q4_K", kSuperBlockLen, sizeof(BlockQ4_K)}},
+    {DType::kQ5_K, {"Q5_K", kSuperBlockLen, sizeof(BlockQ5_K)}},
+    {DType::kQ6_K, {"Q6_K", kSuperBlockLen, sizeof(BlockQ6_K)}},
+    {DType::kIQ4_NL, {"IQ4_NL", kGroupLen, sizeof(BlockIQ4_NL)}},
 }};
 
-template <class Block, class Decode>
-void dequantise_blocks(const void* row, int len, float* out, Decode decode) {
-  const auto* blocks = static_cast<const Block*>(row);
-  for (int b = 0; b < len / kGroupLen; ++b) decode(blocks[b], out + b * kGroupLen);
-}
-
-// value = scale * (nibble + offset) + minimum, in the order of elements that Q4_0 and Q4_1 share.
-void decode_nibbles(const uint8_t* q, float scale, float offset, float minimum, float* out) {
-  for (int i = 0; i < 16; ++i) {
-    out[i] = scale * (static_cast<float>(q[i] & 15) + offset) + minimum;
-    out[i + 16] = scale * (static_cast<float>(q[i] >> 4) + offset) + minimum;
+void dequantise_blocks(DType type, const void* row, int len, float* out) {
+  const DTypeInfo& info = dtype_info(type);
+  const QuantFormat format = quant_format(type);
+  const auto* block = static_cast<const std::byte*>(row);
+  UnpackedBlock unpacked;
+  for (int begin = 0; begin < len; begin += info.block_len, block += info.block_bytes) {
+    unpack_block(type, block, &unpacked);
+    dequantise_block(format, unpacked, info.block_len, out + begin);
   }
 }
 
@@ -50,6 +57,12 @@ const DTypeInfo& dtype_info(DType type) {
   return *info;
 }
 
+std::string readable_dtypes() {
+  std::string names;
+  for (const Entry& entry : kTypes) names += (names.empty() ? "" : ", ") + std::string(entry.info.name);
+  return names;
+}
+
 void dequantise_row(DType type, const void* row, int len, float* out) {
   const auto* halves = static_cast<const uint16_t*>(row);
   switch (type) {
@@ -62,21 +75,8 @@ void dequantise_row(DType type, const void* row, int len, float* out) {
     case DType::kBF16:
       for (int i = 0; i < len; ++i) out[i] = bf16_to_f32(halves[i]);
       return;
-    case DType::kQ8_0:
-      dequantise_blocks<BlockQ8_0>(row, len, out, [](const BlockQ8_0& block, float* values) {
-        for (int i = 0; i < kGroupLen; ++i) values[i] = f16_to_f32(block.d) * static_cast<float>(block.q[i]);
-      });
-      return;
-    case DType::kQ4_0:
-      dequantise_blocks<BlockQ4_0>(row, len, out, [](const BlockQ4_0& block, float* values) {
-        decode_nibbles(block.q, f16_to_f32(block.d), -8.0f, 0.0f, values);
-      });
-      return;
-    case DType::kQ4_1:
-      dequantise_blocks<BlockQ4_1>(row, len, out, [](const BlockQ4_1& block, float* values) {
-        decode_nibbles(block.q, f16_to_f32(block.d), 0.0f, f16_to_f32(block.m), values);
-      });
-      return;
+    default:
+      dequantise_blocks(type, row, len, out);
   }
 }
 

@@ -1,15 +1,33 @@
-// Element types of tensors in files, and their block formats.
+// Element types of tensors in files.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
+
+#include "tensor/quant_blocks.h"
 
 namespace bass {
 
 /// Values are GGUF's numbers of the same types.
-enum class DType : uint32_t { kF32 = 0, kF16 = 1, kQ4_0 = 2, kQ4_1 = 3, kQ8_0 = 8, kBF16 = 30 };
+enum class DType : uint32_t {
+  kF32 = 0,
+  kF16 = 1,
+  kQ4_0 = 2,
+  kQ4_1 = 3,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
+  kQ8_0 = 8,
+  kQ2_K = 10,
+  kQ3_K = 11,
+  kQ4_K = 12,
+  kQ5_K = 13,
+  kQ6_K = 14,
+  kIQ4_NL = 20,
+  kBF16 = 30,
+};
 
 /// Elements and bytes of one block: the unit in which a row is stored.
 struct DTypeInfo {
@@ -21,29 +39,8 @@ struct DTypeInfo {
 /// nullptr for a type that BASS cannot read.
 const DTypeInfo* find_dtype_info(uint32_t gguf_type);
 const DTypeInfo& dtype_info(DType type);
-
-/// Elements of a quantisation group: one scale for so many neighbours along k, in weights and in activations.
-inline constexpr int kGroupLen = 32;
-
-#pragma pack(push, 1)
-/// w = d q. q: [32] signed.
-struct BlockQ8_0 {
-  uint16_t d;  // f16 bits
-  int8_t q[32];
-};
-/// w = d (q - 8). Byte i holds element i in its low and element i + 16 in its high four bits.
-struct BlockQ4_0 {
-  uint16_t d;
-  uint8_t q[16];
-};
-/// w = d q + m. Nibbles as in Q4_0.
-struct BlockQ4_1 {
-  uint16_t d;
-  uint16_t m;
-  uint8_t q[16];
-};
-#pragma pack(pop)
-static_assert(sizeof(BlockQ8_0) == 34 && sizeof(BlockQ4_0) == 18 && sizeof(BlockQ4_1) == 20);
+/// "F32, F16, ...": the types that BASS reads, for messages.
+std::string readable_dtypes();
 
 /// IEEE half precision to float, exact (subnormals included).
 inline float f16_to_f32(uint16_t bits) {
@@ -73,7 +70,8 @@ inline uint16_t f32_to_f16(float value) {
 
 inline float bf16_to_f32(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-/// Dequantises one row of `len` elements (a multiple of the block length) of any type. out: [len]
+/// Dequantises one row of `len` elements (a multiple of the block length) of any type, to the bits that the `gguf`
+/// Python package gives. row: no alignment. out: [len]
 void dequantise_row(DType type, const void* row, int len, float* out);
 
 }  // namespace bass

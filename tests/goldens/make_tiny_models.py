@@ -9,9 +9,10 @@ import numpy as np
 from gguf import GGMLQuantizationType as DType
 
 import golden_common as common
+import random_blocks
 from tiny_tokenizer import OTHER_MERGES, TINY_MERGES, CHAT_TEMPLATE, tiny_vocabulary
 
-D_MODEL, D_FF, N_BLOCKS, CONTEXT_LEN = 64, 128, 2, 256
+CONTEXT_LEN = 256
 ROPE_BASE, NORM_EPSILON = 100000.0, 1e-5
 N_SEQUENCES, SEQUENCE_LEN = 3, 48
 PROMPT_LEN, N_GREEDY_TOKENS = 8, 64
@@ -19,7 +20,11 @@ MIN_GREEDY_GAP, MIN_GREEDY_DISTINCT = 0.02, 12
 MAX_JSON_BYTES = 300_000
 FILE_TYPES = {DType.F32: gguf.LlamaFileType.ALL_F32, DType.F16: gguf.LlamaFileType.MOSTLY_F16,
               DType.BF16: gguf.LlamaFileType.MOSTLY_BF16, DType.Q8_0: gguf.LlamaFileType.MOSTLY_Q8_0,
-              DType.Q4_0: gguf.LlamaFileType.MOSTLY_Q4_0, DType.Q4_1: gguf.LlamaFileType.MOSTLY_Q4_1}
+              DType.Q4_0: gguf.LlamaFileType.MOSTLY_Q4_0, DType.Q4_1: gguf.LlamaFileType.MOSTLY_Q4_1,
+              DType.Q5_0: gguf.LlamaFileType.MOSTLY_Q5_0, DType.Q5_1: gguf.LlamaFileType.MOSTLY_Q5_1,
+              DType.Q2_K: gguf.LlamaFileType.MOSTLY_Q2_K, DType.Q3_K: gguf.LlamaFileType.MOSTLY_Q3_K_M,
+              DType.Q4_K: gguf.LlamaFileType.MOSTLY_Q4_K_M, DType.Q5_K: gguf.LlamaFileType.MOSTLY_Q5_K_M,
+              DType.Q6_K: gguf.LlamaFileType.MOSTLY_Q6_K, DType.IQ4_NL: gguf.LlamaFileType.MOSTLY_IQ4_NL}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +38,19 @@ class TinyModel:
     n_vocab: int = 288
     n_padding: int = 0  # extra vocabulary rows at the end
     merges: tuple = TINY_MERGES
+    d_model: int = 64
+    d_ff: int = 128
+    n_blocks: int = 2
+
+    @property
+    def scale(self):
+        """Weights of wider models are smaller, so that products stay as large."""
+        return (64 / self.d_model) ** 0.5
+
+
+def wide_model(name, seed, dtype):
+    """A row of a K type is at least 256 long."""
+    return TinyModel(name, seed, dtype, n_kv_heads=1, d_model=256, d_ff=256, n_blocks=1)
 
 
 TINY_MODELS = [
@@ -48,6 +66,14 @@ TINY_MODELS = [
     # The weights of tiny_gqa_tied_f32 (same seed) rounded to Q8_0: a draft that is often right, but not always.
     TinyModel("draft_padded", 1, DType.Q8_0, n_padding=16),
     TinyModel("draft_other_vocab", 10, DType.Q8_0, merges=OTHER_MERGES),
+    TinyModel("tiny_gqa_tied_q5_0", 11, DType.Q5_0),
+    TinyModel("tiny_gqa_tied_q5_1", 12, DType.Q5_1),
+    TinyModel("tiny_gqa_tied_iq4_nl", 13, DType.IQ4_NL),
+    wide_model("tiny_mqa_tied_q2_k", 14, DType.Q2_K),
+    wide_model("tiny_mqa_tied_q3_k", 15, DType.Q3_K),
+    wide_model("tiny_mqa_tied_q4_k", 16, DType.Q4_K),
+    wide_model("tiny_mqa_tied_q5_k", 17, DType.Q5_K),
+    wide_model("tiny_mqa_tied_q6_k", 18, DType.Q6_K),
 ]
 VOCAB_ONLY = TinyModel("vocab_only", 0)
 
@@ -59,24 +85,25 @@ def random_weights(model):
     draws for padding come last, so that two models that differ only in them share all other weights.
     """
     rng = np.random.default_rng(model.seed)
-    head_dim = D_MODEL // model.n_heads
+    d_model, d_ff = model.d_model, model.d_ff
+    head_dim = d_model // model.n_heads
     draw = lambda scale, *shape: (scale * rng.standard_normal(shape)).astype(np.float32)
-    norm = lambda: 1 + draw(0.2, D_MODEL)
-    weights = {"token_embd": draw(0.4, model.n_vocab, D_MODEL)}
+    norm = lambda: 1 + draw(0.2, d_model)
+    weights = {"token_embd": draw(0.4 * model.scale, model.n_vocab, d_model)}
     if not model.tied:
-        weights["output"] = draw(0.4, model.n_vocab, D_MODEL)
-    for i in range(N_BLOCKS):
+        weights["output"] = draw(0.4 * model.scale, model.n_vocab, d_model)
+    for i in range(model.n_blocks):
         for kind, n_outputs, n_inputs, scale in (
-                ("attn_q", model.n_heads * head_dim, D_MODEL, 0.2),
-                ("attn_k", model.n_kv_heads * head_dim, D_MODEL, 0.2),
-                ("attn_v", model.n_kv_heads * head_dim, D_MODEL, 0.25), ("attn_output", D_MODEL, D_MODEL, 0.25),
-                ("ffn_gate", D_FF, D_MODEL, 0.25), ("ffn_up", D_FF, D_MODEL, 0.25), ("ffn_down", D_MODEL, D_FF, 0.15)):
-            weights[f"blk.{i}.{kind}"] = draw(scale, n_outputs, n_inputs)
+                ("attn_q", model.n_heads * head_dim, d_model, 0.2),
+                ("attn_k", model.n_kv_heads * head_dim, d_model, 0.2),
+                ("attn_v", model.n_kv_heads * head_dim, d_model, 0.25), ("attn_output", d_model, d_model, 0.25),
+                ("ffn_gate", d_ff, d_model, 0.25), ("ffn_up", d_ff, d_model, 0.25), ("ffn_down", d_model, d_ff, 0.15)):
+            weights[f"blk.{i}.{kind}"] = draw(scale * model.scale, n_outputs, n_inputs)
         weights[f"blk.{i}.attn_norm"] = norm()
         weights[f"blk.{i}.ffn_norm"] = norm()
     weights["output_norm"] = norm()
     if model.n_padding:
-        padding = draw(0.4, model.n_padding, D_MODEL)
+        padding = draw(0.4 * model.scale, model.n_padding, d_model)
         weights["token_embd"] = np.concatenate([weights["token_embd"], padding])
     return weights
 
@@ -91,17 +118,17 @@ def add_metadata(writer, model, n_parameters):
     writer.add_size_label(f"{n_parameters // 1000}K")
     writer.add_license("apache-2.0")
     writer.add_languages(["en"])
-    writer.add_block_count(N_BLOCKS)
+    writer.add_block_count(model.n_blocks)
     writer.add_context_length(CONTEXT_LEN)
-    writer.add_embedding_length(D_MODEL)
-    writer.add_feed_forward_length(D_FF)
+    writer.add_embedding_length(model.d_model)
+    writer.add_feed_forward_length(model.d_ff)
     writer.add_head_count(model.n_heads)
     writer.add_head_count_kv(model.n_kv_heads)
     writer.add_rope_freq_base(ROPE_BASE)
     writer.add_layer_norm_rms_eps(NORM_EPSILON)
     writer.add_file_type(FILE_TYPES[model.dtype])
     writer.add_vocab_size(model.n_vocab + model.n_padding)
-    writer.add_rope_dimension_count(D_MODEL // model.n_heads)
+    writer.add_rope_dimension_count(model.d_model // model.n_heads)
     add_tokenizer(writer, model)
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
 
@@ -122,13 +149,21 @@ def add_tokenizer(writer, model):
     writer.add_chat_template(CHAT_TEMPLATE)
 
 
+def quantise(rng, values, dtype):
+    """The values in that type; random ones of the same deviation where gguf cannot write the type."""
+    if dtype in random_blocks.TYPES:
+        return random_blocks.random_blocks(rng, dtype, values.shape, values.std())
+    return gguf.quants.quantize(values, dtype)
+
+
 def write_gguf(path, model, weights):
     """Matrices in the model's type, norms in float32."""
     writer = gguf.GGUFWriter(path, "llama")
     add_metadata(writer, model, sum(values.size for values in weights.values()))
+    rng = np.random.default_rng([model.seed, 3])
     for name, values in weights.items():
         dtype = model.dtype if values.ndim == 2 else DType.F32
-        writer.add_tensor(f"{name}.weight", gguf.quants.quantize(values, dtype), raw_dtype=dtype)
+        writer.add_tensor(f"{name}.weight", quantise(rng, values, dtype), raw_dtype=dtype)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -98,7 +98,7 @@ Status CpuModel::pack_weights(const ModelFile& file, ThreadTeam* team) {
 void CpuModel::pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTeam* team, std::byte** cursor,
                            PackedMatrix* out) {
   std::byte* destination = *cursor;
-  *out = {ref.type, ref.n_out, ref.n_in, destination};
+  *out = {packed_type(ref.type), ref.n_out, ref.n_in, destination};
   *cursor += padded_bytes(ref);
   const DTypeInfo& info = dtype_info(ref.type);
   const auto row_bytes = static_cast<size_t>(ref.n_in / info.block_len) * static_cast<size_t>(info.block_bytes);

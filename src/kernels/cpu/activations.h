@@ -28,8 +28,10 @@ enum class ActivationField : int {
   kStart8,     // int32: what an unsigned dot product of weights + 8 starts from: -8 * sum of q, and with one plane
                // + kDotBiasBits
   kStart128,   // int32: the same for weights + 128
+  kHalfSum0,   // int32: sum of q over the first half of the group
+  kHalfSum1,   // int32: over the second
 };
-inline constexpr int kActivationFields = 5;
+inline constexpr int kActivationFields = 7;
 
 // Internal linkage: the files of different instruction sets must not share code.
 static constexpr size_t activation_quants_offset(int plane, int row_in_block) {

@@ -44,7 +44,8 @@ BASS_SIMD_INLINE void quantise_group(const float* x, std::byte* record, int row_
       store_i8(quants + activation_quants_offset(1, 0) + i * kLanes, sub(q[i], shift_left<8>(hi)));
     }
   }
-  const int32_t sum = reduce_add(add(q[0], q[1]));
+  const int32_t half_sums[2] = {reduce_add(q[0]), reduce_add(q[1])};
+  const int32_t sum = half_sums[0] + half_sums[1];
   constexpr int32_t kStart = kPlanes == 1 ? kDotBiasBits : 0;
   const auto put = [&](ActivationField field, auto value) __attribute__((always_inline)) {
     __builtin_memcpy(record + activation_field_offset(kPlanes, field, row_in_block), &value, 4);
@@ -54,6 +55,8 @@ BASS_SIMD_INLINE void quantise_group(const float* x, std::byte* record, int row_
   put(ActivationField::kScaledSum, scale * static_cast<float>(sum));
   put(ActivationField::kStart8, kStart - 8 * sum);
   put(ActivationField::kStart128, kStart - 128 * sum);
+  put(ActivationField::kHalfSum0, half_sums[0]);
+  put(ActivationField::kHalfSum1, half_sums[1]);
 }
 
 }  // namespace detail

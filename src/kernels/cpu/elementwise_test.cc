@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "kernels/cpu/kernels_testing.h"
 #include "kernels/reference/reference.h"
@@ -175,6 +176,10 @@ void expect_quantised(const Activations& got, int row, const std::vector<float>&
     EXPECT_EQ(got.field<float>(row, g, ActivationField::kScaledSum), want.scaled_sum[i]);
     EXPECT_EQ(got.field<int32_t>(row, g, ActivationField::kStart8), start - 8 * want.sum[i]);
     EXPECT_EQ(got.field<int32_t>(row, g, ActivationField::kStart128), start - 128 * want.sum[i]);
+    const auto begin = want.q.begin() + static_cast<ptrdiff_t>(g) * kGroupLen;
+    const int32_t first_half = std::accumulate(begin, begin + kGroupLen / 2, 0);
+    EXPECT_EQ(got.field<int32_t>(row, g, ActivationField::kHalfSum0), first_half);
+    EXPECT_EQ(got.field<int32_t>(row, g, ActivationField::kHalfSum1), want.sum[i] - first_half);
   }
 }
 

@@ -38,7 +38,7 @@ inline constexpr int kMaxAttentionRows = 96;
 /// A weight matrix W [n_out, n_in] repacked into tiles of kTileLen output channels (pack.h documents the layouts).
 /// n_out is padded with zero channels to whole tiles. Does not own its data.
 struct PackedMatrix {
-  DType type = DType::kF32;
+  DType type = DType::kF32;  // of the packed data (pack.h: packed_type)
   int n_out = 0;
   int n_in = 0;
   const std::byte* data = nullptr;  // 64-byte aligned
@@ -147,10 +147,13 @@ struct Kernels {
   /// out: row r at out + r * out_stride, indexed from `first_channel`: channel c at out[c - first_channel]. Channels at
   /// or past n_out are not written. Stated order, for every channel and row, groups g (or elements k) ascending from
   /// acc = 0:
-  ///   Q8_0, Q4_0: acc = fma(d_w, fl(d_x float(idot)), acc)      idot exact in int32, of the signed weights
-  ///   Q4_1:       the same with unsigned weights, then acc = fma(m_w, scaled_sum, acc)
+  ///   quantised: acc = fma(d_w, fl(d_x float(idot)), acc)      idot exact in int32, of the weights q - offset
+  ///              then, in formats with minima, acc = fma(m_w, fl(d_x float(sum)), acc)
   ///   F32, F16, BF16: acc = fma(float(w), x, acc)
-  /// and at the end out = acc, or with `accumulate` out = out + acc.
+  /// and at the end out = acc, or with `accumulate` out = out + acc. d_w and m_w are the scale and the minimum of the
+  /// format's own group (tensor/quant_format.h): f16 numbers; in the K formats d_w = fl(d s), m_w = -fl(m t) with the
+  /// whole numbers s and t. Q2_K, Q3_K and Q6_K have groups of 16 elements: half a group of the activations, whose d_x
+  /// they share; sum is then over the same half.
   void (*matmul)(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, float* out,
                  int out_stride, int first_channel, bool accumulate);
 

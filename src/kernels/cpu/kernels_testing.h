@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -44,6 +45,25 @@ inline std::vector<float> random_floats(size_t n, std::mt19937& rng, float devia
   return values;
 }
 
+/// Where the f16 numbers of a block lie.
+inline std::vector<size_t> half_offsets(DType type) {
+  switch (type) {
+    case DType::kQ4_1:
+    case DType::kQ5_1:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
+      return {0, 2};
+    case DType::kQ2_K:
+      return {offsetof(BlockQ2_K, d), offsetof(BlockQ2_K, m)};
+    case DType::kQ3_K:
+      return {offsetof(BlockQ3_K, d)};
+    case DType::kQ6_K:
+      return {offsetof(BlockQ6_K, d)};
+    default:
+      return {0};
+  }
+}
+
 /// Random weights in the layout of a file; quants use their whole range, also -128.
 struct FileMatrix {
   DType type;
@@ -69,8 +89,6 @@ struct FileMatrix {
   void set_scale(int r, int b, const DTypeInfo& info, std::mt19937& rng) {
     std::byte* block = data.data() + static_cast<size_t>(r) * row_bytes + static_cast<size_t>(b * info.block_bytes);
     const float value = random_floats(1, rng, 0.05f)[0];
-    const float minimum = random_floats(1, rng, 0.1f)[0];
-    uint16_t bits = f32_to_f16(value);
     if (type == DType::kF32) {
       std::memcpy(block, &value, sizeof(value));
       return;
@@ -78,11 +96,14 @@ struct FileMatrix {
     if (type == DType::kBF16) {
       uint32_t wide;
       std::memcpy(&wide, &value, sizeof(wide));
-      bits = static_cast<uint16_t>(wide >> 16);
+      const auto bits = static_cast<uint16_t>(wide >> 16);
+      std::memcpy(block, &bits, sizeof(bits));
+      return;
     }
-    std::memcpy(block, &bits, sizeof(bits));
-    bits = f32_to_f16(minimum);
-    if (type == DType::kQ4_1) std::memcpy(block + 2, &bits, sizeof(bits));
+    for (const size_t offset : half_offsets(type)) {
+      const uint16_t bits = f32_to_f16(offset == 0 ? value : random_floats(1, rng, 0.1f)[0]);
+      std::memcpy(block + offset, &bits, sizeof(bits));
+    }
   }
 };
 
@@ -92,7 +113,7 @@ struct PackedCopy {
   PackedMatrix matrix;
 
   explicit PackedCopy(const FileMatrix& file) : data(packed_bytes(file.type, file.n_out, file.n_in)) {
-    matrix = {file.type, file.n_out, file.n_in, data.data()};
+    matrix = {packed_type(file.type), file.n_out, file.n_in, data.data()};
     pack_tiles({file.type, file.n_out, file.n_in, file.data.data(), file.row_bytes}, {0, matrix.n_tiles()},
                data.data());
   }

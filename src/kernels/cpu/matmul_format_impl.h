@@ -13,26 +13,33 @@ inline constexpr int kGroupQuads = kGroupLen / 4;
 inline constexpr size_t kQuadBytes = 64;  // 4 elements of 16 channels
 inline constexpr size_t kPrefetchDistance = 8192;
 
-/// What a sum over unsigned quants lacks of the signed one of the format: nothing (the quants are meant unsigned), or
-/// the offset that packing added, times the sum of the activations.
-enum class QuantOffset { kNone, k8, k128 };
-
-/// What a format's quants mean. kNibbles: all are below 16.
-template <bool kNibblesValue, QuantOffset kOffsetValue, bool kHasMinimumValue>
-struct QuantTraits {
-  static constexpr bool kNibbles = kNibblesValue;
-  static constexpr QuantOffset kOffset = kOffsetValue;
-  static constexpr bool kHasMinimum = kHasMinimumValue;
+/// What a format's quants mean.
+template <DType kType>
+struct FormatTraits {
+  static constexpr QuantFormat kFormat = quant_format(kType);
+  static constexpr bool kNibbles = kFormat.bits <= 4;  // all quants are below 16
+  static constexpr bool kHasMinimum = kFormat.has_minimum;
+  static constexpr int kParts = kGroupLen / kFormat.group_len;  // the format's own groups in one of the activations'
 };
 
-template <DType kType>
-struct FormatTraits;
-template <>
-struct FormatTraits<DType::kQ8_0> : QuantTraits<false, QuantOffset::k128, false> {};
-template <>
-struct FormatTraits<DType::kQ4_0> : QuantTraits<true, QuantOffset::k8, false> {};
-template <>
-struct FormatTraits<DType::kQ4_1> : QuantTraits<true, QuantOffset::kNone, true> {};
+/// Quad kQuad of a group: elements 4 kQuad .. 4 kQuad + 3 of 16 channels as unsigned bytes. planes: the group's quants,
+/// from the plane on whose lowest bit is bit kTo of a quant; kBits: bits of those planes.
+template <int kBits, int kQuad, int kTo = 0>
+BASS_SIMD_INLINE I32x16 load_quad(const std::byte* planes) {
+  constexpr int kPlane = kBits >= 8 ? 8 : kBits >= 4 ? 4 : kBits >= 2 ? 2 : 1;
+  I32x16 q = load_i32(planes + kQuad % kPlane * kQuadBytes);
+  if constexpr (kPlane < 8) {
+    constexpr int kRight = kQuad / kPlane * kPlane - kTo;
+    constexpr int kMask = ((1 << kPlane) - 1) << kTo;
+    if constexpr (kRight > 0) q = shift_right_logical<kRight>(q);
+    if constexpr (kRight < 0) q = shift_left<-kRight>(q);
+    q = bit_and(q, broadcast_i32(0x01010101 * kMask));
+  }
+  if constexpr (kBits > kPlane) {
+    q = bit_or(q, load_quad<kBits - kPlane, kQuad, kTo + kPlane>(planes + kPlane * kQuadBytes));
+  }
+  return q;
+}
 
 /// A tile as pack.h lays it out.
 template <DType kType>
@@ -41,46 +48,58 @@ class PackedSource {
   using Traits = FormatTraits<kType>;
 
   PackedSource(const std::byte* tile, int n_groups)
-      : quants_(tile),
-        scales_(reinterpret_cast<const uint16_t*>(tile + static_cast<size_t>(n_groups) * kGroupBytes)),
-        minima_(scales_ + static_cast<size_t>(n_groups) * kTileLen) {}
+      : tile_(tile), layout_(quant_tile_layout(Traits::kFormat, static_cast<size_t>(n_groups))) {}
 
   /// Elements 4i .. 4i + 3 of group g.
   template <int kQuad>
   BASS_SIMD_INLINE I32x16 quad(int g) const {
-    const std::byte* group = quants_ + static_cast<size_t>(g) * kGroupBytes;
-    if constexpr (!Traits::kNibbles) {
-      return load_i32(group + kQuad * kQuadBytes);
-    } else {
-      const I32x16 low_nibbles = broadcast_i32(0x0F0F0F0F);
-      const I32x16 packed = load_i32(group + kQuad % (kGroupQuads / 2) * kQuadBytes);
-      return bit_and(kQuad < kGroupQuads / 2 ? packed : shift_right_logical<4>(packed), low_nibbles);
-    }
+    return load_quad<Traits::kFormat.bits, kQuad>(tile_ + static_cast<size_t>(g) * packed_group_bytes(Traits::kFormat));
   }
-  BASS_SIMD_INLINE F32x16 scale(int g) const { return load_f16(scales_ + static_cast<ptrdiff_t>(g) * kTileLen); }
-  BASS_SIMD_INLINE F32x16 minimum(int g) const { return load_f16(minima_ + static_cast<ptrdiff_t>(g) * kTileLen); }
+  /// Of part kPart of group g.
+  template <int kPart>
+  BASS_SIMD_INLINE F32x16 scale(int g) const {
+    return number(layout_.scales, layout_.super_scales, static_cast<size_t>(g) * Traits::kParts + kPart);
+  }
+  template <int kPart>
+  BASS_SIMD_INLINE F32x16 minimum(int g) const {
+    const F32x16 m = number(layout_.minima, layout_.super_minima, static_cast<size_t>(g) * Traits::kParts + kPart);
+    return Traits::kFormat.is_k ? neg(m) : m;
+  }
 
   /// Asks for what lies kPrefetchDistance bytes later (tiles follow one another), so that reading memory and computing
   /// overlap: the hardware's own prefetch stops at each page.
   BASS_SIMD_INLINE void prefetch_ahead(int g) const {
-    const std::byte* ahead = quants_ + kPrefetchDistance + static_cast<size_t>(g) * kLoadedBytes;
+    const std::byte* ahead = tile_ + kPrefetchDistance + static_cast<size_t>(g) * kLoadedBytes;
     for (size_t line = 0; line < kLoadedBytes; line += 64) prefetch(ahead + line);
   }
 
  private:
-  static constexpr size_t kGroupBytes = packed_group_bytes(kType);
-  static constexpr size_t kLoadedBytes = kGroupBytes + kTileLen * (Traits::kHasMinimum ? 4 : 2);  // with its scales
+  static constexpr size_t kSuperGroups = kSuperBlockLen / kGroupLen;
+  static constexpr size_t kLoadedBytes = quant_tile_layout(Traits::kFormat, kSuperGroups).end / kSuperGroups;
 
-  const std::byte* quants_;
-  const uint16_t* scales_;
-  const uint16_t* minima_;
+  BASS_SIMD_INLINE F32x16 half_vector(size_t part, size_t idx) const {
+    return load_f16(reinterpret_cast<const uint16_t*>(tile_ + part) + idx * kTileLen);
+  }
+  /// An f16, or a whole number times the f16 of its super-block: fl(d s).
+  BASS_SIMD_INLINE F32x16 number(size_t part, size_t super_part, size_t idx) const {
+    if constexpr (!Traits::kFormat.is_k) {
+      return half_vector(part, idx);
+    } else {
+      const F32x16 factor = half_vector(super_part, idx / (kSuperGroups * Traits::kParts));
+      return mul(factor, to_f32(load_i8(tile_ + part + idx * kTileLen)));
+    }
+  }
+
+  const std::byte* tile_;
+  QuantTileLayout layout_;
 };
 
 /// Groups of a tile with a byte a quant and fp32 scales, as the first block of rows leaves them for the others.
+template <int kParts>
 struct alignas(64) UnpackedGroup {
   std::byte quads[kGroupQuads * kQuadBytes];
-  float scale[kTileLen];
-  float minimum[kTileLen];
+  float scale[kParts][kTileLen];
+  float minimum[kParts][kTileLen];
 };
 
 /// Reads unpacked groups, of which the first is group `first_group` of the tile.
@@ -88,19 +107,26 @@ template <class TraitsOfFormat>
 class UnpackedSource {
  public:
   using Traits = TraitsOfFormat;
+  using Group = UnpackedGroup<Traits::kParts>;
 
-  UnpackedSource(const UnpackedGroup* groups, int first_group) : groups_(groups), first_group_(first_group) {}
+  UnpackedSource(const Group* groups, int first_group) : groups_(groups), first_group_(first_group) {}
 
   template <int kQuad>
   BASS_SIMD_INLINE I32x16 quad(int g) const {
     return load_i32(groups_[g - first_group_].quads + kQuad * kQuadBytes);
   }
-  BASS_SIMD_INLINE F32x16 scale(int g) const { return load(groups_[g - first_group_].scale); }
-  BASS_SIMD_INLINE F32x16 minimum(int g) const { return load(groups_[g - first_group_].minimum); }
+  template <int kPart>
+  BASS_SIMD_INLINE F32x16 scale(int g) const {
+    return load(groups_[g - first_group_].scale[kPart]);
+  }
+  template <int kPart>
+  BASS_SIMD_INLINE F32x16 minimum(int g) const {
+    return load(groups_[g - first_group_].minimum[kPart]);
+  }
   BASS_SIMD_INLINE void prefetch_ahead(int /*g*/) const {}
 
  private:
-  const UnpackedGroup* groups_;
+  const Group* groups_;
   int first_group_;
 };
 
@@ -109,8 +135,9 @@ template <class Source>
 class UnpackingSource {
  public:
   using Traits = typename Source::Traits;
+  using Group = UnpackedGroup<Traits::kParts>;
 
-  UnpackingSource(const Source& source, UnpackedGroup* groups, int first_group)
+  UnpackingSource(const Source& source, Group* groups, int first_group)
       : source_(source), groups_(groups), first_group_(first_group) {}
 
   template <int kQuad>
@@ -119,21 +146,23 @@ class UnpackingSource {
     store_i32(groups_[g - first_group_].quads + kQuad * kQuadBytes, quants);
     return quants;
   }
+  template <int kPart>
   BASS_SIMD_INLINE F32x16 scale(int g) const {
-    const F32x16 scale = source_.scale(g);
-    store(groups_[g - first_group_].scale, scale);
+    const F32x16 scale = source_.template scale<kPart>(g);
+    store(groups_[g - first_group_].scale[kPart], scale);
     return scale;
   }
+  template <int kPart>
   BASS_SIMD_INLINE F32x16 minimum(int g) const {
-    const F32x16 minimum = source_.minimum(g);
-    store(groups_[g - first_group_].minimum, minimum);
+    const F32x16 minimum = source_.template minimum<kPart>(g);
+    store(groups_[g - first_group_].minimum[kPart], minimum);
     return minimum;
   }
   BASS_SIMD_INLINE void prefetch_ahead(int g) const { source_.prefetch_ahead(g); }
 
  private:
   Source source_;
-  UnpackedGroup* groups_;
+  Group* groups_;
   int first_group_;
 };
 

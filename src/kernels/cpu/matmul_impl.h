@@ -24,6 +24,22 @@ inline void matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, W
       return detail::quant_matmul_planes<DType::kQ4_0>(w, x, n_rows, tiles, where);
     case DType::kQ4_1:
       return detail::quant_matmul_planes<DType::kQ4_1>(w, x, n_rows, tiles, where);
+    case DType::kQ5_0:
+      return detail::quant_matmul_planes<DType::kQ5_0>(w, x, n_rows, tiles, where);
+    case DType::kQ5_1:
+      return detail::quant_matmul_planes<DType::kQ5_1>(w, x, n_rows, tiles, where);
+    case DType::kQ2_K:
+      return detail::quant_matmul_planes<DType::kQ2_K>(w, x, n_rows, tiles, where);
+    case DType::kQ3_K:
+      return detail::quant_matmul_planes<DType::kQ3_K>(w, x, n_rows, tiles, where);
+    case DType::kQ4_K:
+      return detail::quant_matmul_planes<DType::kQ4_K>(w, x, n_rows, tiles, where);
+    case DType::kQ5_K:
+      return detail::quant_matmul_planes<DType::kQ5_K>(w, x, n_rows, tiles, where);
+    case DType::kQ6_K:
+      return detail::quant_matmul_planes<DType::kQ6_K>(w, x, n_rows, tiles, where);
+    case DType::kIQ4_NL:  // packed as Q8_0
+      return;
   }
 }
 

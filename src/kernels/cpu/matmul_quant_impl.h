@@ -27,21 +27,39 @@ struct QuantJob {
   float* sums_after;  // null in the last chunk: the product is written out
 };
 
-/// idot of kRows rows with one group, with kDotBias where there is one plane. records: of the row blocks
-template <class Source, int kPlanes, int kRows>
-BASS_SIMD_INLINE void group_dots(const Source& source, int g, const std::byte* const* records, I32x16 (&idot)[kRows]) {
+BASS_SIMD_INLINE int32_t load_int(const std::byte* p) { return *reinterpret_cast<const int32_t*>(p); }
+
+/// The sum of a row's quants over part kPart of a group that has kParts.
+template <int kPlanes, int kParts, int kPart>
+BASS_SIMD_INLINE int32_t part_sum(const std::byte* record, int row_in_block) {
+  const int32_t first = load_int(record + activation_field_offset(kPlanes, ActivationField::kHalfSum0, row_in_block));
+  const int32_t second = load_int(record + activation_field_offset(kPlanes, ActivationField::kHalfSum1, row_in_block));
+  return kParts == 1 ? first + second : kPart == 0 ? first : second;
+}
+
+/// What the dot product of part kPart of a group starts from, so that with unsigned quants it becomes the signed one of
+/// the format: sum of w x = sum of (w + offset) x - offset (sum of x). With one plane kDotBias is in it.
+template <class Traits, int kPlanes, int kPart>
+BASS_SIMD_INLINE int32_t dot_start(const std::byte* record, int row_in_block) {
+  constexpr int kOffset = Traits::kFormat.offset;
+  constexpr int32_t kBias = kPlanes == 1 ? kDotBiasBits : 0;
+  if constexpr (kOffset == 0) return kBias;
+  if constexpr (kOffset == 8 || kOffset == 128) {  // the formats that are met most: made when the row was quantised
+    constexpr auto kField = kOffset == 8 ? ActivationField::kStart8 : ActivationField::kStart128;
+    return load_int(record + activation_field_offset(kPlanes, kField, row_in_block));
+  }
+  return kBias - kOffset * part_sum<kPlanes, Traits::kParts, kPart>(record, row_in_block);
+}
+
+/// idot of kRows rows with part kPart of a group, with kDotBias where there is one plane. records: of the row blocks
+template <class Source, int kPlanes, int kRows, int kPart>
+BASS_SIMD_INLINE void part_dots(const Source& source, int g, const std::byte* const* records, I32x16 (&idot)[kRows]) {
   using Traits = typename Source::Traits;
   I32x16 acc[kRows][kPlanes];
   int32_t start[kRows];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    start[r] = kPlanes == 1 ? kDotBiasBits : 0;
-    if constexpr (Traits::kOffset != QuantOffset::kNone) {
-      constexpr auto kField =
-          Traits::kOffset == QuantOffset::k8 ? ActivationField::kStart8 : ActivationField::kStart128;
-      const std::byte* field = records[r / kRowBlock] + activation_field_offset(kPlanes, kField, r % kRowBlock);
-      start[r] = *reinterpret_cast<const int32_t*>(field);
-    }
+    start[r] = dot_start<Traits, kPlanes, kPart>(records[r / kRowBlock], r % kRowBlock);
 #pragma GCC unroll 2
     for (int p = 0; p < kPlanes; ++p) {
       const int32_t plane_start = p == kPlanes - 1 ? start[r] : 0;
@@ -60,15 +78,22 @@ BASS_SIMD_INLINE void group_dots(const Source& source, int g, const std::byte* c
       }
     }
   };
-  // Both halves of packed nibbles, one after the other.
-  step.template operator()<0>();
-  step.template operator()<4>();
-  step.template operator()<1>();
-  step.template operator()<5>();
-  step.template operator()<2>();
-  step.template operator()<6>();
-  step.template operator()<3>();
-  step.template operator()<7>();
+  if constexpr (Traits::kParts == 1) {
+    // Both halves of packed nibbles, one after the other.
+    step.template operator()<0>();
+    step.template operator()<4>();
+    step.template operator()<1>();
+    step.template operator()<5>();
+    step.template operator()<2>();
+    step.template operator()<6>();
+    step.template operator()<3>();
+    step.template operator()<7>();
+  } else {
+    step.template operator()<4 * kPart>();
+    step.template operator()<4 * kPart + 1>();
+    step.template operator()<4 * kPart + 2>();
+    step.template operator()<4 * kPart + 3>();
+  }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     const I32x16 last = Traits::kNibbles ? dot_u4s8_finish(acc[r][kPlanes - 1], start[r]) : acc[r][kPlanes - 1];
@@ -96,6 +121,34 @@ BASS_SIMD_INLINE F32x16 scaled_dot(I32x16 idot, const std::byte* record, int row
   }
 }
 
+/// fl(d_x float(sum of part kPart))
+template <int kPlanes, int kParts, int kPart>
+BASS_SIMD_INLINE F32x16 scaled_part_sum(const std::byte* record, int row_in_block) {
+  if constexpr (kParts == 1) return broadcast_field<kPlanes>(record, ActivationField::kScaledSum, row_in_block);
+  const auto sum = static_cast<float>(part_sum<kPlanes, kParts, kPart>(record, row_in_block));
+  return mul(broadcast_field<kPlanes>(record, ActivationField::kScale, row_in_block), broadcast(sum));
+}
+
+/// Adds part kPart of group g to the sums of kRows rows.
+template <class Source, int kPlanes, int kRows, int kPart>
+BASS_SIMD_INLINE void add_part(const Source& source, int g, const std::byte* const* records, F32x16 (&acc)[kRows]) {
+  using Traits = typename Source::Traits;
+  I32x16 idot[kRows];
+  part_dots<Source, kPlanes, kRows, kPart>(source, g, records, idot);
+  const F32x16 d_w = source.template scale<kPart>(g);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    acc[r] = fma(d_w, scaled_dot<kPlanes>(idot[r], records[r / kRowBlock], r % kRowBlock), acc[r]);
+  }
+  if constexpr (Traits::kHasMinimum) {
+    const F32x16 m_w = source.template minimum<kPart>(g);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      acc[r] = fma(m_w, scaled_part_sum<kPlanes, Traits::kParts, kPart>(records[r / kRowBlock], r % kRowBlock), acc[r]);
+    }
+  }
+}
+
 template <class Source, int kPlanes, int kRows>
 void quant_tile(const Source& source, const QuantJob& job, const ActivationRows& x, const MatmulOut& out) {
   constexpr int kBlocks = (kRows + kRowBlock - 1) / kRowBlock;
@@ -108,21 +161,8 @@ void quant_tile(const Source& source, const QuantJob& job, const ActivationRows&
     acc[r] = job.sums_before == nullptr ? zero_f32() : load(job.sums_before + r * kTileLen);
   for (int g = job.groups.begin; g < job.groups.end; ++g) {
     if (job.prefetches) source.prefetch_ahead(g);
-    I32x16 idot[kRows];
-    group_dots<Source, kPlanes, kRows>(source, g, records, idot);
-    const F32x16 d_w = source.scale(g);
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-      acc[r] = fma(d_w, scaled_dot<kPlanes>(idot[r], records[r / kRowBlock], r % kRowBlock), acc[r]);
-    }
-    if constexpr (Source::Traits::kHasMinimum) {
-      const F32x16 m_w = source.minimum(g);
-#pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-        acc[r] = fma(m_w, broadcast_field<kPlanes>(records[r / kRowBlock], ActivationField::kScaledSum, r % kRowBlock),
-                     acc[r]);
-      }
-    }
+    add_part<Source, kPlanes, kRows, 0>(source, g, records, acc);
+    if constexpr (Source::Traits::kParts == 2) add_part<Source, kPlanes, kRows, 1>(source, g, records, acc);
 #pragma GCC unroll 4
     for (int b = 0; b < kBlocks; ++b) records[b] += activation_record_bytes(kPlanes);
   }
@@ -195,8 +235,8 @@ void quant_run(const PackedMatrix& w, const ActivationRows& x, int first_row, in
   const int n_groups = w.n_in / kGroupLen;
   const Packed packed(w.data + static_cast<size_t>(tile) * packed_tile_bytes(kType, w.n_in), n_groups);
   // Unpacking pays from the third block on, and not at all where a packed quant is a byte.
-  const bool unpacks = Packed::Traits::kNibbles && split.n_blocks() > 2;
-  UnpackedGroup unpacked[kChunkGroups];
+  const bool unpacks = Packed::Traits::kFormat.bits < 8 && split.n_blocks() > 2;
+  typename Unpacked::Group unpacked[kChunkGroups];
   alignas(64) float partial[kRunRows * kTileLen];
   for (int begin = 0; begin < n_groups; begin += kChunkGroups) {
     const int end = begin + kChunkGroups < n_groups ? begin + kChunkGroups : n_groups;

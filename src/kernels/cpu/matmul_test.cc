@@ -13,7 +13,15 @@ using testing::PackedCopy;
 using testing::random_floats;
 using testing::same_bits;
 
-constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1};
+constexpr DType kTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ8_0,  DType::kQ4_0,
+                            DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ2_K,  DType::kQ3_K,
+                            DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kIQ4_NL};
+
+// n_in, or what of whole blocks comes next.
+int whole_blocks(DType type, int n_in) {
+  const int len = dtype_info(type).block_len;
+  return (n_in + len - 1) / len * len;
+}
 
 bool is_float(DType type) { return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16; }
 
@@ -38,12 +46,24 @@ std::vector<float> product(const Kernels& kernels, const PackedMatrix& w, const 
   return out;
 }
 
+// Sets all bytes but those of f16 numbers.
+void fill_quants(int byte, FileMatrix* file) {
+  const auto block_bytes = static_cast<size_t>(dtype_info(file->type).block_bytes);
+  for (size_t i = 0; i < file->data.size(); ++i) {
+    const size_t at = i % block_bytes;
+    bool is_half = false;
+    for (const size_t offset : testing::half_offsets(file->type)) is_half |= at == offset || at == offset + 1;
+    if (!is_half) file->data[i] = static_cast<std::byte>(byte);
+  }
+}
+
 class MatmulTest : public ::testing::TestWithParam<const Kernels*> {
  protected:
   const Kernels& kernels_ = *GetParam();
   std::mt19937 rng_{7};
 
-  void expect_reference_bits(DType type, int n_rows, int n_out, int n_in, int n_planes) {
+  void expect_reference_bits(DType type, int n_rows, int n_out, int min_in, int n_planes) {
+    const int n_in = whole_blocks(type, min_in);
     const FileMatrix file(type, n_out, n_in, rng_);
     const PackedCopy packed(file);
     const std::vector<float> x = random_floats(static_cast<size_t>(n_rows) * static_cast<size_t>(n_in), rng_);
@@ -82,24 +102,22 @@ TEST_P(MatmulTest, HasTheBitsOfTheReferenceForEveryShape) {
   }
 }
 
-// Every quant at its extreme and every activation at its extreme: where 16-bit sums would overflow.
+// Every quant (and every whole-number scale) at its extreme and every activation at its extreme: where 16-bit sums
+// would overflow.
 TEST_P(MatmulTest, IsExactAtTheExtremes) {
-  constexpr int kLen = 64;
-  for (const DType type : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1}) {
+  for (const DType type : kTypes) {
+    if (is_float(type)) continue;
+    const int len = whole_blocks(type, 64);
     for (const int byte : {0x00, 0x7F, 0x80, 0x81, 0xFF, 0xF0, 0x0F}) {
-      FileMatrix file(type, 16, kLen, rng_);
-      const auto block_bytes = static_cast<size_t>(dtype_info(type).block_bytes);
-      const size_t header_bytes = type == DType::kQ4_1 ? 4 : 2;
-      for (size_t i = 0; i < file.data.size(); ++i) {
-        if (i % block_bytes >= header_bytes) file.data[i] = static_cast<std::byte>(byte);
-      }
+      FileMatrix file(type, 16, len, rng_);
+      fill_quants(byte, &file);
       const PackedCopy packed(file);
       // The last one gives q = -32384 = 256 * -126 - 128: a low plane of -128.
       for (const float other : {1.0f, -1.0f, 0.99606299f, -32384.0f / 32512.0f}) {
-        std::vector<float> x(kLen, other);
+        std::vector<float> x(static_cast<size_t>(len), other);
         for (size_t i = 0; i < x.size(); i += 3) x[i] = 1.0f;
         for (int n_planes = 1; n_planes <= 2; ++n_planes) {
-          const Activations activations(kernels_, x.data(), 1, kLen, n_planes);
+          const Activations activations(kernels_, x.data(), 1, len, n_planes);
           EXPECT_TRUE(
               same_bits(product(kernels_, packed.matrix, activations, 1), reference_product(file, x, 1, n_planes)))
               << dtype_info(type).name << " quants " << byte << " x " << other;
@@ -111,17 +129,17 @@ TEST_P(MatmulTest, IsExactAtTheExtremes) {
 
 TEST_P(MatmulTest, GivesARowTheSameBitsInEveryBatch) {
   constexpr int kRows = 27;
-  constexpr int kIn = 192;
   for (const DType type : kTypes) {
+    const int n_in = whole_blocks(type, 192);
     for (int n_planes = 1; n_planes <= 2; ++n_planes) {
-      const FileMatrix file(type, 80, kIn, rng_);
+      const FileMatrix file(type, 80, n_in, rng_);
       const PackedCopy packed(file);
-      const std::vector<float> x = random_floats(kRows * kIn, rng_);
+      const std::vector<float> x = random_floats(static_cast<size_t>(kRows * n_in), rng_);
       const std::vector<float> all =
-          product(kernels_, packed.matrix, Activations(kernels_, x.data(), kRows, kIn, n_planes), kRows);
+          product(kernels_, packed.matrix, Activations(kernels_, x.data(), kRows, n_in, n_planes), kRows);
       for (int first = 0; first < kRows; ++first) {
         const int n_rows = 1 + first % 5 < kRows - first ? 1 + first % 5 : 1;
-        const Activations some(kernels_, x.data() + first * kIn, n_rows, kIn, n_planes);
+        const Activations some(kernels_, x.data() + first * n_in, n_rows, n_in, n_planes);
         const std::vector<float> part = product(kernels_, packed.matrix, some, n_rows);
         EXPECT_TRUE(same_bits(part.data(), all.data() + static_cast<ptrdiff_t>(first) * 80, part.size()));
       }
@@ -131,14 +149,14 @@ TEST_P(MatmulTest, GivesARowTheSameBitsInEveryBatch) {
 
 TEST_P(MatmulTest, WritesOnlyItsChannelsAndAccumulates) {
   constexpr int kOut = 83;
-  constexpr int kIn = 64;
   constexpr int kRows = 3;
   constexpr int kStride = kOut + 6;  // rows without alignment
   for (const DType type : kTypes) {
-    const FileMatrix file(type, kOut, kIn, rng_);
+    const int n_in = whole_blocks(type, 64);
+    const FileMatrix file(type, kOut, n_in, rng_);
     const PackedCopy packed(file);
-    const std::vector<float> x = random_floats(kRows * kIn, rng_);
-    const Activations activations(kernels_, x.data(), kRows, kIn, 1);
+    const std::vector<float> x = random_floats(static_cast<size_t>(kRows * n_in), rng_);
+    const Activations activations(kernels_, x.data(), kRows, n_in, 1);
     const std::vector<float> plain = product(kernels_, packed.matrix, activations, kRows);
     const std::vector<float> before = random_floats(kRows * kStride, rng_);
     for (const WorkRange tiles : {WorkRange{0, 6}, {0, 1}, {1, 3}, {2, 6}, {5, 6}, {3, 3}}) {
@@ -181,12 +199,13 @@ INSTANTIATE_TEST_SUITE_P(Isa, MatmulTest, ::testing::ValuesIn(testing::all_kerne
 TEST(PackTest, UnpacksToTheBitsOfTheFile) {
   std::mt19937 rng(3);
   for (const DType type : kTypes) {
+    const int n_in = type == DType::kF32 ? 160 : whole_blocks(type, 480);
     for (const int n_out : {1, 16, 19, 33}) {
-      const FileMatrix file(type, n_out, 160, rng);
+      const FileMatrix file(type, n_out, n_in, rng);
       const PackedCopy packed(file);
       for (int row = 0; row < n_out; ++row) {
-        std::vector<float> expected(160), got(160);
-        dequantise_row(type, file.row(row), 160, expected.data());
+        std::vector<float> expected(static_cast<size_t>(n_in)), got(static_cast<size_t>(n_in));
+        dequantise_row(type, file.row(row), n_in, expected.data());
         unpack_row(packed.matrix, row, got.data());
         EXPECT_TRUE(same_bits(got, expected)) << dtype_info(type).name << " row " << row;
       }
@@ -196,17 +215,26 @@ TEST(PackTest, UnpacksToTheBitsOfTheFile) {
 
 TEST(PackTest, PacksTheSameInParts) {
   std::mt19937 rng(3);
-  const FileMatrix file(DType::kQ4_1, 70, 96, rng);
-  const PackedCopy whole(file);
-  testing::AlignedVector<std::byte> parts(whole.data.size(), std::byte{0xAA});
-  const PackSource source{file.type, file.n_out, file.n_in, file.data.data(), file.row_bytes};
-  for (const WorkRange tiles : {WorkRange{3, 5}, {0, 1}, {1, 3}}) pack_tiles(source, tiles, parts.data());
-  EXPECT_EQ(parts, whole.data);
+  for (const DType type : {DType::kQ4_1, DType::kQ4_K, DType::kQ6_K, DType::kIQ4_NL}) {
+    const FileMatrix file(type, 70, whole_blocks(type, 96), rng);
+    const PackedCopy whole(file);
+    testing::AlignedVector<std::byte> parts(whole.data.size(), std::byte{0xAA});
+    const PackSource source{file.type, file.n_out, file.n_in, file.data.data(), file.row_bytes};
+    for (const WorkRange tiles : {WorkRange{3, 5}, {0, 1}, {1, 3}}) pack_tiles(source, tiles, parts.data());
+    EXPECT_EQ(parts, whole.data);
+  }
 }
 
 TEST(PackTest, NeedsHardlyMoreThanTheFile) {
   EXPECT_EQ(packed_bytes(DType::kQ4_1, 576, 576), 576u * 576 / 32 * sizeof(BlockQ4_1));
   EXPECT_EQ(packed_bytes(DType::kQ8_0, 576, 576), 576u * 576 / 32 * sizeof(BlockQ8_0));
+  EXPECT_EQ(packed_bytes(DType::kQ5_0, 576, 576), 576u * 576 / 32 * sizeof(BlockQ5_0));
+  EXPECT_EQ(packed_bytes(DType::kQ6_K, 576, 512), 576u * 512 / 256 * sizeof(BlockQ6_K));
+  EXPECT_EQ(packed_bytes(DType::kQ5_K, 576, 512), 576u * 512 / 256 * (sizeof(BlockQ5_K) + 4));
+  EXPECT_EQ(packed_bytes(DType::kQ4_K, 576, 512), 576u * 512 / 256 * (sizeof(BlockQ4_K) + 4));
+  EXPECT_EQ(packed_bytes(DType::kQ3_K, 576, 512), 576u * 512 / 256 * (sizeof(BlockQ3_K) + 4));
+  EXPECT_EQ(packed_bytes(DType::kQ2_K, 576, 512), 576u * 512 / 256 * (sizeof(BlockQ2_K) + 16));
+  EXPECT_EQ(packed_bytes(DType::kIQ4_NL, 576, 576), 576u * 576 / 32 * sizeof(BlockQ8_0));  // as numbers
   EXPECT_EQ(packed_bytes(DType::kF16, 16, 100), 2u * 16 * 100);
 }
 

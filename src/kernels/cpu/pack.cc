@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "base/check.h"
 
@@ -9,31 +10,131 @@ namespace bass::cpu {
 namespace {
 
 constexpr int kQuadLen = 4;
-constexpr int kHalfGroup = kGroupLen / 2;
+constexpr size_t kVectorBytes = size_t{kTileLen} * kQuadLen;
+constexpr int kSuperGroups = kSuperBlockLen / kGroupLen;
 
-// One channel of one tile: `lane` of it, from a row in the file's layout.
-template <class Block, class PackQuants>
-void pack_scaled_lane(const PackSource& source, const std::byte* row, int lane, std::byte* tile,
-                      PackQuants pack_quants) {
-  const size_t n_groups = static_cast<size_t>(source.n_in) / kGroupLen;
-  const size_t group_bytes = packed_group_bytes(source.type);
-  std::byte* scales = tile + n_groups * group_bytes;
-  std::byte* minima = scales + n_groups * kTileLen * 2;
-  for (size_t g = 0; g < n_groups; ++g) {
-    Block block;
-    std::memcpy(&block, row + g * sizeof(Block), sizeof(Block));
-    pack_quants(block, tile + g * group_bytes + static_cast<size_t>(lane) * kQuadLen);
-    const size_t scale_offset = (g * kTileLen + static_cast<size_t>(lane)) * 2;
-    std::memcpy(scales + scale_offset, &block.d, 2);
-    if constexpr (requires { block.m; }) std::memcpy(minima + scale_offset, &block.m, 2);
+// The planes of the quants of a group that hold kBits bits of each from bit kShift on. `vectors` points to the lane in
+// the first vector. Everything is known to the compiler, which makes vector code of the loops.
+template <int kBits, int kShift = 0>
+void pack_planes(const uint8_t* q, std::byte* vectors) {
+  constexpr int kPlane = kBits >= 8 ? 8 : kBits >= 4 ? 4 : kBits >= 2 ? 2 : 1;
+  constexpr int kBytes = kGroupLen * kPlane / 8;
+  constexpr int kMask = (1 << kPlane) - 1;
+  uint8_t bytes[kBytes] = {};
+  for (int part = 0; part < 8 / kPlane; ++part) {
+    for (int i = 0; i < kBytes; ++i) {
+      bytes[i] = static_cast<uint8_t>(bytes[i] | ((q[part * kBytes + i] >> kShift) & kMask) << (part * kPlane));
+    }
+  }
+  for (size_t v = 0; v < kPlane; ++v) std::memcpy(vectors + v * kVectorBytes, bytes + v * kQuadLen, kQuadLen);
+  if constexpr (kBits > kPlane) pack_planes<kBits - kPlane, kShift + kPlane>(q, vectors + kPlane * kVectorBytes);
+}
+
+// The inverse: adds the bits to q.
+template <int kBits, int kShift = 0>
+void unpack_planes(const std::byte* vectors, uint8_t* q) {
+  constexpr int kPlane = kBits >= 8 ? 8 : kBits >= 4 ? 4 : kBits >= 2 ? 2 : 1;
+  constexpr int kBytes = kGroupLen * kPlane / 8;
+  constexpr int kMask = (1 << kPlane) - 1;
+  uint8_t bytes[kBytes];
+  for (size_t v = 0; v < kPlane; ++v) std::memcpy(bytes + v * kQuadLen, vectors + v * kVectorBytes, kQuadLen);
+  for (int part = 0; part < 8 / kPlane; ++part) {
+    for (int i = 0; i < kBytes; ++i) {
+      uint8_t& quant = q[part * kBytes + i];
+      quant = static_cast<uint8_t>(quant | (bytes[i] >> (part * kPlane) & kMask) << kShift);
+    }
+  }
+  if constexpr (kBits > kPlane) unpack_planes<kBits - kPlane, kShift + kPlane>(vectors + kPlane * kVectorBytes, q);
+}
+
+// Calls visit(std::integral_constant<int, bits>).
+template <class Visit>
+void with_constant_bits(int bits, Visit visit) {
+  switch (bits) {
+    case 2:
+      return visit(std::integral_constant<int, 2>{});
+    case 3:
+      return visit(std::integral_constant<int, 3>{});
+    case 4:
+      return visit(std::integral_constant<int, 4>{});
+    case 5:
+      return visit(std::integral_constant<int, 5>{});
+    case 6:
+      return visit(std::integral_constant<int, 6>{});
+    default:
+      BASS_CHECK(bits == 8);
+      return visit(std::integral_constant<int, 8>{});
   }
 }
 
-// Bytes of a row, four by four, to their places in a group: quad i of this lane is 64 bytes after quad i - 1.
-void spread_quads(const uint8_t* bytes, int n_bytes, std::byte* dst) {
-  for (int i = 0; i < n_bytes / kQuadLen; ++i)
-    std::memcpy(dst + i * kQuadLen * kTileLen, bytes + i * kQuadLen, kQuadLen);
+void pack_group(int bits, const uint8_t* q, std::byte* vectors) {
+  with_constant_bits(bits, [&]<int kBits>(std::integral_constant<int, kBits>) { pack_planes<kBits>(q, vectors); });
 }
+
+void unpack_group(int bits, const std::byte* vectors, uint8_t* q) {
+  std::memset(q, 0, kGroupLen);
+  with_constant_bits(bits, [&]<int kBits>(std::integral_constant<int, kBits>) { unpack_planes<kBits>(vectors, q); });
+}
+
+// The parts of a tile, for one lane of it.
+struct QuantLane {
+  QuantFormat format;
+  QuantTileLayout layout;
+  size_t lane;
+  size_t n_groups;  // of kGroupLen
+
+  QuantLane(DType type, int n_in, size_t lane_idx)
+      : format(quant_format(type)), lane(lane_idx), n_groups(static_cast<size_t>(n_in) / kGroupLen) {
+    layout = quant_tile_layout(format, n_groups);
+  }
+  // Offsets in the tile.
+  [[nodiscard]] size_t quants(size_t g) const { return g * packed_group_bytes(format) + lane * kQuadLen; }
+  [[nodiscard]] size_t half(size_t part, size_t idx) const { return part + (idx * kTileLen + lane) * 2; }
+  [[nodiscard]] size_t byte(size_t part, size_t idx) const { return part + idx * kTileLen + lane; }
+  [[nodiscard]] size_t n_block_scales() const { return static_cast<size_t>(kSuperBlockLen / format.group_len); }
+};
+
+// One block of one channel to its place; block_idx counts blocks of the file's type.
+void pack_block(const QuantLane& at, const UnpackedBlock& block, size_t block_idx, std::byte* tile) {
+  const size_t n_block_groups = at.format.is_k ? kSuperGroups : 1;
+  for (size_t g = 0; g < n_block_groups; ++g) {
+    pack_group(at.format.bits, block.q + g * kGroupLen, tile + at.quants(block_idx * n_block_groups + g));
+  }
+  if (!at.format.is_k) {
+    std::memcpy(tile + at.half(at.layout.scales, block_idx), &block.d, 2);
+    if (at.format.has_minimum) std::memcpy(tile + at.half(at.layout.minima, block_idx), &block.m, 2);
+    return;
+  }
+  for (size_t i = 0; i < at.n_block_scales(); ++i) {
+    const size_t idx = block_idx * at.n_block_scales() + i;
+    tile[at.byte(at.layout.scales, idx)] = static_cast<std::byte>(block.scales[i]);
+    if (at.format.has_minimum) tile[at.byte(at.layout.minima, idx)] = static_cast<std::byte>(block.minima[i]);
+  }
+  std::memcpy(tile + at.half(at.layout.super_scales, block_idx), &block.d, 2);
+  if (at.format.has_minimum) std::memcpy(tile + at.half(at.layout.super_minima, block_idx), &block.m, 2);
+}
+
+// The inverse of pack_block.
+void read_block(const QuantLane& at, const std::byte* tile, size_t block_idx, UnpackedBlock* block) {
+  const size_t n_block_groups = at.format.is_k ? kSuperGroups : 1;
+  for (size_t g = 0; g < n_block_groups; ++g) {
+    unpack_group(at.format.bits, tile + at.quants(block_idx * n_block_groups + g), block->q + g * kGroupLen);
+  }
+  if (!at.format.is_k) {
+    std::memcpy(&block->d, tile + at.half(at.layout.scales, block_idx), 2);
+    if (at.format.has_minimum) std::memcpy(&block->m, tile + at.half(at.layout.minima, block_idx), 2);
+    return;
+  }
+  for (size_t i = 0; i < at.n_block_scales(); ++i) {
+    const size_t idx = block_idx * at.n_block_scales() + i;
+    block->scales[i] = static_cast<int8_t>(tile[at.byte(at.layout.scales, idx)]);
+    if (at.format.has_minimum) block->minima[i] = static_cast<int8_t>(tile[at.byte(at.layout.minima, idx)]);
+  }
+  std::memcpy(&block->d, tile + at.half(at.layout.super_scales, block_idx), 2);
+  if (at.format.has_minimum) std::memcpy(&block->m, tile + at.half(at.layout.super_minima, block_idx), 2);
+}
+
+bool is_float(DType type) { return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16; }
 
 void pack_float_lane(const PackSource& source, const std::byte* row, int lane, std::byte* tile) {
   const size_t element = source.type == DType::kF32 ? 4 : 2;
@@ -42,27 +143,18 @@ void pack_float_lane(const PackSource& source, const std::byte* row, int lane, s
   }
 }
 
+// One channel of one tile: `lane` of it, from a row in the file's layout.
 void pack_lane(const PackSource& source, const std::byte* row, int lane, std::byte* tile) {
-  const auto pack_nibbles = [](const auto& block, std::byte* dst) { spread_quads(block.q, kHalfGroup, dst); };
-  switch (source.type) {
-    case DType::kQ8_0:
-      pack_scaled_lane<BlockQ8_0>(source, row, lane, tile, [](const BlockQ8_0& block, std::byte* dst) {
-        uint8_t shifted[kGroupLen];
-        for (int i = 0; i < kGroupLen; ++i) shifted[i] = static_cast<uint8_t>(block.q[i] + 128);
-        spread_quads(shifted, kGroupLen, dst);
-      });
-      return;
-    case DType::kQ4_0:
-      pack_scaled_lane<BlockQ4_0>(source, row, lane, tile, pack_nibbles);
-      return;
-    case DType::kQ4_1:
-      pack_scaled_lane<BlockQ4_1>(source, row, lane, tile, pack_nibbles);
-      return;
-    case DType::kF32:
-    case DType::kF16:
-    case DType::kBF16:
-      pack_float_lane(source, row, lane, tile);
-      return;
+  if (is_float(source.type)) {
+    pack_float_lane(source, row, lane, tile);
+    return;
+  }
+  const DTypeInfo& info = dtype_info(source.type);
+  const QuantLane at(source.type, source.n_in, static_cast<size_t>(lane));
+  UnpackedBlock block;
+  for (int b = 0; b < source.n_in / info.block_len; ++b) {
+    unpack_block(source.type, row + static_cast<ptrdiff_t>(b) * info.block_bytes, &block);
+    pack_block(at, block, static_cast<size_t>(b), tile);
   }
 }
 
@@ -84,30 +176,14 @@ void unpack_float_lane(DType type, int n_in, const std::byte* tile, size_t lane,
   }
 }
 
-// The quants of one group of one lane as signed numbers, as the format means them.
-void unpack_quants(DType type, const std::byte* group, size_t lane, int* q) {
-  const int offset = type == DType::kQ8_0 ? 128 : type == DType::kQ4_0 ? 8 : 0;
-  const int n_bytes = type == DType::kQ8_0 ? kGroupLen : kHalfGroup;
-  for (int i = 0; i < n_bytes; ++i) {
-    const size_t quad = static_cast<size_t>(i / kQuadLen) * kTileLen + lane;
-    const int byte = std::to_integer<int>(group[quad * kQuadLen + static_cast<size_t>(i % kQuadLen)]);
-    if (type == DType::kQ8_0) {
-      q[i] = byte - offset;
-    } else {
-      q[i] = (byte & 15) - offset;
-      q[i + kHalfGroup] = (byte >> 4) - offset;
-    }
-  }
-}
-
 }  // namespace
 
 size_t packed_bytes(DType type, int n_out, int n_in) {
-  return static_cast<size_t>((n_out + kTileLen - 1) / kTileLen) * packed_tile_bytes(type, n_in);
+  return static_cast<size_t>((n_out + kTileLen - 1) / kTileLen) * packed_tile_bytes(packed_type(type), n_in);
 }
 
 void pack_tiles(const PackSource& source, WorkRange tiles, std::byte* dst) {
-  const size_t tile_bytes = packed_tile_bytes(source.type, source.n_in);
+  const size_t tile_bytes = packed_tile_bytes(packed_type(source.type), source.n_in);
   for (int t = tiles.begin; t < tiles.end; ++t) {
     std::byte* tile = dst + static_cast<size_t>(t) * tile_bytes;
     std::memset(tile, 0, tile_bytes);
@@ -127,21 +203,12 @@ void unpack_row(const PackedMatrix& matrix, int row, float* out) {
     unpack_float_lane(matrix.type, matrix.n_in, tile, lane, out);
     return;
   }
-  const size_t n_groups = static_cast<size_t>(matrix.n_in) / kGroupLen;
-  const size_t group_bytes = packed_group_bytes(matrix.type);
-  const std::byte* scales = tile + n_groups * group_bytes;
-  const std::byte* minima = scales + n_groups * kTileLen * 2;
-  for (size_t g = 0; g < n_groups; ++g) {
-    int q[kGroupLen];
-    unpack_quants(matrix.type, tile + g * group_bytes, lane, q);
-    const size_t scale_offset = (g * kTileLen + lane) * 2;
-    const float d = f16_to_f32(load_u16(scales + scale_offset));
-    const float m = matrix.type == DType::kQ4_1 ? f16_to_f32(load_u16(minima + scale_offset)) : 0.0f;
-    float* group_out = out + g * kGroupLen;
-    for (int i = 0; i < kGroupLen; ++i) {
-      const float product = d * static_cast<float>(q[i]);
-      group_out[i] = matrix.type == DType::kQ8_0 ? product : product + m;
-    }
+  const QuantLane at(matrix.type, matrix.n_in, lane);
+  const int block_len = at.format.is_k ? kSuperBlockLen : kGroupLen;
+  UnpackedBlock block;
+  for (int begin = 0; begin < matrix.n_in; begin += block_len) {
+    read_block(at, tile, static_cast<size_t>(begin / block_len), &block);
+    dequantise_block(at.format, block, block_len, out + begin);
   }
 }
 

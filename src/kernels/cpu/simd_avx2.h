@@ -89,6 +89,10 @@ BASS_SIMD_INLINE F32x16 load_bf16(const uint16_t* p) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(q)), 16)),
           _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(q + 1)), 16))};
 }
+BASS_SIMD_INLINE I32x16 load_i8(const void* p) {
+  const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+  return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_unpackhi_epi64(bytes, bytes))};
+}
 BASS_SIMD_INLINE void store_i8(int8_t* p, I32x16 x) {
   // Byte 0 of the four int32 of each 128-bit half, gathered into its lowest 32 bits.
   const __m256i low_bytes = _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  //

@@ -95,6 +95,12 @@ BASS_SIMD_INLINE void store_f16(uint16_t* p, F32x16 x) {
 BASS_SIMD_INLINE F32x16 load_bf16(const uint16_t* p) {
   return detail::each_lane<F32x16>([=](int i) { return bf16_to_f32(p[i]); });
 }
+/// 16 signed bytes.
+BASS_SIMD_INLINE I32x16 load_i8(const void* p) {
+  int8_t bytes[16];
+  std::memcpy(bytes, p, sizeof(bytes));
+  return detail::each_lane<I32x16>([&](int i) { return bytes[i]; });
+}
 /// The low byte of every lane.
 BASS_SIMD_INLINE void store_i8(int8_t* p, I32x16 x) {
   for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(x.v[i]);

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "kernels/cpu/kernel_tables.h"
+#include "tensor/quant_format.h"
 
 namespace bass::reference {
 namespace {
@@ -23,47 +24,6 @@ float add_lanes(Lanes lanes) {
     for (int i = 0; i < half; ++i) lanes[static_cast<size_t>(i)] += lanes[static_cast<size_t>(i + half)];
   }
   return lanes[0];
-}
-
-// One group of weights as integers, with its scale and minimum.
-struct WeightGroup {
-  std::array<int, kGroupLen> q{};
-  float scale = 0;
-  float minimum = 0;
-};
-
-template <class Block>
-Block load_block(const void* weights, size_t group_idx) {
-  Block block;
-  std::memcpy(&block, static_cast<const std::byte*>(weights) + group_idx * sizeof(Block), sizeof(Block));
-  return block;
-}
-
-template <class Block>
-WeightGroup decode_nibbles(const Block& block, int offset) {
-  WeightGroup group;
-  group.scale = f16_to_f32(block.d);
-  for (size_t i = 0; i < kGroupLen / 2; ++i) {
-    group.q[i] = (block.q[i] & 15) - offset;
-    group.q[i + kGroupLen / 2] = (block.q[i] >> 4) - offset;
-  }
-  return group;
-}
-
-WeightGroup decode_group(DType type, const void* weights, size_t group_idx) {
-  if (type == DType::kQ4_0) return decode_nibbles(load_block<BlockQ4_0>(weights, group_idx), 8);
-  if (type == DType::kQ4_1) {
-    const auto block = load_block<BlockQ4_1>(weights, group_idx);
-    WeightGroup group = decode_nibbles(block, 0);
-    group.minimum = f16_to_f32(block.m);
-    return group;
-  }
-  BASS_CHECK(type == DType::kQ8_0);
-  const auto block = load_block<BlockQ8_0>(weights, group_idx);
-  WeightGroup group;
-  group.scale = f16_to_f32(block.d);
-  std::copy(std::begin(block.q), std::end(block.q), group.q.begin());
-  return group;
 }
 
 // The number without the two lowest bits of its mantissa.
@@ -199,13 +159,29 @@ QuantisedRow quantise(const float* x, int n, int n_planes) {
 }
 
 float quantised_dot(DType type, const void* weights, const QuantisedRow& x) {
+  const QuantFormat format = quant_format(type);
+  const DTypeInfo& info = dtype_info(type);
+  const auto* block = static_cast<const std::byte*>(weights);
+  const auto n = static_cast<int>(x.q.size());
+  UnpackedBlock w;
   float acc = 0;
-  for (size_t g = 0; g < x.scale.size(); ++g) {
-    const WeightGroup w = decode_group(type, weights, g);
+  for (int begin = 0; begin < n; begin += format.group_len) {
+    const int first = begin % info.block_len;  // element of the block
+    if (first == 0) {
+      unpack_block(type, block, &w);
+      block += info.block_bytes;
+    }
     int32_t idot = 0;
-    for (size_t i = 0; i < kGroupLen; ++i) idot += w.q[i] * x.q[g * kGroupLen + i];
-    acc = std::fma(w.scale, x.scale[g] * static_cast<float>(idot), acc);
-    if (type == DType::kQ4_1) acc = std::fma(w.minimum, x.scaled_sum[g], acc);
+    int32_t sum = 0;
+    for (int i = 0; i < format.group_len; ++i) {
+      const int32_t q = x.q[static_cast<size_t>(begin + i)];
+      idot += (w.q[first + i] - format.offset) * q;
+      sum += q;
+    }
+    const int g = first / format.group_len;
+    const float d_x = x.scale[static_cast<size_t>(begin / kGroupLen)];
+    acc = std::fma(w.scale(format, g), d_x * static_cast<float>(idot), acc);
+    if (format.has_minimum) acc = std::fma(w.minimum(format, g), d_x * static_cast<float>(sum), acc);
   }
   return acc;
 }
