@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up all that the tests need, then runs them: every test in the dev build, the unit tests under
-# AddressSanitizer and UndefinedBehaviorSanitizer, the engine's tests under ThreadSanitizer.
+# AddressSanitizer and UndefinedBehaviorSanitizer, the tests of the thread team and the engine under ThreadSanitizer.
 #   tools/test.sh [unit|asan|tsan ...]    only these parts
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -67,12 +67,12 @@ part_asan() {
 }
 
 part_tsan() {
-  build tsan --target bass_engine_test || return 1
+  build tsan --target bass_base_test bass_engine_test || return 1
   # Address space randomisation with more bits than ThreadSanitizer's shadow memory can cover ends it at start; where
   # a container forbids switching it off, it is tried as it is.
   local prefix=(setarch "$(uname -m)" -R)
   "${prefix[@]}" true 2>/dev/null || prefix=()
-  TSAN_OPTIONS=halt_on_error=1 "${prefix[@]}" ctest --test-dir build/tsan --no-tests=error --parallel "$n_jobs" -L '^engine$'
+  TSAN_OPTIONS=halt_on_error=1 "${prefix[@]}" ctest --test-dir build/tsan --no-tests=error --parallel "$n_jobs" -L "^(base|engine)\$"
 }
 
 say "Setting up"

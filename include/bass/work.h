@@ -8,8 +8,8 @@
 namespace bass {
 
 /// Kinds of instructions, each with a peak of its own.
-enum class OperationClass : size_t { kInt8Dot, kF32Fma };
-inline constexpr size_t kOperationClasses = 2;
+enum class OperationClass : size_t { kInt8Dot, kInt16Dot, kF32Fma };
+inline constexpr size_t kOperationClasses = 3;
 
 /// Numbers by OperationClass.
 using ByOperationClass = std::array<double, kOperationClasses>;

@@ -13,8 +13,8 @@ Result<std::unique_ptr<Engine>> load_engine(EngineOptions options) {
   return Engine::load(options);
 }
 
-std::string model_label(const std::string& given, const ModelInfo& info) {
-  return info.is_synthetic ? given + " (synthetic: random weights)" : given;
+std::string model_label(const std::string& given, bool is_synthetic) {
+  return is_synthetic ? given + " (synthetic: random weights)" : given;
 }
 
 }  // namespace bass

@@ -13,6 +13,6 @@ Result<std::unique_ptr<Engine>> load_engine(EngineOptions options);
 
 /// How outputs name a model: as the user did, and that its weights are random where they are, so that nobody takes its
 /// text or its scores for a language model's.
-std::string model_label(const std::string& given, const ModelInfo& info);
+std::string model_label(const std::string& given, bool is_synthetic);
 
 }  // namespace bass

@@ -62,8 +62,9 @@ class GenerateCommand final : public Command {
     }
     BASS_ASSIGN_OR_RETURN(GenerationResult result, run_generation(engine.get(), std::move(prompts), settings));
     result.load_s = load_time.count();
-    result.model = model_label(options_.engine.model_path, engine->model_info());
-    if (const auto draft = engine->draft_info()) result.draft = model_label(options_.engine.draft_path, *draft);
+    result.model = model_label(options_.engine.model_path, engine->model_info().is_synthetic);
+    if (const auto draft = engine->draft_info())
+      result.draft = model_label(options_.engine.draft_path, draft->is_synthetic);
     return result;
   }
 

@@ -98,7 +98,7 @@ class ScoreCommand final : public Command {
     BASS_ASSIGN_OR_RETURN(const RequestId id, engine->submit(std::move(request), events));
     Score score;
     BASS_ASSIGN_OR_RETURN(score.prompt, wait_for_prompt(engine.get(), id, events.get()));
-    score.model = model_label(options_.engine.model_path, engine->model_info());
+    score.model = model_label(options_.engine.model_path, engine->model_info().is_synthetic);
     score.perplexity = perplexity_of(score.prompt.prompt_logprobs);
     return score;
   }

@@ -4,7 +4,7 @@ import json
 import pytest
 
 MACHINE = {"isa", "n_threads", "bandwidth_gb_s", "peak_tops"}
-CLASSES = {"int8_dot", "f32_fma"}
+CLASSES = {"int8_dot", "int16_dot", "f32_fma"}
 
 
 def rows_of(done):
@@ -53,7 +53,7 @@ def test_step(run, tiny):
         for name in ("qkv", "output", "gate, up", "down", "head"):
             assert parts[name]["bytes"] > 0 and parts[name]["operations"]["int8_dot"] > 0
             assert parts[name]["limit_fraction"] == pytest.approx(parts[name]["limit_s"] / parts[name]["s"])
-        assert parts["attention"]["operations"]["f32_fma"] > 0 == parts["attention"]["operations"]["int8_dot"]
+        assert parts["attention"]["operations"]["int16_dot"] > 0 == parts["attention"]["operations"]["int8_dot"]
     text = run(*arguments)
     assert text.code == 0 and "3 sequences, 16 prompt tokens, 12 generated, regular" in text.out
     assert "GB/s" in text.err and "gate, up" in text.out

@@ -63,10 +63,11 @@ def test_it_decodes_and_every_output_says_that_it_is_synthetic(run, config, type
     assert len(choice["token_ids"]) == 8 and all(-30 < logprob <= 0 for logprob in choice["logprobs"])
     draft = run("generate", "-m", "m.gguf", "-d", "m.gguf", "-p", "x", "--max-tokens", "2", "--json").json()["draft"]
     assert "synthetic" in draft
+    case = ["--batch", "1", "--prompt-tokens", "4"]
+    benches = [["bench", "decode", *case, "--generate-tokens", "2"], ["bench", "step", *case, "--generate-tokens", "2"],
+               ["bench", "prompt", *case], ["bench", "ops", "--rows", "1", "--context", "8"]]
     for arguments in (["info"], ["info", "--json"], ["score", "-p", "hello"], ["score", "-p", "hello", "--json"],
-                      ["bench", "decode", "--batch", "1", "--prompt-tokens", "4", "--generate-tokens", "2"],
-                      ["bench", "decode", "--batch", "1", "--prompt-tokens", "4", "--generate-tokens", "2", "--json"],
-                      ["generate", "-p", "hello", "--max-tokens", "2"]):
+                      *benches, *[[*bench, "--json"] for bench in benches], ["generate", "-p", "hello", "--max-tokens", "2"]):
         done = run(arguments[0], *arguments[1:], "-m", "m.gguf")
         assert done.code == 0, done.err
         assert "synthetic" in done.out + done.err, arguments

@@ -50,9 +50,9 @@ TEST(AttentionBench, CountsWhatHasToBeReadAndComputed) {
   ThreadTeam team(2);
   const auto bench = AttentionBench::create(kShape, 2, 100, 200, &team);
   ASSERT_TRUE(bench.ok());
-  const AttentionKind kinds[] = {AttentionKind::kPad, AttentionKind::kSplit};
+  const AttentionKind kinds[] = {AttentionKind::kPad, AttentionKind::kSplit, AttentionKind::kFused};
   const std::vector<AttentionTiming> timings = bench.value()->measure(kinds, lengths, kQueries);
-  ASSERT_EQ(timings.size(), 2);
+  ASSERT_EQ(timings.size(), 3);
   double operations = 0;
   for (const int length : lengths) {
     for (int seen = length - kQueries + 1; seen <= length; ++seen) {
@@ -62,7 +62,7 @@ TEST(AttentionBench, CountsWhatHasToBeReadAndComputed) {
   for (const AttentionTiming& timing : timings) {
     EXPECT_GT(timing.median_s, 0);
     EXPECT_DOUBLE_EQ(timing.work.total_operations(), operations);
-    EXPECT_DOUBLE_EQ(timing.work.bytes, 110.0 * 2 * kShape.n_kv_heads * kShape.head_dim * 2);  // K and V in 16 bits
+    EXPECT_DOUBLE_EQ(timing.work.bytes, 110.0 * 2 * kShape.n_kv_heads * (2 * kShape.head_dim + 4));  // int16, a scale
   }
 }
 

@@ -65,6 +65,7 @@ class BenchDecodeCommand final : public Command {
     BASS_RETURN_IF_ERROR(arguments_.read());
     const GenerateOptions& options = arguments_.options();
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options.engine));
+    const std::string label = model_label(options.engine.model_path, engine->model_info().is_synthetic);
     std::vector<BenchRun> runs;
     const MeasuredCases measured = run_cases(
         engine.get(), options.request, arguments_.cases(), [](size_t) {},
@@ -72,11 +73,11 @@ class BenchDecodeCommand final : public Command {
     Table table(columns(), options.json, &console->out);
     for (size_t i = 0; i < runs.size(); ++i) {
       nlohmann::ordered_json row = row_json(arguments_.cases()[i], runs[i], measured.limits);
-      row["model"] = options.engine.model_path;
+      row["model"] = label;
       table.add(row);
     }
     if (!options.json && !runs.empty()) {
-      console->err.write(machine_line(engine->isa_name(), engine->options().n_threads, measured.limits));
+      console->err.write(label + ", " + machine_line(engine->isa_name(), engine->options().n_threads, measured.limits));
     }
     return measured.status;
   }

@@ -81,7 +81,7 @@ MeasuredCases run_cases(Engine* engine, const Request& prototype, std::span<cons
 }
 
 std::string_view operation_class_name(OperationClass kind) {
-  static constexpr std::array<std::string_view, kOperationClasses> kNames{"int8_dot", "f32_fma"};
+  static constexpr std::array<std::string_view, kOperationClasses> kNames{"int8_dot", "int16_dot", "f32_fma"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -59,12 +59,12 @@ MeasuredCases run_cases(Engine* engine, const Request& prototype, std::span<cons
 
 /// "avx512vnni, 2 threads: 18.3 GB/s, int8 dot 1.21 TOPS, fp32 fma 0.29 TOPS\n"
 std::string machine_line(std::string_view isa_name, int n_threads, const MachineLimits& limits);
-/// The same as JSON: {"isa", "n_threads", "bandwidth_gb_s", "peak_tops": {"int8_dot", "f32_fma"}}
+/// The same as JSON: {"isa", "n_threads", "bandwidth_gb_s", "peak_tops": {"int8_dot", "int16_dot", "f32_fma"}}
 nlohmann::ordered_json machine_json(std::string_view isa_name, int n_threads, const MachineLimits& limits);
 
-/// "int8_dot", "f32_fma"
+/// "int8_dot", "int16_dot", "f32_fma"
 std::string_view operation_class_name(OperationClass kind);
-/// {"int8_dot": 1e9, "f32_fma": 1e6}
+/// {"int8_dot": 1e9, "int16_dot": 1e7, "f32_fma": 1e6}
 nlohmann::ordered_json operations_json(const Work& work);
 
 }  // namespace bass

@@ -12,6 +12,7 @@
 #include "cli/bench/number_lists.h"
 #include "cli/bench/sized_limits.h"
 #include "cli/bench/timing.h"
+#include "cli/engine_loading.h"
 #include "cli/interrupt.h"
 #include "cli/model_store.h"
 
@@ -78,7 +79,14 @@ class BenchOpsCommand final : public Command {
       }
       BASS_RETURN_IF_ERROR(bench_attention(inputs, contexts.front(), &team, &limits, &table));
     }
+    if (!options_.json) {
+      console->err.write(fmt::format("{}, {}, {} threads\n", label(inputs), inputs.kernels->name, inputs.n_threads));
+    }
     return ok_status();
+  }
+
+  [[nodiscard]] std::string label(const KernelInputs& inputs) const {
+    return model_label(options_.engine.model_path, inputs.file->config.is_synthetic);
   }
 
   Status add_row(const KernelInputs& inputs, const KernelOp& op, double seconds, SizedLimits* sized_limits,
@@ -97,7 +105,7 @@ class BenchOpsCommand final : public Command {
                 {"is_checked", was_checked},
                 {"isa", inputs.kernels->name},
                 {"n_threads", inputs.n_threads},
-                {"model", options_.engine.model_path}});
+                {"model", label(inputs)}});
     return ok_status();
   }
 

@@ -53,6 +53,7 @@ double ceiling_seconds(const ModelFile& model, const Ceilings& ceilings, const W
     seconds += operations * n_rows * (is_quantised ? n_planes : 1) / (ceilings.at(type) * 1e12);
   }
   Work rest;
+  rest[OperationClass::kInt16Dot] = work[OperationClass::kInt16Dot];
   rest[OperationClass::kF32Fma] = std::max(work[OperationClass::kF32Fma] - float_operations, 0.0);
   return seconds + limit_seconds(rest, limits);
 }
@@ -97,6 +98,7 @@ class BenchPromptCommand final : public Command {
     BASS_RETURN_IF_ERROR(measured.status);
     BASS_ASSIGN_OR_RETURN(const ModelFile model, load_model_file(engine->model_info().path));
     BASS_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::select_kernels());
+    const std::string label = model_label(options.engine.model_path, engine->model_info().is_synthetic);
     const int n_threads = engine->options().n_threads;
     const int n_planes = options.engine.activations == ActivationKind::kInt16 ? 2 : 1;
     const Ceilings ceilings = measure_ceilings(*kernels, model, n_planes, n_threads);
@@ -120,9 +122,9 @@ class BenchPromptCommand final : public Command {
                  {"limit_fraction", limit_fraction(times[i].work, measured.limits, median_s)},
                  {"ceiling_fraction", ceiling_s / median_s},
                  {"machine", machine_json(kernels->name, n_threads, measured.limits)},
-                 {"model", options.engine.model_path}});
+                 {"model", label}});
     }
-    if (!options.json) console->err.write(machine_line(kernels->name, n_threads, measured.limits));
+    if (!options.json) console->err.write(label + ", " + machine_line(kernels->name, n_threads, measured.limits));
     return ok_status();
   }
 

@@ -80,6 +80,7 @@ std::vector<Column> columns() {
           {"waiting ms", "waited_s", 10, 4, 1e3},
           {"MB", "bytes", 8, 2, 1e-6},
           {"int8 Mop", "int8_mop", 9, 2},
+          {"int16 Mop", "int16_mop", 9, 2},
           {"f32 Mop", "f32_mop", 9, 2},
           {"limit ms", "limit_s", 9, 4, 1e3},
           {"of limit %", "limit_fraction", 10, 1, 100}};
@@ -95,6 +96,7 @@ std::string step_text(const nlohmann::ordered_json& step) {
   text += table_header(columns());
   const auto add = [&](nlohmann::ordered_json row) {
     row["int8_mop"] = row["operations"]["int8_dot"].get<double>() * 1e-6;
+    row["int16_mop"] = row["operations"]["int16_dot"].get<double>() * 1e-6;
     row["f32_mop"] = row["operations"]["f32_fma"].get<double>() * 1e-6;
     text += table_row(columns(), row);
   };
@@ -139,16 +141,17 @@ class BenchStepCommand final : public Command {
         [&](size_t i, const BenchRun& run) {
           runs[i % cases.size()].push_back({run, profile});
         });
+    const std::string label = model_label(options.engine.model_path, engine->model_info().is_synthetic);
     const int n_threads = engine->options().n_threads;
     const nlohmann::ordered_json machine = machine_json(engine->isa_name(), n_threads, measured.limits);
     for (size_t i = 0; i < runs.size() && !runs[i].empty(); ++i) {
       const ProfiledRun& median = median_run(&runs[i]);
       nlohmann::ordered_json step = step_json(cases[i], median.run, median.profile, machine, measured.limits);
-      step["model"] = options.engine.model_path;
+      step["model"] = label;
       console->out.write(options.json ? step.dump() + "\n" : step_text(step));
     }
     if (!options.json && measured.n_runs > 0) {
-      console->err.write(machine_line(engine->isa_name(), n_threads, measured.limits));
+      console->err.write(label + ", " + machine_line(engine->isa_name(), n_threads, measured.limits));
     }
     return measured.status;
   }

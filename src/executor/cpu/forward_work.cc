@@ -48,7 +48,7 @@ void CpuForward::count_work() {
   Work& attention = work_[static_cast<size_t>(StepPart::kAttention)];
   attention.bytes += static_cast<double>(model_->page_bytes()) / kKvPageLen * n_cached_tokens();
   for (const int position : positions_) {  // q.k and p.v, two operations each
-    attention[OperationClass::kF32Fma] += 4.0 * config.q_dim() * config.n_layers * (position + 1);
+    attention[OperationClass::kInt16Dot] += 4.0 * config.q_dim() * config.n_layers * (position + 1);
   }
 }
 

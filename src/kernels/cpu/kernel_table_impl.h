@@ -26,7 +26,7 @@ constexpr Kernels make_kernels(Isa isa, const char* name) {
       .gumbel_argmax = gumbel_argmax,
       .residual_argmax = residual_argmax,
       .residual_mass = residual_mass,
-      .peak_loops = {{{dot_peak, kDotOperations}, {fma_peak, kFmaOperations}}},
+      .peak_loops = {{{dot_peak, kDotOperations}, {pair_dot_peak, kPairDotOperations}, {fma_peak, kFmaOperations}}},
       .read_bytes = read_bytes,
   };
 }

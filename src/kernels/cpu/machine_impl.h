@@ -11,6 +11,7 @@ namespace bass::cpu::BASS_SIMD_NAMESPACE {
 // Independent sums: enough to hide an instruction's latency, few enough to stay in registers.
 inline constexpr int kPeakChains = kMatmulRows >= 8 ? 12 : 5;             // 32 registers, or 16 and two a sum
 inline constexpr double kDotOperations = 2.0 * 4 * kLanes * kPeakChains;  // of one iteration
+inline constexpr double kPairDotOperations = 2.0 * 2 * kLanes * kPeakChains;
 inline constexpr double kFmaOperations = 2.0 * kLanes * kPeakChains;
 
 inline int64_t lane_sum(I32x16 x) {
@@ -33,6 +34,24 @@ inline int64_t dot_peak(int64_t n_iterations) {
 #pragma GCC unroll 16
     for (auto& sum : sums) sum = dot_u4s8(sum, bytes, quad);
     asm volatile("" : : "r"(quad) : "memory");  // the operand may have changed: no iteration is redundant
+  }
+  I32x16 total = zero_i32();
+#pragma GCC unroll 16
+  for (const auto& sum : sums) total = add(total, sum);
+  return lane_sum(total);
+}
+
+/// The same of int16 pairs, as attention has them.
+inline int64_t pair_dot_peak(int64_t n_iterations) {
+  I32x16 pairs = broadcast_i32(0x00010002);
+  const I32x16 factors = broadcast_i32(0x00030001);
+  I32x16 sums[kPeakChains];
+#pragma GCC unroll 16
+  for (auto& sum : sums) sum = zero_i32();
+  for (int64_t i = 0; i < n_iterations; ++i) {
+#pragma GCC unroll 16
+    for (auto& sum : sums) sum = dot_i16(sum, pairs, factors);
+    pairs = bit_xor(pairs, factors);  // no iteration is redundant
   }
   I32x16 total = zero_i32();
 #pragma GCC unroll 16
