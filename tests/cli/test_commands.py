@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,10 @@ def test_help_names_every_option_once(run):
     text = run("generate", "--help").out
     for flag in ("-m,--model", "-d,--draft", "-n,--n", "--max-tokens", "--draft-length", "--chat,--no-chat", "--show-drafts"):
         assert text.count(f"  {flag}") == 1, flag
+
+
+def test_the_readme_has_the_options_table(run):
+    assert run("options").out.rstrip() in (Path(__file__).parents[2] / "README.md").read_text()
 
 
 def test_options_table_is_markdown(run):

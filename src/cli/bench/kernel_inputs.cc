@@ -17,7 +17,7 @@ std::vector<float> made_up_floats(size_t n) {
 
 MadeUpWeights::MadeUpWeights(DType type, int n_out, int n_in) : memory_(cpu::packed_bytes(type, n_out, n_in)) {
   BASS_CHECK(memory_.ok());
-  matrix_ = {type, n_out, n_in, memory_.data()};
+  matrix_ = {cpu::packed_type(type), n_out, n_in, memory_.data()};
   const DTypeInfo& info = dtype_info(type);
   // Bytes of 0x11 are small numbers in every format. Every row is the same.
   const std::vector<std::byte> row(static_cast<size_t>(n_in / info.block_len * info.block_bytes), std::byte{0x11});

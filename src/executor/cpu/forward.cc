@@ -208,22 +208,10 @@ void CpuOps::rope_and_write_kv(int layer) {
 void CpuOps::attend(int layer) {
   const ModelConfig& config = f_.model_->config();
   const AttentionPlan& plan = f_.attention_plan_;
-  // Units differ in cost by their context: threads take the next one when they are done.
-  const auto n_units = static_cast<int>(plan.units.size());
-  for (int i; (i = f_.next_unit_.fetch_add(1, std::memory_order_relaxed)) < n_units;) {
-    attend_unit(layer, plan.units[static_cast<size_t>(i)]);
-  }
+  attend_stage(layer, plan.units, {}, &f_.next_unit_);
   end(StepPart::kAttention);
-  const auto n_late_units = static_cast<int>(plan.late_units.size());
-  const int n_late = n_late_units + static_cast<int>(plan.finishes.size());
-  if (n_late > 0) {
-    for (int i; (i = f_.next_late_unit_.fetch_add(1, std::memory_order_relaxed)) < n_late;) {
-      if (i < n_late_units) {
-        attend_unit(layer, plan.late_units[static_cast<size_t>(i)]);
-      } else {
-        finish_unit(plan.finishes[static_cast<size_t>(i - n_late_units)]);
-      }
-    }
+  if (!plan.late_units.empty() || !plan.finishes.empty()) {
+    attend_stage(layer, plan.late_units, plan.finishes, &f_.next_late_unit_);
     end(StepPart::kAttention);
   }
   const int n_unit_cols = f_.model_->kv_shape().group_size() * config.head_dim;
@@ -237,7 +225,32 @@ void CpuOps::attend(int layer) {
   end(StepPart::kAttention);
 }
 
-void CpuOps::attend_unit(int layer, const PlannedUnit& planned) {
+// Units differ in cost by their context: threads take the next one when they are done. While there are plenty, a thread
+// takes one ahead, so that its keys can be on their way.
+void CpuOps::attend_stage(int layer, std::span<const PlannedUnit> units, std::span<const PlannedFinish> finishes,
+                          std::atomic<int>* next_idx) {
+  const auto n_units = static_cast<int>(units.size());
+  const int n = n_units + static_cast<int>(finishes.size());
+  const auto take = [&] { return next_idx->fetch_add(1, std::memory_order_relaxed); };
+  for (int i = take(), next = 0; i < n; i = next) {
+    const bool takes_ahead = i + context_.n_threads() < n;
+    if (takes_ahead) next = take();
+    const PlannedUnit* next_unit = takes_ahead && next < n_units ? &units[static_cast<size_t>(next)] : nullptr;
+    if (i < n_units) {
+      attend_unit(layer, units[static_cast<size_t>(i)], next_unit);
+    } else {
+      finish_unit(finishes[static_cast<size_t>(i - n_units)]);
+    }
+    if (!takes_ahead) next = take();
+  }
+}
+
+const std::byte* CpuOps::first_head(int layer, const PlannedUnit& unit) const {
+  return f_.attention_plan_.page_pointers[unit.pages_begin + static_cast<size_t>(unit.first_chunk)] +
+         f_.model_->head_offset(layer, unit.kv_head);
+}
+
+void CpuOps::attend_unit(int layer, const PlannedUnit& planned, const PlannedUnit* next) {
   const ModelConfig& config = f_.model_->config();
   const KvShape& shape = f_.model_->kv_shape();
   const AttentionPlan& plan = f_.attention_plan_;
@@ -266,6 +279,7 @@ void CpuOps::attend_unit(int layer, const PlannedUnit& planned) {
   unit.before = states(planned.before);
   unit.state = states(planned.state);
   unit.chunk_states = states(planned.chunk_states);
+  if (next != nullptr) unit.next_head = first_head(layer, *next);
   f_.kernels_->attend(shape, unit);
   if (unit.state != nullptr || unit.chunk_states != nullptr) return;
   for (int t = 0; t < planned.n_tokens; ++t) {

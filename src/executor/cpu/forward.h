@@ -112,7 +112,11 @@ class CpuOps {
 
  private:
   void norm_row(const float* x, const float* weight, int row_idx, const ActivationRows& out);
-  void attend_unit(int layer, const PlannedUnit& planned);
+  void attend_stage(int layer, std::span<const PlannedUnit> units, std::span<const PlannedFinish> finishes,
+                    std::atomic<int>* next_idx);
+  /// next: the unit that this thread goes on with, or null
+  void attend_unit(int layer, const PlannedUnit& planned, const PlannedUnit* next);
+  [[nodiscard]] const std::byte* first_head(int layer, const PlannedUnit& unit) const;
   void finish_unit(const PlannedFinish& planned);
   void quantise_attended(int row, int kv_head);
   void project_residual(const PackedMatrix& weight, const ActivationRows& input, StepPart part);

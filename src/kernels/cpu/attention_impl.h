@@ -311,19 +311,19 @@ inline void attend_rows(const KvShape& shape, const AttentionUnit& unit, int fir
   const int head_dim = shape.head_dim;
   for (int c = unit.first_chunk; c < unit.end_chunk; ++c) {
     const std::byte* page_head = unit.pages[c] + unit.head_offset;
-    const std::byte* next = c + 1 < unit.end_chunk ? unit.pages[c + 1] + unit.head_offset : page_head;
+    const std::byte* next = c + 1 < unit.end_chunk ? unit.pages[c + 1] + unit.head_offset : unit.next_head;
     const Chunk chunk{{page_head, head_dim},
                       c * kKvPageLen,
                       (c + 1) * kKvPageLen <= rows.first_position() + 1,
                       unit.chunk_states != nullptr};
     if (chunk.leaves_state) rows.clear_sums();
-    prefetch_head(next, 0, shape.head_bytes() / 2);
+    if (next != nullptr) prefetch_head(next, 0, shape.head_bytes() / 2);
     int b = 0;
     for (; b + kWideVectors <= rows.n_wide(); b += kWideVectors) {
       wide_chunk<kWideVectors>(rows.block(b), chunk, head_dim);
     }
     for (; b < rows.n_wide(); ++b) wide_chunk<1>(rows.block(b), chunk, head_dim);
-    prefetch_head(next, shape.head_bytes() / 2, shape.head_bytes());
+    if (next != nullptr) prefetch_head(next, shape.head_bytes() / 2, shape.head_bytes());
     if (rows.n_narrow() > 0) {
       narrow_chunk_rows<kMaxNarrowRows>(rows.n_narrow(), *rows.block(b), chunk, head_dim);
     }

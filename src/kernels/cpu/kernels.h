@@ -95,6 +95,9 @@ struct AttentionUnit {
   /// [end_chunk - first_chunk, n_tokens, group_size, state] where each chunk's own softmax goes, not merged; replaces
   /// `state`. A row that sees nothing of a chunk gets m = -inf.
   float* chunk_states = nullptr;
+  /// Where the thread's next unit begins to read (a page's K of a head), or null: fetched while the last chunk is in
+  /// work.
+  const std::byte* next_head = nullptr;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -22,14 +22,19 @@ inline int64_t lane_sum(I32x16 x) {
   return sum;
 }
 
+/// Chains that start equal would stay equal, and the compiler would compute one of them.
+BASS_SIMD_INLINE void start_apart(I32x16 (&sums)[kPeakChains]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kPeakChains; ++i) sums[i] = broadcast_i32(i);
+}
+
 /// `n_iterations` of kPeakChains byte dot products (of nibbles, which some sets do faster than of bytes); the sum keeps
 /// the compiler from leaving them out.
 inline int64_t dot_peak(int64_t n_iterations) {
   int8_t quad[4] = {1, -2, 3, -4};
   const I32x16 bytes = broadcast_i32(0x01020304);
   I32x16 sums[kPeakChains];
-#pragma GCC unroll 16
-  for (auto& sum : sums) sum = zero_i32();
+  start_apart(sums);
   for (int64_t i = 0; i < n_iterations; ++i) {
 #pragma GCC unroll 16
     for (auto& sum : sums) sum = dot_u4s8(sum, bytes, quad);
@@ -46,8 +51,7 @@ inline int64_t pair_dot_peak(int64_t n_iterations) {
   I32x16 pairs = broadcast_i32(0x00010002);
   const I32x16 factors = broadcast_i32(0x00030001);
   I32x16 sums[kPeakChains];
-#pragma GCC unroll 16
-  for (auto& sum : sums) sum = zero_i32();
+  start_apart(sums);
   for (int64_t i = 0; i < n_iterations; ++i) {
 #pragma GCC unroll 16
     for (auto& sum : sums) sum = dot_i16(sum, pairs, factors);
@@ -67,7 +71,7 @@ inline int64_t fma_peak(int64_t n_iterations) {
   const F32x16 one = broadcast(1.0f);
   F32x16 values[kPeakChains];
 #pragma GCC unroll 16
-  for (auto& value : values) value = one;
+  for (int i = 0; i < kPeakChains; ++i) values[i] = broadcast(1.0f + static_cast<float>(i) / 64);
   for (int64_t i = 0; i < n_iterations; ++i) {
 #pragma GCC unroll 16
     for (auto& value : values) value = fma(value, factor, one);
