@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <functional>
-#include <set>
-
 #include "base/check.h"
 #include "cli/input.h"
 #include "cli/suggest.h"
+#include "engine/user_json.h"
 
 namespace bass {
 namespace {
@@ -58,40 +56,10 @@ Status read_object(const Json& line, GenerateOptions options, PromptSpec* spec) 
   return check_options(options);
 }
 
-/// The parser keeps one of several values of a key, silently; this notices that there were several.
-class DuplicateKeys {
- public:
-  bool operator()(int /*depth*/, Json::parse_event_t event, const Json& parsed) {
-    if (event == Json::parse_event_t::object_start) keys_.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys_.pop_back();
-    if (event == Json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second && first_.empty()) {
-      first_ = parsed.dump();
-    }
-    return true;
-  }
-  /// The first key, in quotes, that an object has twice; empty if there is none.
-  [[nodiscard]] const std::string& first() const { return first_; }
-
- private:
-  std::vector<std::set<std::string>> keys_;  // of the objects that are open
-  std::string first_;
-};
-
 Status read_line(const std::string& line, const GenerateOptions& options, PromptSpec* spec) {
   BASS_RETURN_IF_ERROR(check_utf8("the line", line));
-  if (const size_t at = line.find('\0'); at != line.npos) {  // the parser would take it for the end
-    return invalid_argument(fmt::format("not valid JSON (at byte {} of the line)", at));
-  }
-  try {
-    DuplicateKeys duplicates;
-    const Json object = Json::parse(line, std::ref(duplicates));
-    if (!duplicates.first().empty()) return invalid_argument(fmt::format("{}: is there twice", duplicates.first()));
-    return read_object(object, options, spec);
-  } catch (const Json::parse_error& error) {
-    return invalid_argument(fmt::format("not valid JSON (at byte {} of the line)", error.byte));
-  } catch (const Json::out_of_range&) {
-    return invalid_argument("holds a number that is too large");
-  }
+  BASS_ASSIGN_OR_RETURN(const Json object, parse_user_json(line));
+  return read_object(object, options, spec);
 }
 
 Result<std::vector<PromptSpec>> read_jsonl(const GenerateOptions& options) {

@@ -4,18 +4,18 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "base/check.h"
 #include "cli/input.h"
 #include "cli/suggest.h"
+#include "engine/user_json.h"
 
 namespace bass {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr int kMaxDim = 1 << 18;
 constexpr int kMaxLayers = 1024;
@@ -28,9 +28,11 @@ class ConfigFile {
  public:
   static Result<ConfigFile> open(const std::string& path) {
     BASS_ASSIGN_OR_RETURN(const std::string text, read_input(path));
-    Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) return invalid_file(fmt::format("--config {}: is no JSON object", path));
-    return ConfigFile(path, std::move(json));
+    Result<Json> json = parse_user_json(text);
+    if (!json.ok())
+      return invalid_file(fmt::format("--config {}: is no JSON object: {}", path, json.status().message()));
+    if (!json.value().is_object()) return invalid_file(fmt::format("--config {}: is no JSON object", path));
+    return ConfigFile(path, std::move(json.value()));
   }
 
   /// fallback: none where the key must be there.

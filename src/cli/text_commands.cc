@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/model_store.h"
+#include "engine/user_json.h"
 
 namespace bass {
 namespace {
@@ -65,10 +66,12 @@ Status bad_id(std::string_view word) {
 
 /// What tokenize prints.
 Result<std::vector<TokenId>> parse_json_ids(std::string_view text) {
-  const auto array = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!array.is_array()) return invalid_argument("the token ids: not a valid JSON array like [1, 2]");
+  constexpr std::string_view kNoArray = "the token ids: not a valid JSON array like [1, 2]";
+  const Result<nlohmann::ordered_json> array = parse_user_json(text);
+  if (!array.ok()) return invalid_argument(fmt::format("{}: {}", kNoArray, array.status().message()));
+  if (!array.value().is_array()) return invalid_argument(std::string(kNoArray));
   std::vector<TokenId> ids;
-  for (const auto& element : array) {
+  for (const auto& element : array.value()) {
     const bool is_id = element.is_number_unsigned() && element.get<uint64_t>() <= std::numeric_limits<TokenId>::max();
     if (!is_id) return bad_id(element.dump());
     ids.push_back(element.get<TokenId>());

@@ -8,19 +8,22 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/cache_folder.h"
 #include "base/check.h"
 #include "base/thread_team.h"
+#include "engine/user_json.h"
 #include "executor/cpu/aligned_buffer.h"
 #include "kernels/cpu/kernels.h"
 
 namespace bass {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr int kRounds = 5;  // the best one counts: others were disturbed
 constexpr int64_t kPeakIterations = 1'000'000;
@@ -47,15 +50,16 @@ class Sink {
   std::vector<int64_t> sums_;
 };
 
-nlohmann::json read_cache(const std::string& path) {
+Json read_cache(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return nlohmann::json::object();
+  if (!std::filesystem::is_regular_file(path, error)) return Json::object();
   std::ifstream file(path);
-  nlohmann::json cache = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  return cache.is_object() ? cache : nlohmann::json::object();
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  Result<Json> cache = parse_user_json(text);
+  return cache.ok() && cache.value().is_object() ? std::move(cache.value()) : Json::object();
 }
 
-void write_cache(const std::string& path, const nlohmann::json& cache) {
+void write_cache(const std::string& path, const Json& cache) {
   std::error_code error;
   if (!make_cache_folder().ok() ||
       (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))) {
@@ -138,8 +142,8 @@ Result<double> best_peak_tops(int n_threads) {
   const std::string path = cache_folder() + "/machine.json";
   // a cache folder may be shared by machines
   const std::string key = fmt::format("{} {} {} threads", processor_name(), kernels->name, n_threads);
-  nlohmann::json cache = read_cache(path);
-  const nlohmann::json entry = cache.value(key, nlohmann::json());
+  Json cache = read_cache(path);
+  const Json entry = cache.value(key, Json());
   if (entry.is_object() && entry.contains("peak_tops") && entry["peak_tops"].is_number()) {
     if (const double kept = entry["peak_tops"].get<double>(); kept >= measured) return kept;
   }

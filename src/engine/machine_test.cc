@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
 namespace bass {
 namespace {
 
@@ -35,6 +41,48 @@ TEST(Limit, RaisingKeepsTheHigherOfEach) {
   EXPECT_DOUBLE_EQ(limits.bandwidth_gb_s, 10);
   EXPECT_DOUBLE_EQ(limits.peak_tops[0], 3);
   EXPECT_DOUBLE_EQ(limits.peak_tops[1], 0.5);
+}
+
+/// A cache folder of the test's own.
+class PeakCache : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::remove_all(folder_);
+    setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv("XDG_CACHE_HOME");
+    std::filesystem::remove_all(folder_);
+  }
+  /// What is kept of the only machine.
+  nlohmann::ordered_json read() {
+    std::ifstream file(path());
+    return nlohmann::ordered_json::parse(file).front();
+  }
+  /// Keeps another peak of this machine, as if another run had measured it.
+  void keep(double peak_tops) {
+    std::ifstream file(path());
+    auto cache = nlohmann::ordered_json::parse(file);
+    cache.front()["peak_tops"] = peak_tops;
+    std::ofstream(path()) << cache;
+  }
+  [[nodiscard]] std::string path() const { return folder_ + "/bass/machine.json"; }
+
+ private:
+  std::string folder_ = ::testing::TempDir() + "/bass_peak_cache";
+};
+
+TEST_F(PeakCache, ALowPeakIsMendedByTheNextRunAndAHighOneStays) {
+  const Result<double> first = best_peak_tops(1);
+  ASSERT_TRUE(first.ok());
+  EXPECT_DOUBLE_EQ(read()["peak_tops"].get<double>(), first.value());
+  keep(1e-9);  // measured while other programs ran
+  const Result<double> second = best_peak_tops(1);
+  ASSERT_TRUE(second.ok());
+  EXPECT_GT(second.value(), 1e-9);
+  EXPECT_DOUBLE_EQ(read()["peak_tops"].get<double>(), second.value());
+  keep(1e9);
+  EXPECT_DOUBLE_EQ(best_peak_tops(1).value(), 1e9);
 }
 
 TEST(Limit, EveryClassHasAPeak) {

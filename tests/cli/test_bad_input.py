@@ -227,6 +227,7 @@ def test_detokenize_refuses_what_is_no_id(run, tiny):
     check_refused(run("detokenize", "-m", tiny, stdin=b"[1,2]]\n"), "not a valid JSON array")
     check_refused(run("detokenize", "-m", tiny, stdin=b"[1, -2]\n"), "token id '-2'")
     check_refused(run("detokenize", "-m", tiny, stdin=b"[1, 2.5]\n"), "token id '2.5'")
+    check_refused(run("detokenize", "-m", tiny, stdin=b"[" * 100_000 + b"]" * 100_000), "nested deeper than 64 levels")
 
 
 def test_tokenize_refuses_bytes_without_a_token(run, smollm2):

@@ -141,6 +141,9 @@ def test_config_that_is_no_json(run, tmp_path):
     (tmp_path / "x.json").write_text("[1, 2")
     done = run("synth", "--config", "x.json", "-o", "m.gguf")
     assert done.code == 2 and "x.json: is no JSON object" in done.err
+    (tmp_path / "x.json").write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
+    done = run("synth", "--config", "x.json", "-o", "m.gguf")
+    assert done.code == 2 and "nested deeper than 64 levels" in done.err
 
 
 def test_a_full_disk_is_an_error_and_leaves_nothing(run, binary, config, tmp_path):

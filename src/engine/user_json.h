@@ -1,0 +1,19 @@
+// JSON that comes from outside: prompts, a model's config, a cache that somebody else may have written.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "bass/status.h"
+
+namespace bass {
+
+/// Arrays and objects inside one another. What is nested deeper would need a deep stack wherever it is copied, printed
+/// or freed.
+inline constexpr int kMaxJsonDepth = 64;
+
+/// Errors (kInvalidArgument), to which the caller adds what text it was: no valid JSON and at which byte, nested too
+/// deep, a key twice in one object, a number too large for a double.
+Result<nlohmann::ordered_json> parse_user_json(std::string_view text);
+
+}  // namespace bass
