@@ -101,8 +101,8 @@ class GenerateCommand final : public Command {
     for (const PromptResult& prompt : result.prompts) {
       for (const ChoiceResult& choice : prompt.choices) {
         if (choice.finish_reason != FinishReason::kError) continue;
-        console->err.write(
-            fmt::format("error: {}, sample {}: {}\n", prompt.origin, choice.index, choice.error.message()));
+        fail(console, Status(choice.error.code(),
+                             fmt::format("{}, sample {}: {}", prompt.origin, choice.index, choice.error.message())));
         return kExitFailed;
       }
     }

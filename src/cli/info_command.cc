@@ -100,8 +100,7 @@ class InfoCommand final : public Command {
   int run(Console* console) override {
     const Result<Json> json = read();
     if (!json.ok()) return fail(console, json.status());
-    console->out.write(options_.json ? dump(json.value()) + "\n" : file_text(json.value()));
-    return finish(console);
+    return finish(console, options_.json ? dump(json.value()) + "\n" : file_text(json.value()));
   }
 
  private:

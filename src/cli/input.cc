@@ -39,13 +39,13 @@ Result<std::string> read_all(int fd, std::string_view name) {
   std::array<char, 65536> buffer{};
   while (true) {
     const ssize_t n_read = read(fd, buffer.data(), buffer.size());
+    const int error = errno;
+    if (is_interrupted()) return interrupted(name);  // Ctrl-C may have ended the pipe's writer too: the text is cut
     if (n_read == 0) return text;
     if (n_read > 0) {
       text.append(buffer.data(), static_cast<size_t>(n_read));
-    } else if (errno != EINTR) {
-      return cannot_read(name, errno);
-    } else if (is_interrupted()) {
-      return interrupted(name);
+    } else if (error != EINTR) {
+      return cannot_read(name, error);
     }
   }
 }

@@ -8,6 +8,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cli/interrupt.h"
+#include "cli/terminal_text.h"
+
 namespace bass {
 namespace {
 
@@ -35,6 +38,7 @@ void Output::write(std::string_view bytes) {
     if (n_written >= 0) {
       bytes.remove_prefix(static_cast<size_t>(n_written));
     } else if (errno != EINTR) {
+      is_closed_ = errno == EPIPE;
       const char* stream = fd_ == 1 ? "standard output" : "standard error";
       status_ = resource_exhausted(fmt::format("cannot write to {}: {}", stream, std::strerror(errno)));
     }
@@ -69,13 +73,20 @@ int exit_code(const Status& status) {
 }
 
 int fail(Console* console, const Status& status) {
-  console->err.write(fmt::format("error: {}\n", status.message()));
+  console->err.write(fmt::format("error: {}\n", one_line_for_terminal(status.message())));
   return exit_code(status);
 }
 
 int finish(Console* console) {
+  if (console->out.is_closed()) return kExitFailed;  // whoever closed it knows
   if (!console->out.status().ok()) return fail(console, console->out.status());
-  return kExitDone;
+  return is_interrupted() ? kExitInterrupted : kExitDone;
+}
+
+int finish(Console* console, std::string_view result) {
+  if (is_interrupted()) return fail(console, Status(StatusCode::kCancelled, "interrupted"));
+  console->out.write(result);
+  return finish(console);
 }
 
 }  // namespace bass

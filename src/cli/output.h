@@ -21,6 +21,8 @@ class Output {
 
   void write(std::string_view bytes);
   [[nodiscard]] const Status& status() const { return status_; }
+  /// Nobody reads it any more: `bass ... | head -1` got what it wanted.
+  [[nodiscard]] bool is_closed() const { return is_closed_; }
 
   [[nodiscard]] bool is_terminal() const { return is_terminal_; }
   /// A terminal that obeys control sequences (TERM is not "dumb").
@@ -34,6 +36,7 @@ class Output {
   bool is_terminal_;
   bool has_cursor_;
   bool has_color_;
+  bool is_closed_ = false;
   Status status_;
 };
 
@@ -51,10 +54,14 @@ inline constexpr int kExitInterrupted = 130;
 
 int exit_code(const Status& status);
 
-/// Prints "error: MESSAGE" to standard error and gives the exit code of the status.
+/// Prints "error: MESSAGE" to standard error, on one line and without control characters, and gives the exit code of
+/// the status.
 int fail(Console* console, const Status& status);
 
-/// The exit code of a command that has written all its results: kExitDone, or what a failed write asks for.
+/// The exit code of a command that has written all its results: kExitDone, or what a failed write or a signal asks for.
 int finish(Console* console);
+
+/// Writes a command's whole result and finishes. A command that a signal has asked to stop has no result.
+int finish(Console* console, std::string_view result);
 
 }  // namespace bass

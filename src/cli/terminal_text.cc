@@ -1,6 +1,7 @@
 #include "cli/terminal_text.h"
 
 #include <cwchar>
+#include <limits>
 
 #include "text/utf8.h"
 
@@ -35,6 +36,10 @@ std::string for_terminal(std::string_view text) {
   std::string result;
   for (const TerminalChar& c : split_for_terminal(text)) result += c.bytes;
   return result;
+}
+
+std::string one_line_for_terminal(std::string_view text) {
+  return cut_to_columns(text, std::numeric_limits<int>::max());
 }
 
 std::vector<TerminalChar> last_line(const std::vector<TerminalChar>& text, int n_columns) {

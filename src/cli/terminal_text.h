@@ -21,6 +21,9 @@ std::vector<TerminalChar> split_for_terminal(std::string_view text);
 /// The text as it may be printed on a terminal; line feeds and tabs stay.
 std::string for_terminal(std::string_view text);
 
+/// The same on one line: line feeds and tabs become blanks.
+std::string one_line_for_terminal(std::string_view text);
+
 /// The end of the text on one line of at most n_columns, beginning with an ellipsis where something was left out.
 /// Runs of blanks and line feeds become one blank.
 std::vector<TerminalChar> last_line(const std::vector<TerminalChar>& text, int n_columns);

@@ -40,8 +40,7 @@ class TokenizeCommand final : public Command {
   int run(Console* console) override {
     const Result<std::vector<TokenId>> ids = tokenize();
     if (!ids.ok()) return fail(console, ids.status());
-    console->out.write(nlohmann::json(ids.value()).dump() + "\n");
-    return finish(console);
+    return finish(console, nlohmann::json(ids.value()).dump() + "\n");
   }
 
  private:
@@ -115,8 +114,7 @@ class DetokenizeCommand final : public Command {
   int run(Console* console) override {
     const Result<std::string> text = detokenize();
     if (!text.ok()) return fail(console, text.status());
-    console->out.write(text.value());  // byte for byte: no line feed is added
-    return finish(console);
+    return finish(console, text.value());  // byte for byte: no line feed is added
   }
 
  private:
@@ -145,10 +143,7 @@ class OptionsCommand final : public Command {
   [[nodiscard]] std::string_view summary() const override { return "print the options of generate as Markdown"; }
   [[nodiscard]] std::string_view examples() const override { return "  bass options > options.md"; }
   void add_options(CLI::App*) override {}
-  int run(Console* console) override {
-    console->out.write(options_markdown());
-    return finish(console);
-  }
+  int run(Console* console) override { return finish(console, options_markdown()); }
 };
 
 }  // namespace

@@ -78,6 +78,13 @@ def test_score(run, tiny):
     assert "perplexity" in run("score", "-m", tiny, stdin=b"hello world").out
 
 
+def test_score_of_one_token_has_no_perplexity(run, tiny):
+    score = run("score", "-m", tiny, "-p", "a", "--json").json()
+    assert len(score["ids"]) == 1 and score["logprobs"] == [None]
+    assert score["perplexity"] is None, "there is no token whose probability it could tell"
+    assert "perplexity  - (one token has nothing before it)" in run("score", "-m", tiny, "-p", "a").out
+
+
 def test_info(run, tiny):
     done = run("info", "-m", tiny, "--json")
     assert done.code == 0, done.err

@@ -214,6 +214,21 @@ def test_ctrl_c_while_starting(binary, smollm2, delay_s):
     assert child.returncode == 130
 
 
+@pytest.mark.parametrize("command", ["tokenize", "score", "detokenize"])
+def test_ctrl_c_while_reading_a_pipe(binary, tiny, command):
+    """Ctrl-C ends the pipe's writer too: what was read until then is no whole text."""
+    with subprocess.Popen([binary, command, "-m", tiny], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as child:
+        child.stdin.write(b"1 2 3")
+        child.stdin.flush()
+        while not catches_interrupts(child.pid):
+            assert child.poll() is None
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=30)  # closes the pipe
+    assert child.returncode == 130
+    assert out == b"" and b"interrupted" in err
+
+
 def test_ctrl_c_while_waiting_for_input(binary, tiny):
     terminal = Terminal([binary, "generate", "-m", tiny, "-f", "-"])
     time.sleep(0.5)
