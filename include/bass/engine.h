@@ -103,6 +103,10 @@ class Engine {
 
   virtual ~Engine() = default;
 
+  /// Whether `submit` would take the request, as far as that can be told in no time, before its text is made tokens. A
+  /// caller with many requests looks at all of them so, before the first one runs.
+  [[nodiscard]] virtual Status check(const Request& request) const = 0;
+
   /// Queues a request; its events go to `events`, which the engine keeps alive until kDone. Errors (no event follows):
   /// kInvalidArgument for options out of range, a prompt that is empty or longer than the context, or a request that
   /// can never fit the KV budget.

@@ -24,13 +24,15 @@ class Collector {
 
   Status submit(std::vector<PromptSpec> prompts) {
     start_ = Clock::now();
+    for (const PromptSpec& spec : prompts) {  // a bad line behind many good ones need not wait for their tokens
+      if (const Status status = engine_->check(spec.request); !status.ok()) return named(status, spec);
+    }
     for (PromptSpec& spec : prompts) add_prompt(spec);
     for (size_t i = 0; i < prompts.size(); ++i) {
       const Result<RequestId> id = engine_->submit(std::move(prompts[i].request), events_);
       if (!id.ok()) {
         cancel_all();
-        if (!prompts[i].is_line) return id.status();  // what is wrong need not be the prompt
-        return {id.status().code(), fmt::format("{}: {}", prompts[i].origin, id.status().message())};
+        return named(id.status(), prompts[i]);
       }
       prompt_idx_[id.value()] = i;
     }
@@ -65,6 +67,11 @@ class Collector {
     if (!settings_.on_progress || Clock::now() - refreshed_at_ < kPollInterval) return;
     refreshed_at_ = Clock::now();
     result_.stats = engine_->stats();
+  }
+
+  static Status named(const Status& status, const PromptSpec& spec) {
+    if (!spec.is_line) return status;  // what is wrong need not be the prompt
+    return {status.code(), fmt::format("{}: {}", spec.origin, status.message())};
   }
 
   void add_prompt(const PromptSpec& spec) {

@@ -1,6 +1,7 @@
 // The engine behind include/bass/engine.h: one thread that owns the scheduler and the executor and runs the step.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <list>
 #include <map>
@@ -8,6 +9,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -26,6 +28,7 @@ class EngineCore final : public Engine {
   static Result<std::unique_ptr<EngineCore>> create(const EngineOptions& options);
   ~EngineCore() override;
 
+  [[nodiscard]] Status check(const Request& request) const override;
   Result<RequestId> submit(Request request, std::shared_ptr<EventQueue> events) override;
   void cancel(RequestId id) noexcept override;
   [[nodiscard]] EngineStats stats() const override;
@@ -41,12 +44,20 @@ class EngineCore final : public Engine {
  private:
   EngineCore() = default;
   Status load_models();
+  void measure_vocabulary();
   Status make_executor();
   Status check_memory(int64_t available_bytes) const;
   Result<int> choose_n_pages(int64_t available_bytes);
 
   // Any thread.
+  Result<std::string> prompt_text(const Request& request) const;
   Result<std::vector<TokenId>> prompt_tokens(const Request& request) const;
+  Status check_text_len(const Request& request) const;
+  Status check_context(int64_t prompt_len, int64_t max_tokens, std::string_view at_least) const;
+  Status check_pages(const RequestState& state) const;
+  [[nodiscard]] int64_t page_bytes() const;  // of both models
+  [[nodiscard]] int64_t pages_for(int64_t n_tokens) const;
+  [[nodiscard]] int64_t mib_for(int64_t n_pages) const;
   Result<std::unique_ptr<RequestState>> make_request(Request request, std::shared_ptr<EventQueue> events) const;
   void set_sampling(RequestState* state) const;
   void set_drafting(RequestState* state) const;
@@ -69,6 +80,10 @@ class EngineCore final : public Engine {
   ModelFile main_;
   std::unique_ptr<ModelFile> draft_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::array<bool, 256> has_token_for_byte_{};  // bytes without one are left out of a prompt
+  int64_t max_token_bytes_ = 1;                 // of the longest token's text
+  int64_t kv_budget_bytes_ = 0;
+  bool is_context_bounded_by_memory_ = false;  // it was not given, and the model's does not fit
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Scheduler> scheduler_;
   std::map<std::string, std::weak_ptr<PolicyState>> policies_;  // shared ones, by the text of --draft-length

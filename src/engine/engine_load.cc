@@ -74,13 +74,23 @@ Status EngineCore::load_models() {
     BASS_RETURN_IF_ERROR(check_same_vocabulary(main_, *draft_));
   }
   BASS_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::create(main_.vocab));
+  measure_vocabulary();
   if (options_.n_threads == 0) options_.n_threads = available_threads();
   if (options_.device == "auto") options_.device = "cpu";
   if (options_.context_len.value_or(0) > main_.config.context_len) {
-    return invalid_argument(fmt::format("context is {}, but {} was trained for {} tokens; give at most that",
-                                        *options_.context_len, options_.model_path, main_.config.context_len));
+    return invalid_argument(
+        fmt::format("context_len (--context) is {}, but {} was trained for {} tokens; give at most that",
+                    *options_.context_len, options_.model_path, main_.config.context_len));
   }
   return ok_status();
+}
+
+void EngineCore::measure_vocabulary() {
+  has_token_for_byte_.fill(true);
+  for (const uint8_t byte : tokenizer_->missing_bytes()) has_token_for_byte_[byte] = false;
+  for (TokenId id = 0; id < tokenizer_->vocab_size(); ++id) {
+    max_token_bytes_ = std::max(max_token_bytes_, static_cast<int64_t>(tokenizer_->token_bytes(id).size()));
+  }
 }
 
 Status EngineCore::make_executor() {
@@ -120,7 +130,7 @@ Status EngineCore::check_memory(int64_t available_bytes) const {
   const int64_t kv_bytes = options_.kv_memory_mib.value_or(0) << 20;
   if (weight_bytes + kv_bytes > available_bytes) {
     return invalid_argument(
-        fmt::format("kv_memory is {} MiB, but beside the models {} MiB are available; lower --kv-memory",
+        fmt::format("kv_memory_mib (--kv-memory) is {}, but beside the models {} MiB are available; give at most that",
                     kv_bytes >> 20, (available_bytes - weight_bytes) >> 20));
   }
   return ok_status();
@@ -130,23 +140,25 @@ Status EngineCore::check_memory(int64_t available_bytes) const {
 Result<int> EngineCore::choose_n_pages(int64_t available_bytes) {
   const int64_t page_bytes = cpu_page_bytes(main_.config) + (draft_ ? cpu_page_bytes(draft_->config) : 0);
   const int64_t weight_bytes = main_.file_bytes + (draft_ ? draft_->file_bytes : 0);
-  const int64_t budget_bytes =
+  kv_budget_bytes_ =
       options_.kv_memory_mib ? *options_.kv_memory_mib << 20 : (available_bytes - weight_bytes) / kDefaultKvShare;
   const int64_t context_len = options_.context_len.value_or(main_.config.context_len);
   // Each sequence may need a copy of its prompt's last page.
   const int64_t n_useful_pages =
       ((context_len + kCpuPageLen - 1) / kCpuPageLen + 1) * (options_.max_batch + int64_t{1});
   const int64_t n_pages =
-      std::min({budget_bytes / page_bytes, n_useful_pages, int64_t{std::numeric_limits<int>::max()}});
+      std::min({kv_budget_bytes_ / page_bytes, n_useful_pages, int64_t{std::numeric_limits<int>::max()}});
   if (n_pages < 2) {
     const std::string message = fmt::format(
         "a KV cache of {} MiB is too small: {} tokens take {} KiB, and a sequence needs at least twice that; raise "
         "--kv-memory",
-        budget_bytes >> 20, kCpuPageLen, page_bytes >> 10);
+        kv_budget_bytes_ >> 20, kCpuPageLen, page_bytes >> 10);
     return options_.kv_memory_mib ? invalid_argument(message) : resource_exhausted(message);
   }
-  if (!options_.context_len)
+  if (!options_.context_len) {
     options_.context_len = static_cast<int>(std::min(context_len, (n_pages - 1) * kCpuPageLen));
+    is_context_bounded_by_memory_ = *options_.context_len < context_len;
+  }
   return static_cast<int>(n_pages);
 }
 

@@ -121,45 +121,94 @@ Result<std::string> EngineCore::detokenize(std::span<const TokenId> tokens) cons
   return caught_status("the tokens could not be decoded");
 }
 
-Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) const {
-  if (!request.prompt_tokens.empty()) return request.prompt_tokens;
-  if (!request.chat) return tokenize(request.prompt, true, true);
+Result<std::string> EngineCore::prompt_text(const Request& request) const {
+  if (!request.chat) return request.prompt;
   std::vector<ChatMessage> messages;
   if (request.system) messages.push_back({"system", *request.system});
   messages.push_back({"user", request.prompt});
-  BASS_ASSIGN_OR_RETURN(const std::string text, format_chat(main_.vocab.chat_template, messages, true));
+  return format_chat(main_.vocab.chat_template, messages, true);
+}
+
+Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) const {
+  if (!request.prompt_tokens.empty()) return request.prompt_tokens;
+  BASS_ASSIGN_OR_RETURN(const std::string text, prompt_text(request));
   return tokenize(text, true, true);
+}
+
+Status EngineCore::check(const Request& request) const try {
+  const auto n_tokens = static_cast<int>(main_.vocab.tokens.size());
+  BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, n_tokens));
+  BASS_RETURN_IF_ERROR(parse_draft_length(request.speculation.draft_length).status());
+  return request.prompt_tokens.empty() ? check_text_len(request)
+                                       : check_context(std::ssize(request.prompt_tokens), request.max_tokens, "");
+} catch (...) {
+  return caught_status("the request could not be looked at");
+}
+
+// No token has more bytes than the longest one.
+Status EngineCore::check_text_len(const Request& request) const {
+  BASS_ASSIGN_OR_RETURN(const std::string text, prompt_text(request));
+  const int64_t n_bytes =
+      std::ranges::count_if(text, [&](char c) { return has_token_for_byte_[static_cast<uint8_t>(c)]; });
+  return check_context((n_bytes + max_token_bytes_ - 1) / max_token_bytes_, request.max_tokens, "at least ");
+}
+
+// The mend depends on what bounds the context: the model, the option, or the memory of the KV caches.
+Status EngineCore::check_context(int64_t prompt_len, int64_t max_tokens, std::string_view at_least) const {
+  const int64_t context_len = *options_.context_len, trained_len = main_.config.context_len;
+  const int64_t min_len = prompt_len + (max_tokens > 0 ? 1 : 0);
+  if (min_len <= context_len) return ok_status();
+  const std::string_view what = max_tokens > 0 ? "prompt" : "text";
+  std::string mend = fmt::format("shorten the {}", what);
+  if (is_context_bounded_by_memory_ && min_len <= trained_len) {
+    const int64_t n_pages = pages_for(std::min(prompt_len + max_tokens, trained_len)) + 1;
+    mend +=
+        fmt::format(" or raise --kv-memory to {}, as {} MiB hold no more", mib_for(n_pages), kv_budget_bytes_ >> 20);
+  } else if (min_len <= trained_len) {
+    mend += " or raise --context";
+  }
+  return invalid_argument(fmt::format(
+      "the {} has {}{} tokens, but the context holds {}{}; {} (the model was trained for {})", what, at_least,
+      prompt_len, context_len, max_tokens > 0 ? " (the answer included)" : "", mend, trained_len));
+}
+
+Status EngineCore::check_pages(const RequestState& state) const {
+  const int n_pages = scheduler_->min_pages(state);
+  if (n_pages <= scheduler_->n_pages()) return ok_status();
+  const auto prompt_len = static_cast<int64_t>(state.prompt.size());
+  const bool prompt_fits = pages_for(prompt_len + 1) < scheduler_->n_pages();
+  return invalid_argument(fmt::format(
+      "the request can never fit the KV budget: {} prompt tokens and up to {} new ones need {} pages of {:g} KiB, "
+      "and {} MiB hold {}; raise --kv-memory to {} or {}",
+      prompt_len, state.max_text_len - prompt_len, n_pages, static_cast<double>(page_bytes()) / 1024,
+      kv_budget_bytes_ >> 20, scheduler_->n_pages(), mib_for(n_pages),
+      prompt_fits ? "lower --max-tokens" : "shorten the prompt"));
+}
+
+int64_t EngineCore::page_bytes() const { return executor_->main_page_bytes() + executor_->draft_page_bytes(); }
+
+int64_t EngineCore::pages_for(int64_t n_tokens) const {
+  return (n_tokens + executor_->page_len() - 1) / executor_->page_len();
+}
+
+int64_t EngineCore::mib_for(int64_t n_pages) const {
+  constexpr int64_t kMib = 1 << 20;
+  return (n_pages * page_bytes() + kMib - 1) / kMib;
 }
 
 Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request,
                                                                std::shared_ptr<EventQueue> events) const {
-  const auto n_tokens = static_cast<int>(main_.vocab.tokens.size());
-  BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, n_tokens));
+  BASS_RETURN_IF_ERROR(check(request));
   auto state = std::make_unique<RequestState>();
   state->submitted = Clock::now();
   BASS_ASSIGN_OR_RETURN(state->draft_length, parse_draft_length(request.speculation.draft_length));
   BASS_ASSIGN_OR_RETURN(state->prompt, prompt_tokens(request));
   if (state->prompt.empty()) return invalid_argument("the prompt has no tokens");
   const auto prompt_len = static_cast<int64_t>(state->prompt.size());
-  const int64_t context_len = *options_.context_len;
-  if (prompt_len + (request.max_tokens > 0 ? 1 : 0) > context_len) {
-    return invalid_argument(
-        fmt::format("the prompt has {} tokens, but the context holds {} (the answer included); shorten the prompt or "
-                    "raise --context "
-                    "(the model was trained for {})",
-                    prompt_len, context_len, main_.config.context_len));
-  }
-  state->max_text_len = static_cast<int>(std::min(prompt_len + request.max_tokens, context_len));
+  BASS_RETURN_IF_ERROR(check_context(prompt_len, request.max_tokens, ""));
+  state->max_text_len = static_cast<int>(std::min<int64_t>(prompt_len + request.max_tokens, *options_.context_len));
   state->prefix_len = request.prompt_logprobs ? static_cast<int>(prompt_len) : state->shared_len();
-  if (scheduler_->min_pages(*state) > scheduler_->n_pages()) {
-    const int64_t page_bytes = executor_->main_page_bytes() + executor_->draft_page_bytes();
-    return invalid_argument(
-        fmt::format("the request can never fit the KV budget: {} prompt tokens and up to {} new ones need {} MiB, "
-                    "--kv-memory allows {} MiB; "
-                    "raise it or lower --max-tokens",
-                    prompt_len, state->max_text_len - prompt_len,
-                    (scheduler_->min_pages(*state) * page_bytes >> 20) + 1, scheduler_->n_pages() * page_bytes >> 20));
-  }
+  BASS_RETURN_IF_ERROR(check_pages(*state));
   if (request.time_budget_s) {
     state->deadline = state->submitted + std::chrono::duration_cast<Clock::duration>(
                                              std::chrono::duration<double>(*request.time_budget_s));

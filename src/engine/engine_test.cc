@@ -306,6 +306,22 @@ TEST(Engine, APromptLongerThanTheContextIsRefusedWithItsNumbers) {
   EXPECT_EQ(id.status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST(Engine, ChecksARequestWithoutItsTokens) {
+  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
+  Request request;
+  request.prompt = "hello";
+  EXPECT_TRUE(engine->check(request).ok());
+  request.sampling.logit_bias = {{1'000'000, 1.0F}};
+  EXPECT_THAT(engine->check(request).message(), ::testing::HasSubstr("1000000"));
+  request.sampling.logit_bias.clear();
+  request.prompt = std::string(1'000'000, 'a');  // more than the context holds even of the longest token
+  EXPECT_THAT(engine->check(request).message(), ::testing::HasSubstr("at least"));
+  request.chat = true;
+  EXPECT_FALSE(engine->check(request).ok());
+  EXPECT_FALSE(engine->check(greedy_request(prompt_of(0, 256), 10)).ok());
+  EXPECT_TRUE(engine->check(greedy_request(prompt_of(0, 255), 10)).ok());
+}
+
 TEST(Engine, EndsAtTheContextWithLength) {
   auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1, .context_len = 64});
   const RequestResult result = run_one(*engine, greedy_request(prompt_of(0, 50), 1000));

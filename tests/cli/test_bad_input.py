@@ -1,4 +1,5 @@
 """Whatever is wrong with the input: exit code 2 within a second, and a message that names the thing and the mend."""
+import json
 import os
 import resource
 import shutil
@@ -52,7 +53,7 @@ def test_too_many_threads(binary, tiny):
     ("--stop", b"ab\xff", ["--stop ab", "invalid UTF-8 at byte 2"]),
     ("--system", b"ab\xff", ["--system ab", "invalid UTF-8 at byte 2"]),
     ("--logit-bias", "999999:1", ["--logit-bias 999999:1", "token ids end at"]),
-    ("--context", "999999", ["context is 999999", "give at most that"]),
+    ("--context", "999999", ["context_len (--context) is 999999", "give at most that"]),
     ("--save", "none/out.json", ["--save none/out.json: cannot be written: No such file", "a folder that is there"]),
     ("--save", ".", ["--save .: cannot be written: Is a directory"]),
     ("--temperature", "hot", ["--temperature hot", "a number"]),
@@ -169,6 +170,40 @@ def test_prompt_longer_than_the_context(run, tiny):
     check_refused(run("generate", "-m", tiny, "-p", "word " * 1000), "context")
 
 
+# A page of SmolLM2's takes 742.5 KiB, so 8 MiB hold 11, and a sequence may need one more than its tokens fill.
+HI_500 = "Hi " * 500  # 501 tokens
+
+
+@pytest.mark.parametrize("options, needles, absent", [
+    (["--kv-memory", "8"], ["501 tokens", "the context holds 320", "raise --kv-memory to 13,"], "--context"),
+    (["--context", "100"], ["501 tokens", "the context holds 100", "raise --context"], "--kv-memory"),
+    (["--kv-memory", "8", "--context", "1000"],
+     ["need 17 pages of 742.5 KiB", "8 MiB hold 11", "--kv-memory to 13 or shorten the prompt"], "--max-tokens"),
+])
+def test_the_mend_is_of_what_bounds_the_context(run, smollm2, options, needles, absent):
+    done = run("generate", "-m", smollm2, "-p", HI_500, "--max-tokens", "3", *options)
+    check_refused(done, *needles)
+    assert absent not in done.err
+
+
+def test_the_mend_of_a_small_kv_memory_mends_it(run, smollm2):
+    for options in ([], ["--context", "1000"]):
+        done = run("generate", "-m", smollm2, "-p", HI_500, "--max-tokens", "3", "--quiet", "--kv-memory", "13", *options)
+        assert done.code == 0, done.err
+
+
+def test_a_prompt_that_no_context_holds_must_be_shortened(run, tiny):
+    done = run("generate", "-m", tiny, "-p", "word " * 1000, "--context", "100")
+    check_refused(done, "shorten the prompt (the model was trained for 256)")
+    assert "raise" not in done.err
+
+
+def test_a_text_to_score_has_no_answer(run, tiny):
+    done = run("score", "-m", tiny, "-p", "word " * 20, "--context", "10")
+    check_refused(done, "the text has", "the context holds 10;", "raise --context")
+    assert "answer" not in done.err
+
+
 def test_request_that_never_fits_the_kv_budget(run, smollm2):
     done = run("generate", "-m", smollm2, "-p", "word " * 2000, "--kv-memory", "1")
     assert done.code in (1, 2) and done.err.startswith("error: "), done.err
@@ -197,6 +232,24 @@ def test_request_that_never_fits_the_kv_budget(run, smollm2):
 def test_jsonl(run, tmp_path, line, needles):
     (tmp_path / "prompts.jsonl").write_text('{"prompt": "fine"}\n\n' + line + "\n")
     check_refused(run("generate", "-m", "none.gguf", "--prompts", "prompts.jsonl"), "prompts.jsonl:3: ", *needles)
+
+
+@pytest.mark.parametrize("key", ["id", "n", "stop", "nothing"])
+@pytest.mark.parametrize("begin, end", [("[", "]"), ('{"x":', "}")])
+def test_jsonl_nested_deep_is_no_signals_death(run, tmp_path, key, begin, end):
+    depth = 100_000
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "a", "%s": %s1%s}' % (key, begin * depth, end * depth))
+    check_refused(run("generate", "-m", "none.gguf", "--prompts", "prompts.jsonl"), "prompts.jsonl:1: nested deeper than 64")
+
+
+@pytest.mark.parametrize("bad, needles", [
+    ({"logit_bias": {"999999": 1}}, ["999999", "a token id from 0"]),
+    ({"prompt": "word " * 1_000_000}, ["the prompt has at least", "the context holds 8192", "shorten the prompt"]),
+], ids=["bias", "length"])
+def test_jsonl_is_looked_through_before_it_is_run(run, smollm2, tmp_path, bad, needles):
+    long = "".join('{"prompt": "%d %s"}\n' % (i, "The quick brown fox. " * 300) for i in range(3000))
+    (tmp_path / "prompts.jsonl").write_text(long + json.dumps({"prompt": "a", **bad}) + "\n")
+    check_refused(run("generate", "-m", smollm2, "--prompts", "prompts.jsonl"), "prompts.jsonl:3001: ", *needles)
 
 
 def test_jsonl_invalid_utf8(run, tmp_path):
