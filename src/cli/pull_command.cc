@@ -123,7 +123,9 @@ class PullCommand final : public Command {
     std::vector<std::string> names;
     for (const KnownModel& model : known_models()) names.emplace_back(model.name);
     const std::string what = name_.empty() ? "no model named" : fmt::format("unknown model '{}'", name_);
-    return invalid_argument(fmt::format("{}; known: {}", what, fmt::join(names, ", ")));
+    const std::string meant = nearest(name_, names);
+    return invalid_argument(fmt::format(
+        "{}; {}known: {}", what, meant.empty() ? "" : fmt::format("did you mean {}? ", meant), fmt::join(names, ", ")));
   }
 
   std::string name_;

@@ -1,9 +1,57 @@
 #include "cli/suggest.h"
 
 #include <algorithm>
+#include <cctype>
+#include <limits>
 #include <vector>
 
 namespace bass {
+namespace {
+
+constexpr int kNothingAlike = std::numeric_limits<int>::max();
+
+/// Without the dashes before it, and in lower case.
+std::string bare(std::string_view name) {
+  std::string text(name.substr(std::min(name.find_first_not_of('-'), name.size())));
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+std::vector<std::string> words_of(const std::string& name) {
+  std::vector<std::string> words(1);
+  for (const char c : name) {
+    if (c == '-' || c == '_') {
+      words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  return words;
+}
+
+/// Whether all words of `part` stand in `whole`, in the same order: max-tokens in max-new-tokens.
+bool has_words(const std::vector<std::string>& whole, const std::vector<std::string>& part) {
+  size_t n_found = 0;
+  for (const std::string& word : whole) {
+    if (n_found < part.size() && word == part[n_found]) ++n_found;
+  }
+  return n_found == part.size();
+}
+
+/// How far a name is from one that somebody typed.
+int distance(std::string_view typed, std::string_view name) {
+  constexpr size_t kMinBeginning = 3;
+  const std::string a = bare(typed), b = bare(name);
+  if (a == b) return typed.size() == name.size() ? 0 : 1;
+  if (a.size() == 1 || b.size() == 1) return kNothingAlike;  // every letter is one slip away from every other
+  // A name's beginning is as good as a small slip: --temp means --temperature.
+  if (a.size() >= kMinBeginning && b.starts_with(a)) return 1;
+  const std::vector<std::string> words_a = words_of(a), words_b = words_of(b);
+  if (has_words(words_a, words_b) || has_words(words_b, words_a)) return 1;
+  return edit_distance(a, b);
+}
+
+}  // namespace
 
 int edit_distance(std::string_view a, std::string_view b) {
   const size_t n = b.size() + 1;
@@ -24,19 +72,16 @@ int edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  constexpr int kLettersASlip = 4;  // more slips than that, and it is another word
   std::string best;
-  int best_distance = 0;
+  int best_distance = std::max(1, static_cast<int>(bare(word).size()) / kLettersASlip) + 1;
   for (const std::string& candidate : candidates) {
-    // An option's beginning is as good as a small slip: --temp means --temperature.
-    const bool is_beginning = word.size() >= 4 && candidate.starts_with(word);
-    const int distance = is_beginning ? 1 : edit_distance(word, candidate);
-    if (best.empty() || distance < best_distance) {
-      best = candidate;
-      best_distance = distance;
-    }
+    const int candidate_distance = distance(word, candidate);
+    if (candidate_distance >= best_distance) continue;
+    best = candidate;
+    best_distance = candidate_distance;
   }
-  const int allowed = std::max(1, static_cast<int>(word.size()) / 3);
-  return best_distance <= allowed ? best : "";
+  return best;
 }
 
 }  // namespace bass

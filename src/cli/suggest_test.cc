@@ -24,5 +24,32 @@ TEST(SuggestTest, SuggestsWhatWasMeant) {
   EXPECT_EQ(nearest("x", {}), "");
 }
 
+TEST(SuggestTest, CaseDoesNotCount) {
+  const std::vector<std::string> flags{"--model", "-m", "--temperature", "--n", "-n"};
+  EXPECT_EQ(nearest("--TEMPERATURE", flags), "--temperature");
+  EXPECT_EQ(nearest("--Tempratur", flags), "--temperature");
+  EXPECT_EQ(nearest("-M", flags), "-m");
+  EXPECT_EQ(nearest("-N", flags), "-n");
+  EXPECT_EQ(nearest("--N", flags), "--n");
+}
+
+TEST(SuggestTest, ALetterMeansOnlyThatLetter) {
+  const std::vector<std::string> names{"-m", "-p", "n", "--n", "id"};
+  EXPECT_EQ(nearest("-x", names), "");
+  EXPECT_EQ(nearest("k", names), "");
+  EXPECT_EQ(nearest("nn", names), "");
+  EXPECT_EQ(nearest("--n-samples", names), "");
+  EXPECT_EQ(nearest("--m", names), "-m");
+}
+
+TEST(SuggestTest, AWordTooManyOrTooFewIsASmallSlip) {
+  const std::vector<std::string> flags{
+      "--max-step-tokens", "--max-tokens", "--draft-length", "--save", "--seed", "--stop"};
+  EXPECT_EQ(nearest("--max-new-tokens", flags), "--max-tokens");
+  EXPECT_EQ(nearest("max_new_tokens", flags), "--max-tokens");
+  EXPECT_EQ(nearest("--length", flags), "--draft-length");
+  EXPECT_EQ(nearest("--samples", flags), "");
+}
+
 }  // namespace
 }  // namespace bass

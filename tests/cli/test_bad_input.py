@@ -114,7 +114,8 @@ def test_options(run, tiny, option, value, needles):
     (["generate", "-m", "none", "-p", "x"], ["none: cannot open: No such file", "needs: bass pull smollm2"]),
     (["-m", "none.gguf", "-p", "x"], ["did you mean `bass generate -m ...`?"]),
     (["-m", "none.gguf", "generate", "-p", "x"], ["-m: stands before the command"]),
-    (["pull", "gpt5"], ["unknown model 'gpt5'", "smollm2"]),
+    (["pull", "gpt5"], ["unknown model 'gpt5'; known: smollm2"]),
+    (["pull", "smolm2"], ["unknown model 'smolm2'", "did you mean smollm2?"]),
     (["score", "-m", "none.gguf", "-p", ""], ["empty"]),
 ])
 def test_usage(run, arguments, needles):
