@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "base/check.h"
 #include "cli/suggest.h"
@@ -58,6 +59,11 @@ Status TableArguments::apply(GenerateOptions* options) const {
     BASS_RETURN_IF_ERROR(set_option(*option, row->results(), options));
   }
   return check_options(*options);
+}
+
+bool TableArguments::has(std::string_view name) const {
+  return std::ranges::any_of(rows_,
+                             [&](const auto& row) { return row.first->name == name && row.second->count() > 0; });
 }
 
 std::string command_path(const CLI::App& app) {

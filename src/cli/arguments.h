@@ -27,6 +27,9 @@ class TableArguments {
   /// Sets what was given, in the table's order, then checks the whole.
   Status apply(GenerateOptions* options) const;
 
+  /// Whether an option was given, be it with its default.
+  [[nodiscard]] bool has(std::string_view name) const;
+
  private:
   void add_row(CLI::App* app, const Option& option);
 

@@ -51,6 +51,8 @@ Status read_object(const Json& line, GenerateOptions options, PromptSpec* spec) 
       BASS_RETURN_IF_ERROR(set_option_from_json(*option, nlohmann::json(value), &options));
     }
   }
+  // A line that switches chat off does without the command line's system message.
+  if (!options.request.chat && !line.contains("system")) options.request.system.reset();
   if (options.request.prompt.empty()) return invalid_argument("\"prompt\" is empty; give at least one character");
   spec->request = std::move(options.request);
   return check_options(options);

@@ -55,11 +55,18 @@ Status out_of_range(const Option& option, double value) {
       "", hits_open_end ? fmt::format("{} and at most {}", option.range, option.max) : std::string(option.range));
 }
 
+/// 2.0 and 1e3 are whole, but not written so.
+Status not_whole(const Option& option, std::string_view text) {
+  const std::optional<double> number = parse_any_number(text);
+  const bool is_whole = number.has_value() && *number == std::trunc(*number);
+  return must_be(is_whole ? "a whole number, written without point or exponent," : "a whole number", option.range);
+}
+
 template <class T>
 Status parse_integer(const Option& option, std::string_view text, T* field) {
   T value{};
   if (!parse_whole(text, &value)) {
-    if (!is_written_whole(text)) return must_be("a whole number", option.range);
+    if (!is_written_whole(text)) return not_whole(option, text);
     return out_of_range(option, parse_any_number(text).value_or(0));  // too large for the type
   }
   if (!in_range(option, static_cast<double>(value))) return out_of_range(option, static_cast<double>(value));
@@ -215,6 +222,16 @@ void clear_list(const Option& option, GenerateOptions* options) {
   if (auto** biases = std::get_if<std::vector<std::pair<TokenId, float>>*>(&field)) (*biases)->clear();
 }
 
+/// Whether the option can be without a value; then it is.
+bool unset(const Option& option, GenerateOptions* options) {
+  const auto reset = []<class T>(T* field) {
+    constexpr bool kIsOptional = requires { field->reset(); };
+    if constexpr (kIsOptional) field->reset();
+    return kIsOptional;
+  };
+  return std::visit(reset, option.field(*options));
+}
+
 /// The texts that the command line would have for this JSON value; none if the type is wrong.
 std::optional<std::vector<std::string>> json_texts(OptionKind kind, const nlohmann::json& value) {
   std::vector<std::string> texts;
@@ -304,12 +321,19 @@ std::string option_value(const Option& option, const GenerateOptions& options) {
 }
 
 Status set_option(const Option& option, std::span<const std::string> texts, GenerateOptions* options) {
+  if (option.is_once && texts.size() > 1) {
+    const std::string flag = option.short_name == 0 ? option_flag(option) : fmt::format("-{}", option.short_name);
+    return invalid_argument(
+        fmt::format("{}: is given {} times; give it once (several prompts: a --prompts file of `bass generate`)", flag,
+                    texts.size()));
+  }
   clear_list(option, options);
   for (const std::string& text : texts) BASS_RETURN_IF_ERROR(set_text(option, text, option_flag(option), options));
   return ok_status();
 }
 
 Status set_option_from_json(const Option& option, const nlohmann::json& value, GenerateOptions* options) {
+  if (value.is_null() && unset(option, options)) return ok_status();
   const std::string name = fmt::format("\"{}\"", option.name);
   const std::optional<std::vector<std::string>> texts = json_texts(option_kind(option), value);
   if (!texts.has_value()) {

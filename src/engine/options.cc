@@ -68,6 +68,7 @@ constexpr std::array kOptions{
     Option{.name = "prompt",
            .short_name = 'p',
            .group = kPrompt,
+           .is_once = true,
            .value_name = "TEXT",
            .unset = "none",
            .help = "the prompt",
@@ -75,6 +76,7 @@ constexpr std::array kOptions{
     Option{.name = "file",
            .short_name = 'f',
            .group = kPrompt,
+           .is_once = true,
            .value_name = "FILE",
            .unset = "none",
            .help = "file that holds one prompt (-: standard input)",
@@ -82,6 +84,7 @@ constexpr std::array kOptions{
            .check = check_not_empty},
     Option{.name = "prompts",
            .group = kPrompt,
+           .is_once = true,
            .value_name = "FILE",
            .unset = "none",
            .help = "JSONL file of prompts (-: standard input); a line is {\"prompt\": TEXT, \"id\": any, ...}, and "
@@ -369,6 +372,9 @@ Status check_options(const GenerateOptions& options) {
   }
   if (options.request.system.has_value() && !options.request.chat) {
     return invalid_argument("--system: has no place in a prompt without a chat template; add --chat");
+  }
+  if (options.quiet && options.show_drafts) {
+    return invalid_argument("--show-drafts: has no place beside --quiet, which prints only the texts; leave one out");
   }
   return ok_status();
 }

@@ -49,6 +49,7 @@ struct Option {
   char short_name = 0;    ///< 'm' for "-m"; 0: none
   OptionGroup group = OptionGroup::kModel;
   bool is_per_request = false;  ///< may stand in a line of a prompts file
+  bool is_once = false;         ///< naming it twice is a mistake and no change of mind
   std::string_view value_name;  ///< "N", "TEXT"; the choices of a choice
   std::string_view unset;       ///< what an option without a value means; empty: the field's default is shown
   std::string_view range;       ///< completes "must be ..."
@@ -74,10 +75,12 @@ std::string option_default(const Option& option);
 std::string option_value(const Option& option, const GenerateOptions& options);
 
 /// Sets an option from the command line: one text a mention (a flag: "true" or "false"); the last mention counts,
-/// except in lists. Error (kInvalidArgument): "--temperature -1: must be >= 0 (0 is greedy)".
+/// except in lists, and several of an `is_once` option are an error. Error (kInvalidArgument): "--temperature -1: must
+/// be >= 0 (0 is greedy)".
 Status set_option(const Option& option, std::span<const std::string> texts, GenerateOptions* options);
 
-/// Sets an option from JSON; the type must be the option's. Error: "\"temperature\" -1: must be ...".
+/// Sets an option from JSON; the type must be the option's, or null where the option can be without a value. Error:
+/// "\"temperature\" -1: must be ...".
 Status set_option_from_json(const Option& option, const nlohmann::json& value, GenerateOptions* options);
 
 /// What no single option can see, such as --drafter model without a draft.

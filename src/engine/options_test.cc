@@ -99,7 +99,6 @@ TEST(OptionsTest, MessagesNameTheOptionTheValueAndTheRange) {
   EXPECT_EQ(error_of("max_tokens", "99999999999"), "--max-tokens 99999999999: must be >= 1 and at most 2147483647");
   EXPECT_EQ(error_of("max_tokens", "-99999999999"), "--max-tokens -99999999999: must be >= 1");
   EXPECT_EQ(error_of("n", "99999999999"), "-n 99999999999: must be from 1 to 65536");
-  EXPECT_EQ(error_of("n", "2.0"), "-n 2.0: must be a whole number from 1 to 65536");
   EXPECT_EQ(error_of("max_tokens", "1.5"), "--max-tokens 1.5: must be a whole number >= 1");
   EXPECT_EQ(error_of("context", "0"), "--context 0: must be >= 1");
   EXPECT_EQ(error_of("stop", ""), "--stop \"\": must not be empty");
@@ -140,6 +139,45 @@ TEST(OptionsTest, JsonValuesHaveTheOptionsType) {
   EXPECT_EQ(set_json("stop", {""}).message(), "\"stop\" \"\": must not be empty");
   EXPECT_THAT(set_json("stop", {1}).message(), HasSubstr("a list of strings"));
   EXPECT_THAT(set_json("seed", 1.5).message(), HasSubstr("must be a whole number"));
+}
+
+TEST(OptionsTest, PromptsAreGivenOnce) {
+  GenerateOptions options;
+  for (const auto& [name, flag] :
+       {std::pair("prompt", "-p"), std::pair("file", "-f"), std::pair("prompts", "--prompts")}) {
+    EXPECT_TRUE(set(name, {"a"}, &options).ok());
+    EXPECT_THAT(set(name, {"a", "b"}, &options).message(), HasSubstr(std::string(flag) + ": is given 2 times"));
+  }
+}
+
+TEST(OptionsTest, ANumberThatIsWholeButNotWrittenSoIsRefusedWithTheReason) {
+  const std::string reason = "must be a whole number, written without point or exponent, from 1 to 65536";
+  EXPECT_EQ(error_of("n", "2.0"), "-n 2.0: " + reason);
+  EXPECT_EQ(error_of("n", "1e2"), "-n 1e2: " + reason);
+  EXPECT_EQ(error_of("n", "2.5"), "-n 2.5: must be a whole number from 1 to 65536");
+  EXPECT_EQ(error_of("n", "two"), "-n two: must be a whole number from 1 to 65536");
+}
+
+TEST(OptionsTest, JsonNullTakesAValueAwayWhereThereNeedBeNone) {
+  GenerateOptions options;
+  options.request.system = "Be";
+  options.request.seed = 1;
+  options.request.time_budget_s = 1;
+  for (const char* name : {"system", "seed", "time_budget"}) {
+    EXPECT_TRUE(set_option_from_json(*find_option(name), nullptr, &options).ok()) << name;
+  }
+  EXPECT_FALSE(options.request.system.has_value() || options.request.seed.has_value() || options.request.time_budget_s);
+  for (const char* name : {"n", "chat", "stop", "temperature", "drafter", "draft_length"}) {
+    EXPECT_FALSE(set_option_from_json(*find_option(name), nullptr, &options).ok()) << name;
+  }
+}
+
+TEST(OptionsTest, QuietShowsNoDrafts) {
+  GenerateOptions options;
+  options.quiet = options.show_drafts = true;
+  EXPECT_THAT(check_options(options).message(), HasSubstr("--show-drafts"));
+  options.quiet = false;
+  EXPECT_TRUE(check_options(options).ok());
 }
 
 TEST(OptionsTest, AModelDrafterNeedsADraft) {

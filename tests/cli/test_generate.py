@@ -111,6 +111,38 @@ def test_prompts_file(run, tiny, tmp_path):
     assert together[2] == alone("three", "12", "--ignore-eos", "--max-tokens", "9")
 
 
+def test_a_line_may_switch_chat_off(run, smollm2):
+    lines = [{"prompt": "Hi"}, {"prompt": "Hi", "chat": False}, {"prompt": "Hi", "system": None}]
+    done = run("generate", "-m", smollm2, "--chat", "--system", "Be", "--prompts", "-", "--max-tokens", "1", "--json",
+               stdin="\n".join(map(json.dumps, lines)).encode())
+    n_tokens = [prompt["n_prompt_tokens"] for prompt in check_json(done)["prompts"]]
+
+    def alone(*options):
+        done = run("generate", "-m", smollm2, "-p", "Hi", "--max-tokens", "1", "--json", *options)
+        return check_json(done)["prompts"][0]["n_prompt_tokens"]
+
+    assert n_tokens == [alone("--chat", "--system", "Be"), alone(), alone("--chat")]
+    assert len(set(n_tokens)) == 3
+    done = run("generate", "-m", smollm2, "--chat", "--prompts", "-", stdin=b'{"prompt": "Hi", "chat": false, "system": "Be"}')
+    assert done.code == 2 and "add --chat" in done.err
+
+
+def test_a_line_may_do_without_the_seed(run, tiny):
+    lines = b'{"prompt": "hello", "seed": null}\n{"prompt": "hello", "seed": 1}'
+    runs = [check_json(run("generate", "-m", tiny, "--prompts", "-", "--seed", "1", "--ignore-eos", "--max-tokens", "30",
+                           "--json", stdin=lines)) for _ in range(2)]
+    assert token_ids(runs[0])[0] != token_ids(runs[1])[0] and token_ids(runs[0])[1] == token_ids(runs[1])[1]
+
+
+def test_a_broken_cache_of_the_machines_speed_is_no_error(run, tiny, tmp_path):
+    (tmp_path / "bass").mkdir()
+    for broken in ('{"a":' + "[" * 100_000 + "]" * 100_000 + "}", "[1]", ""):
+        (tmp_path / "bass" / "machine.json").write_text(broken)
+        done = run("generate", "-m", tiny, "-p", "hello", "--max-tokens", "2", env={"XDG_CACHE_HOME": str(tmp_path)})
+        assert done.code == 0 and "utilisation" in done.err
+        assert "peak_tops" in (tmp_path / "bass" / "machine.json").read_text()
+
+
 def test_many_prompts_queue(run, tiny):
     lines = "".join(json.dumps({"prompt": f"prompt {i}", "id": i}) + "\n" for i in range(40))
     result = check_json(run("generate", "-m", tiny, "--prompts", "-", "--max-batch", "3", "--max-tokens", "5", "--json",

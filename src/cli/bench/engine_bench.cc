@@ -45,6 +45,11 @@ Status EngineBenchArguments::read() {
   const DrafterChoice drafter = options_.request.speculation.drafter;
   const bool has_draft = !options_.engine.draft_path.empty();
   const bool is_speculative = drafter != DrafterChoice::kOff && (has_draft || drafter != DrafterChoice::kAuto);
+  if (!is_speculative && (arguments_.has("draft_length") || arguments_.has("verify"))) {
+    return invalid_argument(
+        fmt::format("{}: no drafter is named, so nothing would draft; add -d DRAFT.gguf or --drafter ngram",
+                    arguments_.has("draft_length") ? "--draft-length" : "--verify"));
+  }
   for (const int n_prompt_tokens : prompts) {
     for (const int n_generated : generated) {
       for (const int batch : batches) {
