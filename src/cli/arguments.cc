@@ -23,6 +23,8 @@ std::string help_text(const Option& option) {
   return says_nothing ? std::string(option.help) : fmt::format("{} [{}]", option.help, option_default(option));
 }
 
+std::string help_hint(const CLI::App& app) { return fmt::format("`{} --help` lists what there is", command_path(app)); }
+
 }  // namespace
 
 void TableArguments::add(CLI::App* app, std::initializer_list<std::string_view> names) {
@@ -70,22 +72,25 @@ std::string command_path(const CLI::App& app) {
   return app.get_parent() == nullptr ? app.get_name() : command_path(*app.get_parent()) + " " + app.get_name();
 }
 
+Status unexpected_argument(const CLI::App& app, std::string_view argument) {
+  return invalid_argument(fmt::format("unexpected argument '{}'; {}", argument, help_hint(app)));
+}
+
 Status check_no_extras(const CLI::App& app) {
-  const std::vector<std::string> extras = app.remaining();
+  std::vector<std::string> extras = app.remaining();
+  std::erase(extras, "--");  // CLI11 keeps it where it obeys it
   if (extras.empty()) return ok_status();
-  const std::string hint = fmt::format("`{} --help` lists what there is", command_path(app));
   const std::string word = extras.front().substr(0, extras.front().find('='));
-  if (!word.starts_with('-') || word.size() < 2) {
-    return invalid_argument(fmt::format("unexpected argument '{}'; {}", extras.front(), hint));
-  }
+  if (!word.starts_with('-') || word.size() < 2) return unexpected_argument(app, extras.front());
   std::vector<std::string> known;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
     for (const std::string& name : option->get_snames()) known.push_back("-" + name);
   }
   const std::string suggestion = nearest(word, known);
-  return invalid_argument(fmt::format("unknown option {}; {}", word,
-                                      suggestion.empty() ? hint : fmt::format("did you mean {}?", suggestion)));
+  return invalid_argument(
+      fmt::format("unknown option {}; {}", word,
+                  suggestion.empty() ? help_hint(app) : fmt::format("did you mean {}?", suggestion)));
 }
 
 Status check_has_model(const GenerateOptions& options) {

@@ -36,6 +36,9 @@ class TableArguments {
   std::vector<std::pair<const Option*, CLI::Option*>> rows_;
 };
 
+/// An argument that nothing takes, as an error.
+Status unexpected_argument(const CLI::App& app, std::string_view argument);
+
 /// "bass bench decode": what a person types to get to a command.
 std::string command_path(const CLI::App& app);
 

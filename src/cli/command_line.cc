@@ -5,8 +5,10 @@
 #include <clocale>
 
 #include "base/caught_status.h"
+#include "base/check.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/help_text.h"
 #include "cli/suggest.h"
 
 #ifndef BASS_VERSION
@@ -50,17 +52,6 @@ void add_commands(CommandSpan commands, CLI::App* app) {
   }
 }
 
-/// CLI11's text, without its marks for negated flags and its double blank lines.
-std::string help_text(const CLI::App& app) {
-  std::string text = app.help(app.get_parent() == nullptr ? "" : command_path(*app.get_parent()));
-  constexpr std::string_view kNegation = "{false}";
-  for (size_t at = 0; (at = text.find(kNegation, at)) != std::string::npos;) {
-    text.replace(at, kNegation.size(), kNegation.size(), ' ');
-  }
-  for (size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;) text.erase(at, 1);
-  return text;
-}
-
 Status unknown_command(CommandSpan commands, const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   for (const auto& command : commands) names.emplace_back(command->name());
@@ -78,15 +69,19 @@ Status option_without_command(const CLI::App& app, const std::string& option) {
   return invalid_argument(fmt::format("{}: there is no command; did you mean `bass generate {} ...`?", name, option));
 }
 
-/// `bass -m MODEL generate`: the program itself would take the option and the command miss it.
-Status check_nothing_before(const CLI::App& command) {
-  for (const CLI::App* app = command.get_parent(); app != nullptr; app = app->get_parent()) {
-    const std::vector<std::string> extras = app->remaining();
-    if (extras.empty()) continue;
-    return invalid_argument(fmt::format("{}: stands before the command; type `{} {} ...`", extras.front(),
-                                        command_path(command), extras.front()));
-  }
-  return ok_status();
+/// `bass -m MODEL generate`: the program itself would take the option and the command miss it. CLI11 leaves to the
+/// program also what follows "--" where the command takes no such argument.
+Status check_nothing_outside(const CLI::App& command, const std::vector<std::string>& words) {
+  const CLI::App* parent = command.get_parent();
+  if (parent == nullptr) return ok_status();
+  BASS_RETURN_IF_ERROR(check_nothing_outside(*parent, words));
+  const std::vector<std::string> extras = parent->remaining();
+  if (extras.empty()) return ok_status();
+  const std::string& extra = extras.front();
+  const bool is_before = std::ranges::find(words, extra) < std::ranges::find(words, command.get_name());
+  if (!is_before) return unexpected_argument(command, extra);
+  return invalid_argument(
+      fmt::format("{}: stands before the command; type `{} {} ...`", extra, command_path(command), extra));
 }
 
 /// CLI11 says "--seed: 1 required N missing".
@@ -115,8 +110,8 @@ int run_without_command(CommandSpan commands, const CLI::App& app, Console* cons
   return fail(console, is_program ? option_without_command(app, extras.front()) : check_no_extras(app));
 }
 
-/// Runs the innermost command that was named.
-int run_named(CommandSpan commands, const CLI::App& program, Console* console) {
+/// Runs the innermost command that was named in `words`, the command line.
+int run_named(CommandSpan commands, const CLI::App& program, const std::vector<std::string>& words, Console* console) {
   const CLI::App* app = &program;
   Command* named = nullptr;
   while (!app->get_subcommands().empty()) {
@@ -125,7 +120,7 @@ int run_named(CommandSpan commands, const CLI::App& program, Console* console) {
     named = std::find_if(commands.begin(), commands.end(), has_name)->get();
     commands = named->subcommands();
   }
-  if (Status status = check_nothing_before(*app); !status.ok()) return fail(console, status);
+  if (Status status = check_nothing_outside(*app, words); !status.ok()) return fail(console, status);
   if (!commands.empty()) return run_without_command(commands, *app, console);
   if (Status status = check_no_extras(*app); !status.ok()) return fail(console, status);
   return named->run(console);
@@ -141,6 +136,7 @@ int parse_and_run(int argc, const char* const* argv, Console* console) {
   const auto commands = make_commands();
   app.name("bass");
   app.footer(std::string(kExamples));
+  set_help_format(&app);
   const std::string version_help = "print the version";
   app.add_flag("--version", version_help);
   add_commands(commands, &app);
@@ -154,7 +150,7 @@ int parse_and_run(int argc, const char* const* argv, Console* console) {
   } catch (const CLI::ParseError& error) {
     return fail(console, invalid_argument(error.what()));
   }
-  return run_named(commands, app, console);
+  return run_named(commands, app, {argv, argv + argc}, console);
 }
 
 }  // namespace

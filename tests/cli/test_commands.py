@@ -31,6 +31,17 @@ def test_help_names_every_option_once(run):
         assert text.count(f"  {flag}") == 1, flag
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_the_terminal(run, command):
+    assert max(map(len, run(command, "--help").out.splitlines())) <= 120
+    assert max(len(line) for line in run("generate", "--help").out.splitlines() if not line.startswith("  bass ")) <= 100
+
+
+def test_two_dashes_end_the_options(run, tiny):
+    ids = run("tokenize", "-m", tiny, "-p", "hello").json()
+    assert run("detokenize", "-m", tiny, "--", *ids).out == "hello"
+
+
 def test_the_readme_has_the_options_table(run):
     assert run("options").out.rstrip() in (Path(__file__).parents[2] / "README.md").read_text()
 
