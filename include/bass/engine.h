@@ -31,11 +31,12 @@ enum class ActivationKind : uint8_t { kInt8, kInt16 };
 
 /// Fixed for the life of an engine.
 struct EngineOptions {
-  std::string model_path;                ///< GGUF
-  std::string draft_path;                ///< GGUF of the same vocabulary; empty: none
-  int max_batch = 32;                    ///< sequences at once, >= 1
-  int n_threads = 0;                     ///< 0: all processors of this process
-  std::optional<int> context_len;        ///< tokens a sequence; none: the model's
+  std::string model_path;          ///< GGUF
+  std::string draft_path;          ///< GGUF of the same vocabulary; empty: none
+  int max_batch = 32;              ///< sequences at once, >= 1
+  int n_threads = 0;               ///< 0: all processors of this process
+  std::optional<int> context_len;  ///< tokens a sequence: one that fills it ends with kLength; none: the model's, or
+                                   ///< what the KV caches hold of it
   std::optional<int64_t> kv_memory_mib;  ///< budget of the KV caches; none: a quarter of the free memory, at most what
                                          ///< max_batch full contexts need
   AttentionKind attention = AttentionKind::kFused;
