@@ -22,6 +22,17 @@ BASS_SIMD_INLINE void clear(I32x16 (&sums)[kRows][kColumns]) {
   }
 }
 
+/// What is read after the chunk in work. Asking for all of it at once would keep the kernel waiting for free buffers,
+/// so the loops ask for a few cache lines at a time; pages lie apart, so the processor does not foresee them.
+struct Ahead {
+  const std::byte* next;
+  const std::byte* end;
+
+  BASS_SIMD_INLINE void ask(int n_lines) {
+    for (int i = 0; i < n_lines && next < end; ++i, next += 64) prefetch(next);
+  }
+};
+
 /// What the kernels know of the chunk in work.
 struct Chunk {
   KvHead<const std::byte> head;
@@ -112,7 +123,7 @@ BASS_SIMD_INLINE MergeFactors wide_softmax(RowBlock& block, const Chunk& chunk, 
 
 /// One chunk for kVectors blocks of 16 rows.
 template <int kVectors>
-BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_dim) {
+BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_dim, Ahead& ahead) {
   alignas(64) float scores[kVectors][kKvPageLen * kLanes];
   alignas(64) int32_t weights[kVectors][kKvPageLen / 2 * kLanes];
   F32x16 m_chunk[kVectors];
@@ -121,6 +132,7 @@ BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_
     I32x16 sums[kWideTile][kVectors];
     clear(sums);
     for (int pair = 0; pair < head_dim / 2; ++pair) {
+      if (pair % 4 == 0) ahead.ask(1);
       I32x16 q[kVectors];
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) q[v] = load_i32(blocks[v].q + pair * kLanes);
@@ -180,11 +192,12 @@ BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_
 
 template <int kRows>
 BASS_SIMD_INLINE void narrow_scores(const RowBlock& block, const Chunk& chunk, int head_dim,
-                                    float (&scores)[kRows][kKvPageLen]) {
+                                    float (&scores)[kRows][kKvPageLen], Ahead& ahead) {
   for (int first = 0; first < kKvPageLen; first += kScoreVectors * kLanes) {
     I32x16 sums[kRows][kScoreVectors];
     clear(sums);
     for (int pair = 0; pair < head_dim / 2; ++pair) {
+      ahead.ask(kScoreVectors);
       I32x16 keys[kScoreVectors];
 #pragma GCC unroll 16
       for (int v = 0; v < kScoreVectors; ++v) {
@@ -248,10 +261,10 @@ BASS_SIMD_INLINE MergeFactors narrow_softmax(RowBlock& block, const Chunk& chunk
 
 /// One chunk for the first kRows rows of a block.
 template <int kRows>
-BASS_SIMD_INLINE void narrow_chunk(RowBlock& block, const Chunk& chunk, int head_dim) {
+BASS_SIMD_INLINE void narrow_chunk(RowBlock& block, const Chunk& chunk, int head_dim, Ahead& ahead) {
   alignas(64) float scores[kRows][kKvPageLen];
   alignas(64) int16_t weights[kRows][kKvPageLen];
-  narrow_scores<kRows>(block, chunk, head_dim, scores);
+  narrow_scores<kRows>(block, chunk, head_dim, scores, ahead);
   const MergeFactors factors = narrow_softmax<kRows>(block, chunk, scores, weights);
   alignas(64) float old_o[kLanes];
   alignas(64) float new_sum[kLanes];
@@ -261,6 +274,7 @@ BASS_SIMD_INLINE void narrow_chunk(RowBlock& block, const Chunk& chunk, int head
     I32x16 sums[kRows][kVectors];
     clear(sums);
     for (int pair = 0; pair < kKvPageLen / 2; ++pair) {
+      ahead.ask(kVectors);
       I32x16 values[kVectors];
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) values[v] = load_i32(chunk.head.v + (pair * head_dim + d + v * kLanes) * 2);
@@ -288,22 +302,17 @@ BASS_SIMD_INLINE void narrow_chunk(RowBlock& block, const Chunk& chunk, int head
 }
 
 template <int kRows>
-BASS_SIMD_INLINE void narrow_chunk_rows(int n_rows, RowBlock& block, const Chunk& chunk, int head_dim) {
+BASS_SIMD_INLINE void narrow_chunk_rows(int n_rows, RowBlock& block, const Chunk& chunk, int head_dim, Ahead& ahead) {
   if constexpr (kRows == 1) {
-    narrow_chunk<1>(block, chunk, head_dim);
+    narrow_chunk<1>(block, chunk, head_dim, ahead);
   } else if (n_rows == kRows) {
-    narrow_chunk<kRows>(block, chunk, head_dim);
+    narrow_chunk<kRows>(block, chunk, head_dim, ahead);
   } else {
-    narrow_chunk_rows<kRows - 1>(n_rows, block, chunk, head_dim);
+    narrow_chunk_rows<kRows - 1>(n_rows, block, chunk, head_dim, ahead);
   }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-
-/// Asks for a part of a chunk before it is needed: pages lie apart, so the processor does not foresee them.
-BASS_SIMD_INLINE void prefetch_head(const std::byte* head, size_t begin, size_t end) {
-  for (size_t i = begin; i < end; i += 64) prefetch(head + i);
-}
 
 /// Up to kMaxAttentionRows rows of a unit, from `first_row` on.
 inline void attend_rows(const KvShape& shape, const AttentionUnit& unit, int first_row, int n_rows) {
@@ -317,15 +326,14 @@ inline void attend_rows(const KvShape& shape, const AttentionUnit& unit, int fir
                       (c + 1) * kKvPageLen <= rows.first_position() + 1,
                       unit.chunk_states != nullptr};
     if (chunk.leaves_state) rows.clear_sums();
-    if (next != nullptr) prefetch_head(next, 0, shape.head_bytes() / 2);
+    Ahead ahead{next, next == nullptr ? nullptr : next + shape.head_bytes()};
     int b = 0;
     for (; b + kWideVectors <= rows.n_wide(); b += kWideVectors) {
-      wide_chunk<kWideVectors>(rows.block(b), chunk, head_dim);
+      wide_chunk<kWideVectors>(rows.block(b), chunk, head_dim, ahead);
     }
-    for (; b < rows.n_wide(); ++b) wide_chunk<1>(rows.block(b), chunk, head_dim);
-    if (next != nullptr) prefetch_head(next, shape.head_bytes() / 2, shape.head_bytes());
+    for (; b < rows.n_wide(); ++b) wide_chunk<1>(rows.block(b), chunk, head_dim, ahead);
     if (rows.n_narrow() > 0) {
-      narrow_chunk_rows<kMaxNarrowRows>(rows.n_narrow(), *rows.block(b), chunk, head_dim);
+      narrow_chunk_rows<kMaxNarrowRows>(rows.n_narrow(), *rows.block(b), chunk, head_dim, ahead);
     }
     if (!chunk.leaves_state) continue;
     const ptrdiff_t chunk_states = static_cast<ptrdiff_t>(unit.n_tokens) * shape.group_size();

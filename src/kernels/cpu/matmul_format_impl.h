@@ -44,8 +44,13 @@ BASS_SIMD_INLINE I32x16 load_quad(const std::byte* planes) {
 /// A tile as pack.h lays it out.
 template <DType kType>
 class PackedSource {
+  static constexpr size_t kSuperGroups = kSuperBlockLen / kGroupLen;
+  static constexpr size_t kGroupBytes =
+      quant_tile_layout(FormatTraits<kType>::kFormat, kSuperGroups).end / kSuperGroups;
+
  public:
   using Traits = FormatTraits<kType>;
+  static constexpr int kGroupLines = static_cast<int>((kGroupBytes + 63) / 64);  // cache lines of a group's share
 
   PackedSource(const std::byte* tile, int n_groups)
       : tile_(tile), layout_(quant_tile_layout(Traits::kFormat, static_cast<size_t>(n_groups))) {}
@@ -66,17 +71,13 @@ class PackedSource {
     return Traits::kFormat.is_k ? neg(m) : m;
   }
 
-  /// Asks for what lies kPrefetchDistance bytes later (tiles follow one another), so that reading memory and computing
-  /// overlap: the hardware's own prefetch stops at each page.
-  BASS_SIMD_INLINE void prefetch_ahead(int g) const {
-    const std::byte* ahead = tile_ + kPrefetchDistance + static_cast<size_t>(g) * kLoadedBytes;
-    for (size_t line = 0; line < kLoadedBytes; line += 64) prefetch(ahead + line);
+  /// What to ask for while group g is in work, so that reading memory and computing overlap: what lies
+  /// kPrefetchDistance bytes later (tiles follow one another). The hardware's own prefetch stops at each page.
+  [[nodiscard]] const std::byte* ahead(int g) const {
+    return tile_ + kPrefetchDistance + static_cast<size_t>(g) * kGroupBytes;
   }
 
  private:
-  static constexpr size_t kSuperGroups = kSuperBlockLen / kGroupLen;
-  static constexpr size_t kLoadedBytes = quant_tile_layout(Traits::kFormat, kSuperGroups).end / kSuperGroups;
-
   BASS_SIMD_INLINE F32x16 half_vector(size_t part, size_t idx) const {
     return load_f16(reinterpret_cast<const uint16_t*>(tile_ + part) + idx * kTileLen);
   }
@@ -123,7 +124,6 @@ class UnpackedSource {
   BASS_SIMD_INLINE F32x16 minimum(int g) const {
     return load(groups_[g - first_group_].minimum[kPart]);
   }
-  BASS_SIMD_INLINE void prefetch_ahead(int /*g*/) const {}
 
  private:
   const Group* groups_;
@@ -158,7 +158,6 @@ class UnpackingSource {
     store(groups_[g - first_group_].minimum[kPart], minimum);
     return minimum;
   }
-  BASS_SIMD_INLINE void prefetch_ahead(int g) const { source_.prefetch_ahead(g); }
 
  private:
   Source source_;

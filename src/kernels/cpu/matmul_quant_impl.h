@@ -1,8 +1,9 @@
 // Matrix products of quantised weights. Include after a simd_*.h.
 //
-// A tile of weights is multiplied with blocks of rows. The first block of a batch reads the packed tile from memory,
-// with prefetches; where several follow, it leaves the tile unpacked in the first-level cache for them. Long rows are
-// taken in chunks of groups, so that this copy stays small; sums wait for the next chunk in `partial`.
+// A tile of weights is multiplied with blocks of rows. The first block of a batch reads the packed tile; where several
+// follow, it leaves the tile unpacked in the first-level cache for them. All of them ask for their part of the weights
+// to come: more than a few reads at once would keep the kernel waiting. Long rows are taken in chunks of groups, so
+// that the unpacked copy stays small; sums wait for the next chunk in `partial`.
 #pragma once
 
 #include "kernels/cpu/matmul_format_impl.h"
@@ -20,8 +21,10 @@ static_assert(kMatmulRows % kRowBlock == 0);
 struct QuantJob {
   int tile;
   int first_row;  // a multiple of kRowBlock
+  int n_rows;
   WorkRange groups;
-  bool prefetches;
+  const std::byte* ahead;  // what to ask for, ahead_lines cache lines in each group
+  int ahead_lines;
   // [kRows, kTileLen] sums of earlier chunks, or null in a row's first chunk; where sums go if this is not the last
   const float* sums_before;
   float* sums_after;  // null in the last chunk: the product is written out
@@ -149,6 +152,7 @@ BASS_SIMD_INLINE void add_part(const Source& source, int g, const std::byte* con
   }
 }
 
+/// Rows behind job.n_rows, in the same row block, are computed and not stored.
 template <class Source, int kPlanes, int kRows>
 void quant_tile(const Source& source, const QuantJob& job, const ActivationRows& x, const MatmulOut& out) {
   constexpr int kBlocks = (kRows + kRowBlock - 1) / kRowBlock;
@@ -159,46 +163,46 @@ void quant_tile(const Source& source, const QuantJob& job, const ActivationRows&
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)
     acc[r] = job.sums_before == nullptr ? zero_f32() : load(job.sums_before + r * kTileLen);
+  const std::byte* ahead = job.ahead;
   for (int g = job.groups.begin; g < job.groups.end; ++g) {
-    if (job.prefetches) source.prefetch_ahead(g);
+    for (int i = 0; i < job.ahead_lines; ++i, ahead += 64) prefetch(ahead);
     add_part<Source, kPlanes, kRows, 0>(source, g, records, acc);
     if constexpr (Source::Traits::kParts == 2) add_part<Source, kPlanes, kRows, 1>(source, g, records, acc);
 #pragma GCC unroll 4
     for (int b = 0; b < kBlocks; ++b) records[b] += activation_record_bytes(kPlanes);
   }
+  if (job.sums_after != nullptr) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) store(job.sums_after + r * kTileLen, acc[r]);
+    return;
+  }
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    if (job.sums_after == nullptr) {
-      store_tile_row(out, static_cast<size_t>(job.first_row + r), job.tile, acc[r]);
-    } else {
-      store(job.sums_after + r * kTileLen, acc[r]);
-    }
+    if (r < job.n_rows) store_tile_row(out, static_cast<size_t>(job.first_row + r), job.tile, acc[r]);
   }
 }
 
-/// quant_tile of n_rows <= kRows rows.
+/// quant_tile of job.n_rows <= kRows rows. There is code for every number of rows up to a row block, then for even
+/// ones: all of them would double the program.
 template <class Source, int kPlanes, int kRows>
-BASS_SIMD_INLINE void quant_tile_rows(int n_rows, const Source& source, const QuantJob& job, const ActivationRows& x,
+BASS_SIMD_INLINE void quant_tile_rows(const Source& source, const QuantJob& job, const ActivationRows& x,
                                       const MatmulOut& out) {
-  if constexpr (kRows == 1) {
-    quant_tile<Source, kPlanes, 1>(source, job, x, out);
-  } else if (n_rows == kRows) {
-    quant_tile<Source, kPlanes, kRows>(source, job, x, out);
-  } else {
-    quant_tile_rows<Source, kPlanes, kRows - 1>(n_rows, source, job, x, out);
+  constexpr int kFewer = kRows <= kRowBlock ? kRows - 1 : kRows - 2;
+  if constexpr (kRows > 1) {
+    if (job.n_rows <= kFewer) return quant_tile_rows<Source, kPlanes, kFewer>(source, job, x, out);
   }
+  quant_tile<Source, kPlanes, kRows>(source, job, x, out);
 }
 
-/// The same of whole row blocks.
-template <class Source, int kPlanes, int kRows>
-BASS_SIMD_INLINE void quant_tile_whole_blocks(int n_rows, const Source& source, const QuantJob& job,
-                                              const ActivationRows& x, const MatmulOut& out) {
-  if constexpr (kRows == kRowBlock) {
-    quant_tile<Source, kPlanes, kRowBlock>(source, job, x, out);
-  } else if (n_rows == kRows) {
-    quant_tile<Source, kPlanes, kRows>(source, job, x, out);
-  } else {
-    quant_tile_whole_blocks<Source, kPlanes, kRows - kRowBlock>(n_rows, source, job, x, out);
+/// quant_tile of whole row blocks: the least number of them that has job.n_rows rows, but at least kMinRows rows.
+template <class Source, int kPlanes, int kRows, int kMinRows>
+BASS_SIMD_INLINE void quant_tile_blocks(const Source& source, const QuantJob& job, const ActivationRows& x,
+                                        const MatmulOut& out) {
+  if constexpr (kRows > kMinRows) {
+    constexpr int kFewer = kRows - kRowBlock;
+    if (job.n_rows <= kFewer) return quant_tile_blocks<Source, kPlanes, kFewer, kMinRows>(source, job, x, out);
   }
+  quant_tile<Source, kPlanes, kRows>(source, job, x, out);
 }
 
 /// The rows [0, n_rows) divided into blocks of at most kMaxRows: whole row blocks each but the last, of sizes as equal
@@ -234,25 +238,34 @@ void quant_run(const PackedMatrix& w, const ActivationRows& x, int first_row, in
   const RowSplit<kMaxRows> split(n_rows);
   const int n_groups = w.n_in / kGroupLen;
   const Packed packed(w.data + static_cast<size_t>(tile) * packed_tile_bytes(kType, w.n_in), n_groups);
-  // Unpacking pays from the third block on, and not at all where a packed quant is a byte.
+  // Unpacking pays from the third block on, and not at all where a packed quant is a byte. Of three and more blocks
+  // each has at least this many rows, but for the last one's row block that is not full.
+  constexpr int kMinBlockRows = (2 * kMaxRows / kRowBlock + 1) / 3 * kRowBlock;
   const bool unpacks = Packed::Traits::kFormat.bits < 8 && split.n_blocks() > 2;
+  const int ahead_lines = (Packed::kGroupLines + split.n_blocks() - 1) / split.n_blocks();
   typename Unpacked::Group unpacked[kChunkGroups];
   alignas(64) float partial[kRunRows * kTileLen];
   for (int begin = 0; begin < n_groups; begin += kChunkGroups) {
     const int end = begin + kChunkGroups < n_groups ? begin + kChunkGroups : n_groups;
     for (int b = 0; b < split.n_blocks(); ++b) {
       const WorkRange rows = split.block(b);
-      const int n_block_rows = rows.end - rows.begin;
       float* sums = partial + rows.begin * kTileLen;
-      const QuantJob job{tile,   first_row + rows.begin,      {begin, end},
-                         b == 0, begin == 0 ? nullptr : sums, end == n_groups ? nullptr : sums};
+      QuantJob job{};
+      job.tile = tile;
+      job.first_row = first_row + rows.begin;
+      job.n_rows = rows.end - rows.begin;
+      job.groups = {begin, end};
+      job.ahead = packed.ahead(begin) + static_cast<ptrdiff_t>(b * ahead_lines * (end - begin)) * 64;
+      job.ahead_lines = b * ahead_lines < Packed::kGroupLines ? ahead_lines : 0;
+      job.sums_before = begin == 0 ? nullptr : sums;
+      job.sums_after = end == n_groups ? nullptr : sums;
       if (!unpacks) {
-        quant_tile_rows<Packed, kPlanes, kMaxRows>(n_block_rows, packed, job, x, out);
+        quant_tile_rows<Packed, kPlanes, kMaxRows>(packed, job, x, out);
       } else if (b == 0) {
-        quant_tile_whole_blocks<UnpackingSource<Packed>, kPlanes, kMaxRows>(n_block_rows, {packed, unpacked, begin},
-                                                                            job, x, out);
+        quant_tile_blocks<UnpackingSource<Packed>, kPlanes, kMaxRows, kMinBlockRows>({packed, unpacked, begin}, job, x,
+                                                                                     out);
       } else {
-        quant_tile_rows<Unpacked, kPlanes, kMaxRows>(n_block_rows, {unpacked, begin}, job, x, out);
+        quant_tile_blocks<Unpacked, kPlanes, kMaxRows, kMinBlockRows>({unpacked, begin}, job, x, out);
       }
     }
   }

@@ -14,7 +14,8 @@
 #ifndef BASS_SIMD_NAMESPACE
 #error "define BASS_SIMD_NAMESPACE (see kernels_scalar.cc)"
 #endif
-#define BASS_SIMD_INLINE inline __attribute__((always_inline))
+// The compiler decides: with everything inlined these loops would be minutes of its time, and hardly faster.
+#define BASS_SIMD_INLINE inline
 
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 
