@@ -14,6 +14,8 @@ constexpr int kPrefillUnitTokens = 16;
 constexpr int kUnitsPerThread = 2;
 constexpr int kRunsPerThread = 4;
 constexpr int kMinRunChunks = 8;
+// No thread may have more than its share and one part in so many.
+constexpr int kEvenShare = 8;
 // Units of shared chunks have at least so many rows, if there are as many: reading K and V pays for them together.
 constexpr int kMinSharedRows = 32;
 // Reading a chunk costs about what the arithmetic of so many rows costs. Only balance depends on it.
@@ -162,6 +164,7 @@ void AttentionPlan::add_fused(std::span<const ForwardSegment> segments) {
     }
     for (const int i : group) add_segment(segments[static_cast<size_t>(i)], segment_pages_[static_cast<size_t>(i)]);
   }
+  sort_by_cost();
   cut_long_units();
   sort_by_cost();
 }
@@ -212,9 +215,19 @@ int64_t AttentionPlan::cost(const PlannedUnit& unit) const {
   return int64_t{unit.end_chunk - unit.first_chunk} * (kReadCost + unit.n_tokens * shape_.group_size());
 }
 
+// What the busiest thread has to do when each takes the costliest unit left. `units` are sorted by cost.
+int64_t AttentionPlan::makespan() {
+  std::fill(loads_.begin(), loads_.end(), 0);
+  for (const PlannedUnit& unit : units) *std::min_element(loads_.begin(), loads_.end()) += cost(unit);
+  return *std::max_element(loads_.begin(), loads_.end());
+}
+
 void AttentionPlan::cut_long_units() {
   int64_t total = 0;
   for (const PlannedUnit& unit : units) total += cost(unit);
+  // Runs cost a second stage: whole units are better where the threads are busy anyway.
+  const bool has_long_units = !units.empty() && cost(units.front()) * n_threads_ * kUnitsPerThread > total;
+  if (!has_long_units || makespan() * n_threads_ * kEvenShare <= total * (kEvenShare + 1)) return;
   const int64_t target = std::max<int64_t>(1, total / (n_threads_ * kRunsPerThread));
   const size_t n_whole = units.size();
   for (size_t i = 0; n_threads_ > 1 && i < n_whole; ++i) {

@@ -66,7 +66,8 @@ class AttentionPlan {
   std::vector<int> rows;  // rows of the batch, a unit's tokens one behind the other
   std::vector<const std::byte*> page_pointers;
 
-  AttentionPlan(const KvShape& shape, int n_threads) : shape_(shape), n_threads_(n_threads) {}
+  AttentionPlan(const KvShape& shape, int n_threads)
+      : shape_(shape), n_threads_(n_threads), loads_(static_cast<size_t>(n_threads)) {}
 
   /// Room for any batch of so many rows, segments and chunks a segment, so that `build` allocates nothing.
   void reserve(size_t n_rows, size_t n_segments, size_t max_chunks);
@@ -88,6 +89,7 @@ class AttentionPlan {
   void add_padded(const ForwardSegment& segment, size_t pages_begin, int n_padded_tokens, int n_chunks);
   void add_fused(std::span<const ForwardSegment> segments);
   void add_group(std::span<const ForwardSegment> segments, Group group, int n_shared);
+  [[nodiscard]] int64_t makespan();
   void cut_long_units();
   void cut(size_t unit_idx, int n_runs);
   void sort_by_cost();
@@ -99,6 +101,7 @@ class AttentionPlan {
   ptrdiff_t n_states_ = 0;
   std::vector<int> order_;             // segments that decode, those with the same first page side by side
   std::vector<size_t> segment_pages_;  // [n_segments] index into page_pointers of chunk 0
+  std::vector<int64_t> loads_;         // [n_threads]
 };
 
 }  // namespace bass::cpu

@@ -202,7 +202,7 @@ TEST(AttentionPlan, SharesOnlyWholeChunksThatAllSee) {
 
 TEST(AttentionPlan, CutsWhatThreadsWouldWaitFor) {
   std::vector<Sequence> batch = {{8000, 1, true, pages_for(8001, 0)}};
-  for (int i = 0; i < 20; ++i) batch.push_back({60 + i, 1, true, pages_for(100, 1000 + 10 * i)});
+  for (int i = 0; i < 6; ++i) batch.push_back({60 + i, 1, true, pages_for(100, 1000 + 10 * i)});
   for (const int n_threads : {1, 2, 4, 32}) {
     const Simulation fused(AttentionKind::kFused, batch, shape_of(9, 3), n_threads);
     fused.expect_right();
@@ -214,6 +214,12 @@ TEST(AttentionPlan, CutsWhatThreadsWouldWaitFor) {
     EXPECT_TRUE(n_threads == 1 || n_longest <= std::max(n_share / 2, 8)) << n_longest << ", " << n_threads;
   }
   EXPECT_TRUE(Simulation(AttentionKind::kSplit, batch, shape_of(9, 3), 4).plan().finishes.empty());
+}
+
+TEST(AttentionPlan, LeavesUnitsWholeThatKeepAllThreadsBusy) {
+  const std::vector<Sequence> batch = {{8000, 1, true, pages_for(8001, 0)}};
+  EXPECT_TRUE(Simulation(AttentionKind::kFused, batch, shape_of(8, 2), 2).plan().finishes.empty());
+  EXPECT_FALSE(Simulation(AttentionKind::kFused, batch, shape_of(9, 3), 2).plan().finishes.empty());
 }
 
 }  // namespace
