@@ -1,4 +1,4 @@
-"""Decodes with bass, OpenVINO GenAI and llama.cpp in turn and writes OUT.json, OUT.md and OUT.svg.
+"""Decodes with bass, OpenVINO GenAI and llama.cpp in turn and writes OUT.json, OUT.svg, and a table (OUT.md or --page).
 
 First every setting of each peer runs once a batch size and the fastest is chosen; then the rounds: in each, all engines
 decode each batch size directly after one another, in an order that rotates.
@@ -27,7 +27,7 @@ def parse_arguments(arguments):
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     parser = argparse.ArgumentParser(prog="bench/peers/run.sh", description=__doc__)
     parser.add_argument("-o", dest="out", required=True, metavar="OUT.json",
-                        help="OUT.md and OUT.svg are written beside it")
+                        help="OUT.svg, and without --page OUT.md, are written beside it")
     parser.add_argument("--batch", type=whole_numbers, default=[1, 8, 32], metavar="N,...", help="sequences [1,8,32]")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds; 0 only chooses the settings [5]")
     parser.add_argument("--prompt-tokens", type=int, default=64, metavar="N")
@@ -40,7 +40,7 @@ def parse_arguments(arguments):
                         help="[%(default)s]")
     parser.add_argument("--add", action="store_true",
                         help="add rounds or batch sizes to OUT.json, with the settings that it names")
-    parser.add_argument("--page", metavar="FILE.md", help="also put the table into this page, between its marks")
+    parser.add_argument("--page", metavar="FILE.md", help="put the table into this page, between its marks")
     options = parser.parse_args(arguments)
     if not options.out.endswith(".json"):
         parser.error(f"-o {options.out}: must end in .json")
@@ -116,9 +116,10 @@ def write(result, out, page):
     if not result["summary"]:
         return
     text = report.markdown(result)
-    path.with_suffix(".md").write_text(text, encoding="utf-8")
     if page:
         report.replace_section(page, text)
+    else:
+        path.with_suffix(".md").write_text(text, encoding="utf-8")
     import plot  # here, so that what is not drawn needs no matplotlib
     plot.draw(result, path.with_suffix(".svg"))
 
