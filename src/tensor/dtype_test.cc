@@ -57,7 +57,8 @@ TEST(DequantiseRowTest, GivesTheBitsOfTheGgufPackage) {
 
 // The packed layouts and the kernels rely on these ranges.
 TEST(UnpackBlockTest, GivesQuantsOfTheFormatsWidth) {
-  for (const auto& golden : read_goldens()["types"]) {
+  const auto goldens = read_goldens();
+  for (const auto& golden : goldens["types"]) {
     const auto type = static_cast<DType>(golden["number"].get<uint32_t>());
     const DTypeInfo& info = dtype_info(type);
     const std::vector<uint8_t> blocks = from_hex(golden["blocks"].get<std::string>());

@@ -32,12 +32,17 @@ struct QuantJob {
 
 BASS_SIMD_INLINE int32_t load_int(const std::byte* p) { return *reinterpret_cast<const int32_t*>(p); }
 
+// Sums wrap around: rows behind the last one hold anything.
+BASS_SIMD_INLINE int32_t wrapping_fma(int32_t factor, int32_t x, int32_t y) {
+  return static_cast<int32_t>(static_cast<uint32_t>(factor) * static_cast<uint32_t>(x) + static_cast<uint32_t>(y));
+}
+
 /// The sum of a row's quants over part kPart of a group that has kParts.
 template <int kPlanes, int kParts, int kPart>
 BASS_SIMD_INLINE int32_t part_sum(const std::byte* record, int row_in_block) {
   const int32_t first = load_int(record + activation_field_offset(kPlanes, ActivationField::kHalfSum0, row_in_block));
   const int32_t second = load_int(record + activation_field_offset(kPlanes, ActivationField::kHalfSum1, row_in_block));
-  return kParts == 1 ? first + second : kPart == 0 ? first : second;
+  return kParts == 1 ? wrapping_fma(1, first, second) : kPart == 0 ? first : second;
 }
 
 /// What the dot product of part kPart of a group starts from, so that with unsigned quants it becomes the signed one of
@@ -51,7 +56,7 @@ BASS_SIMD_INLINE int32_t dot_start(const std::byte* record, int row_in_block) {
     constexpr auto kField = kOffset == 8 ? ActivationField::kStart8 : ActivationField::kStart128;
     return load_int(record + activation_field_offset(kPlanes, kField, row_in_block));
   }
-  return kBias - kOffset * part_sum<kPlanes, Traits::kParts, kPart>(record, row_in_block);
+  return wrapping_fma(-kOffset, part_sum<kPlanes, Traits::kParts, kPart>(record, row_in_block), kBias);
 }
 
 /// idot of kRows rows with part kPart of a group, with kDotBias where there is one plane. records: of the row blocks

@@ -285,9 +285,11 @@ BASS_SIMD_INLINE I32x16 dot_i16(I32x16 acc, I32x16 a, I32x16 b) {
 /// Adds to every lane the exact sum of its four products.
 BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, const int8_t* quad) {
   return detail::each_lane<I32x16>([&](int i) {
-    int32_t sum = acc.v[i];
-    for (int b = 0; b < 4; ++b) sum += static_cast<int32_t>(detail::u32(u8.v[i]) >> (8 * b) & 255u) * quad[b];
-    return sum;
+    uint32_t sum = detail::u32(acc.v[i]);
+    for (int b = 0; b < 4; ++b) {
+      sum += detail::u32(static_cast<int32_t>(detail::u32(u8.v[i]) >> (8 * b) & 255u) * quad[b]);
+    }
+    return detail::wrap(sum);
   });
 }
 /// The same for unsigned bytes below 16, at most 8 steps between start and finish; the accumulator between them is the
