@@ -107,7 +107,7 @@ size_t AttentionPlan::add_rows(const ForwardSegment& segment) {
 }
 
 // The states of a KV head lie head_states behind those of the KV head in front of it.
-void AttentionPlan::add_for_heads(PlannedUnit unit, ptrdiff_t head_states, std::vector<PlannedUnit>* stage) {
+void AttentionPlan::add_for_heads(PlannedUnit unit, ptrdiff_t head_states, std::vector<PlannedUnit>* stage) const {
   for (unit.kv_head = 0; unit.kv_head < shape_.n_kv_heads; ++unit.kv_head) {
     stage->push_back(unit);
     if (unit.before != PlannedUnit::kNoState) unit.before += head_states;

@@ -84,7 +84,7 @@ class AttentionPlan {
 
   void add_pages(const ForwardSegment& segment, int n_chunks, const std::byte* page_base, size_t page_bytes);
   size_t add_rows(const ForwardSegment& segment);
-  void add_for_heads(PlannedUnit unit, ptrdiff_t head_states, std::vector<PlannedUnit>* stage);
+  void add_for_heads(PlannedUnit unit, ptrdiff_t head_states, std::vector<PlannedUnit>* stage) const;
   void add_segment(const ForwardSegment& segment, size_t pages_begin);
   void add_padded(const ForwardSegment& segment, size_t pages_begin, int n_padded_tokens, int n_chunks);
   void add_fused(std::span<const ForwardSegment> segments);

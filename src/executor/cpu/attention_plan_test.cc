@@ -13,7 +13,8 @@ namespace bass::cpu {
 namespace {
 
 constexpr size_t kPageBytes = 64;
-const std::byte* const kPageBase = reinterpret_cast<const std::byte*>(kPageBytes);  // never read
+// Never read. NOLINTNEXTLINE(performance-no-int-to-ptr)
+const std::byte* const kPageBase = reinterpret_cast<const std::byte*>(kPageBytes);
 
 struct Sequence {
   int start;
