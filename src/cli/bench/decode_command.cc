@@ -55,10 +55,7 @@ class BenchDecodeCommand final : public Command {
            "  bass bench decode -m main.gguf -d draft.gguf --batch 8 --prompt-tokens 64 --generate-tokens 64 --json";
   }
   void add_options(CLI::App* app) override { arguments_.add(app, {"draft", "drafter", "draft_length", "verify"}, {}); }
-  int run(Console* console) override {
-    const Status status = bench(console);
-    return status.ok() ? finish(console) : fail(console, status);
-  }
+  int run(Console* console) override { return finish(console, bench(console)); }
 
  private:
   Status bench(Console* console) {

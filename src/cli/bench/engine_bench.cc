@@ -61,6 +61,12 @@ Status EngineBenchArguments::read() {
   return ok_status();
 }
 
+std::vector<BenchCase> in_turn(std::span<const BenchCase> cases, int n_rounds) {
+  std::vector<BenchCase> rounds;
+  for (int i = 0; i < n_rounds; ++i) rounds.insert(rounds.end(), cases.begin(), cases.end());
+  return rounds;
+}
+
 MeasuredCases run_cases(Engine* engine, const Request& prototype, std::span<const BenchCase> cases,
                         const std::function<void(size_t)>& on_start,
                         const std::function<void(size_t, const BenchRun&)>& on_run) {

@@ -51,6 +51,9 @@ struct MeasuredCases {
   Status status;
 };
 
+/// The cases `n_rounds` times, in turn, so that a disturbance meets all of them.
+std::vector<BenchCase> in_turn(std::span<const BenchCase> cases, int n_rounds);
+
 /// Runs all cases, after one that is not counted: the first touch of weights and caches. `on_run(i, run)` is called
 /// after each; `on_start(i)` before.
 MeasuredCases run_cases(Engine* engine, const Request& prototype, std::span<const BenchCase> cases,

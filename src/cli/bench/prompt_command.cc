@@ -74,10 +74,7 @@ class BenchPromptCommand final : public Command {
   void add_options(CLI::App* app) override {
     arguments_.add(app, {}, {.batch = "1", .n_prompt_tokens = "128,256,512", .n_generated = std::nullopt});
   }
-  int run(Console* console) override {
-    const Status status = bench(console);
-    return status.ok() ? finish(console) : fail(console, status);
-  }
+  int run(Console* console) override { return finish(console, bench(console)); }
 
  private:
   Status bench(Console* console) {
@@ -85,8 +82,7 @@ class BenchPromptCommand final : public Command {
     const GenerateOptions& options = arguments_.options();
     const std::vector<BenchCase>& cases = arguments_.cases();
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options.engine));
-    std::vector<BenchCase> rounds;  // in turn, so that a disturbance meets all cases
-    for (int i = 0; i < kRounds; ++i) rounds.insert(rounds.end(), cases.begin(), cases.end());
+    const std::vector<BenchCase> rounds = in_turn(cases, kRounds);
     std::vector<PromptTimes> times(cases.size());
     const MeasuredCases measured = run_cases(
         engine.get(), options.request, rounds, [](size_t) {},

@@ -117,10 +117,7 @@ class BenchStepCommand final : public Command {
     arguments_.add(app, {"draft", "drafter", "draft_length", "verify", "top_p", "top_k", "min_p"}, {.batch = "1,8,32"});
     app->add_option("--temperature", temperature_, "of sampling [0]")->type_name("T");
   }
-  int run(Console* console) override {
-    const Status status = bench(console);
-    return status.ok() ? finish(console) : fail(console, status);
-  }
+  int run(Console* console) override { return finish(console, bench(console)); }
 
  private:
   Status bench(Console* console) {
@@ -133,8 +130,7 @@ class BenchStepCommand final : public Command {
     options.engine.profile = &profile;
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options.engine));
     const std::vector<BenchCase>& cases = arguments_.cases();
-    std::vector<BenchCase> rounds;  // in turn, so that a disturbance meets all cases
-    for (int i = 0; i < kRounds; ++i) rounds.insert(rounds.end(), cases.begin(), cases.end());
+    const std::vector<BenchCase> rounds = in_turn(cases, kRounds);
     std::vector<std::vector<ProfiledRun>> runs(cases.size());
     const MeasuredCases measured = run_cases(
         engine.get(), options.request, rounds, [&](size_t) { profile.reset(); },

@@ -165,8 +165,7 @@ void AttentionPlan::add_fused(std::span<const ForwardSegment> segments) {
     for (const int i : group) add_segment(segments[static_cast<size_t>(i)], segment_pages_[static_cast<size_t>(i)]);
   }
   sort_by_cost();
-  cut_long_units();
-  sort_by_cost();
+  if (cut_long_units()) sort_by_cost();
 }
 
 // The shared chunks for the tokens of all members together, then each member's own chunks from the states that this
@@ -222,21 +221,22 @@ int64_t AttentionPlan::makespan() {
   return *std::max_element(loads_.begin(), loads_.end());
 }
 
-void AttentionPlan::cut_long_units() {
+bool AttentionPlan::cut_long_units() {
   int64_t total = 0;
   for (const PlannedUnit& unit : units) total += cost(unit);
   // Runs cost a second stage: whole units are better where the threads are busy anyway.
   const bool has_long_units = !units.empty() && cost(units.front()) * n_threads_ * kUnitsPerThread > total;
-  if (!has_long_units || makespan() * n_threads_ * kEvenShare <= total * (kEvenShare + 1)) return;
+  if (!has_long_units || makespan() * n_threads_ * kEvenShare <= total * (kEvenShare + 1)) return false;
   const int64_t target = std::max<int64_t>(1, total / (n_threads_ * kRunsPerThread));
   const size_t n_whole = units.size();
-  for (size_t i = 0; n_threads_ > 1 && i < n_whole; ++i) {
+  for (size_t i = 0; i < n_whole; ++i) {
     const PlannedUnit& unit = units[i];
     if (unit.state != PlannedUnit::kNoState || cost(unit) * n_threads_ * kUnitsPerThread <= total) continue;
     const auto n_runs =
         static_cast<int>(std::min<int64_t>((cost(unit) + target - 1) / target, unit.end_chunk / kMinRunChunks));
     if (n_runs > 1) cut(i, n_runs);
   }
+  return units.size() > n_whole;
 }
 
 // The first run leaves its running softmax, the others leave their chunks' own, which the finish merges one by one: the

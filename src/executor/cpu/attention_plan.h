@@ -90,7 +90,7 @@ class AttentionPlan {
   void add_fused(std::span<const ForwardSegment> segments);
   void add_group(std::span<const ForwardSegment> segments, Group group, int n_shared);
   [[nodiscard]] int64_t makespan();
-  void cut_long_units();
+  bool cut_long_units();  // whether it did
   void cut(size_t unit_idx, int n_runs);
   void sort_by_cost();
   [[nodiscard]] int max_unit_tokens() const;
