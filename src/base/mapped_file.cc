@@ -51,10 +51,12 @@ MappedFile::~MappedFile() {
 
 void MappedFile::release(std::span<const std::byte> part) const {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
-  const auto end = (reinterpret_cast<uintptr_t>(part.data()) + part.size()) / page * page;
-  if (begin < end)
-    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // a hint: failure is harmless
+  const auto address = reinterpret_cast<uintptr_t>(part.data());
+  const size_t n_before = (page - address % page) % page;
+  if (part.size() < n_before + page) return;
+  const size_t n_bytes = (part.size() - n_before) / page * page;
+  auto* begin = const_cast<std::byte*>(part.data()) + n_before;
+  ::madvise(begin, n_bytes, MADV_DONTNEED);  // a hint: failure is harmless
 }
 
 }  // namespace bass

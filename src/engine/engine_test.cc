@@ -23,7 +23,7 @@ std::vector<TokenId> prompt_of(int idx, int len) {
 }
 
 std::string random_draft(size_t n_dropped) {
-  const std::string path = ::testing::TempDir() + "/bass_engine_test_random" + std::to_string(n_dropped) + ".gguf";
+  std::string path = ::testing::TempDir() + "/bass_engine_test_random" + std::to_string(n_dropped) + ".gguf";
   write_random_model(tiny_model(kMain), 7, path, n_dropped);
   return path;
 }

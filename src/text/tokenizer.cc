@@ -150,8 +150,7 @@ void Tokenizer::find_end_ids() {
     }
   }
   std::ranges::sort(end_ids_);
-  const auto duplicates = std::ranges::unique(end_ids_);
-  end_ids_.erase(duplicates.begin(), duplicates.end());
+  end_ids_.erase(std::unique(end_ids_.begin(), end_ids_.end()), end_ids_.end());
 }
 
 bool Tokenizer::is_end(TokenId id) const { return std::ranges::binary_search(end_ids_, id); }
