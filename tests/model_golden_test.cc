@@ -18,8 +18,9 @@ nlohmann::json read_json(const std::string& path) {
 }
 
 struct Agreement {
-  double mean_difference = 0;  // absolute, of log-probabilities
-  double top1 = 0;             // share of positions with the same most probable token
+  double mean_difference = 0;   // absolute, of log-probabilities
+  double top1 = 0;              // share of positions with the same most probable token
+  double perplexity_ratio = 0;  // of all texts together, ours / float32's
   int n = 0;
 };
 
@@ -31,6 +32,7 @@ Agreement compare_with_goldens(ActivationKind activations) {
   Agreement agreement;
   if (engine == nullptr) return agreement;
   double n_same = 0;
+  double sum = 0;  // of what is less probable here
   for (const auto& text : goldens["texts"]) {
     const RequestResult result = score(*engine, text["ids"].get<std::vector<TokenId>>());
     const auto expected = text["logprobs"].get<std::vector<double>>();
@@ -38,15 +40,17 @@ Agreement compare_with_goldens(ActivationKind activations) {
     if (result.prompt.prompt_logprobs.size() != expected.size()) return {};
     for (size_t i = 0; i < expected.size(); ++i) {
       agreement.mean_difference += std::fabs(result.prompt.prompt_logprobs[i] - expected[i]);
+      sum += expected[i] - result.prompt.prompt_logprobs[i];
       n_same += result.prompt.prompt_argmax[i] == text["argmax"][i].get<TokenId>() ? 1 : 0;
       ++agreement.n;
     }
   }
   agreement.mean_difference /= agreement.n;
   agreement.top1 = n_same / agreement.n;
+  agreement.perplexity_ratio = std::exp(sum / agreement.n);
   ::testing::Test::RecordProperty("mean_difference", std::to_string(agreement.mean_difference));
-  std::printf("mean absolute difference %.4f, top-1 agreement %.2f %%, %d positions\n", agreement.mean_difference,
-              100 * agreement.top1, agreement.n);
+  std::printf("mean absolute difference %.4f, top-1 agreement %.2f %%, perplexity %.4f of float32's, %d positions\n",
+              agreement.mean_difference, 100 * agreement.top1, agreement.perplexity_ratio, agreement.n);
   return agreement;
 }
 
@@ -56,6 +60,7 @@ TEST(DefaultModel, Int8ActivationsStayNearFloat32) {
   EXPECT_GT(agreement.n, 1500);
   EXPECT_LE(agreement.mean_difference, 0.065);
   EXPECT_GE(agreement.top1, 0.96);
+  EXPECT_NEAR(agreement.perplexity_ratio, 1, 0.01);
 }
 
 TEST(DefaultModel, Int16ActivationsStayVeryNearFloat32) {
@@ -63,6 +68,7 @@ TEST(DefaultModel, Int16ActivationsStayVeryNearFloat32) {
   EXPECT_GT(agreement.n, 1500);
   EXPECT_LE(agreement.mean_difference, 0.002);
   EXPECT_GE(agreement.top1, 0.995);
+  EXPECT_NEAR(agreement.perplexity_ratio, 1, 0.001);
 }
 
 TEST(DefaultModel, ScoresTheLastPositionAsTransformersDoes) {
