@@ -52,13 +52,17 @@ class EventQueue {
   void push(Event event);
   /// The same for events that lie in memory already: allocates nothing.
   void push(std::list<Event> events) noexcept;
-  /// Waits for an event; false when `timeout` passed without one.
+  /// Waits for an event; false when `timeout` passed without one. What *event held is taken in exchange: its memory
+  /// serves a later event, so a consumer that keeps one Event and keeps up makes no allocations, nor does the engine.
   bool wait(Event* event, std::optional<std::chrono::duration<double>> timeout = std::nullopt);
+  /// For producers: a list of one event, as new but for the memory of its tokens and text.
+  std::list<Event> blank();
 
  private:
   std::mutex mutex_;
   std::condition_variable ready_;
   std::list<Event> events_;
+  std::list<Event> spare_;  // of kTokens; used last, used next
 };
 
 /// Sums since load (or the last reset_stats).

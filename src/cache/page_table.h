@@ -32,6 +32,9 @@ class PageTable {
   /// (appended to `copies`). False, with nothing changed, when the pool has too few pages.
   [[nodiscard]] bool reserve(int end, std::vector<PageCopy>* copies);
 
+  /// Room for the ids of the pages of `max_len` tokens: growing up to that allocates nothing.
+  void reserve_ids(int max_len) { pages_.reserve(static_cast<size_t>(n_pages_for(max_len))); }
+
   /// The first `new_len` tokens are valid now; at most what is reserved.
   void set_len(int new_len);
 

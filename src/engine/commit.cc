@@ -1,39 +1,31 @@
 #include "engine/commit.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace bass {
 namespace {
 
-// What became of the tokens that a step emitted for one sequence.
-struct Appended {
-  std::vector<TokenInfo> tokens;
-  std::string text;
-  bool is_finished = false;
-  FinishReason reason = FinishReason::kStop;
-};
+// Room for a step's tokens and their text in most events: events are used again, so it is made once.
+constexpr size_t kEventTokens = kMaxDraftLen + 1;
+constexpr size_t kEventTextBytes = 256;
 
-Appended append_tokens(const CommitContext& context, Sequence* sequence, const std::vector<TokenInfo>& tokens) {
+// What a step emitted becomes part of the sequence and goes into `event`. Returns why the sequence ends, if it does.
+std::optional<FinishReason> append_tokens(const CommitContext& context, Sequence* sequence,
+                                          const std::vector<TokenInfo>& tokens, Event* event) {
   RequestState* request = sequence->request;
-  Appended appended;
+  event->tokens.reserve(kEventTokens);
+  event->text.reserve(kEventTextBytes);
   for (const TokenInfo& token : tokens) {
-    if (context.tokenizer->is_end(token.id)) {
-      appended.is_finished = true;
-      return appended;
-    }
+    if (context.tokenizer->is_end(token.id)) return FinishReason::kStop;
     sequence->output.push_back(token.id);
     if (request->ngrams != nullptr) request->ngrams->append(sequence->choice_idx, token.id);
-    appended.tokens.push_back(token);
-    StopMatcher::Output matched = sequence->stop_matcher.push(sequence->detokenizer.push(token.id));
-    appended.text += matched.text;
-    const bool is_full = request->text_len(*sequence) >= request->max_text_len;
-    if (!matched.stopped && !is_full) continue;
-    appended.is_finished = true;
-    appended.reason = matched.stopped ? FinishReason::kStop : FinishReason::kLength;
-    return appended;
+    event->tokens.push_back(token);
+    if (sequence->stop_matcher.push(sequence->detokenizer.push(token.id), &event->text)) return FinishReason::kStop;
+    if (request->text_len(*sequence) >= request->max_text_len) return FinishReason::kLength;
   }
-  return appended;
+  return std::nullopt;
 }
 
 // Of accepted tokens only those that were emitted: an end token or a stop string among them throws away the rest.
@@ -55,11 +47,11 @@ void roll_back(Sequence* sequence, const SegmentPlan& plan, const SegmentResult&
   sequence->draft_pages.commit(std::min(n_seen, n_valid));
 }
 
-Event make_event(const Sequence& sequence, Event::Kind kind) {
-  Event event;
-  event.kind = kind;
-  event.request_id = sequence.request->id;
-  event.choice_idx = sequence.choice_idx;
+std::list<Event> make_event(const Sequence& sequence, Event::Kind kind) {
+  std::list<Event> event = sequence.request->events->blank();
+  event.front().kind = kind;
+  event.front().request_id = sequence.request->id;
+  event.front().choice_idx = sequence.choice_idx;
   return event;
 }
 
@@ -108,17 +100,13 @@ int commit_decode(const CommitContext& context, Sequence* sequence, const Segmen
   }
   send_prompt_event(context, sequence->request);  // a prompt of one token has no prefill
   roll_back(sequence, plan, result);
-  Appended appended = append_tokens(context, sequence, result.tokens);
-  const auto n_tokens = static_cast<int>(appended.tokens.size());
+  std::list<Event> event = make_event(*sequence, Event::Kind::kTokens);
+  const std::optional<FinishReason> end = append_tokens(context, sequence, result.tokens, &event.front());
+  const auto n_tokens = static_cast<int>(event.front().tokens.size());
   count(&sequence->stats.speculation, result, n_tokens);
   count(&context.stats->speculation, result, n_tokens);
-  if (n_tokens > 0) {
-    Event event = make_event(*sequence, Event::Kind::kTokens);
-    event.tokens = std::move(appended.tokens);
-    event.text = std::move(appended.text);
-    context.outbox->add(*sequence->request, std::move(event));
-  }
-  if (appended.is_finished) finish_sequence(context, sequence, appended.reason);
+  if (n_tokens > 0) context.outbox->add(*sequence->request, std::move(event));
+  if (end) finish_sequence(context, sequence, *end);
   return n_tokens;
 }
 
@@ -128,11 +116,11 @@ void finish_sequence(const CommitContext& context, Sequence* sequence, FinishRea
   // What may fail comes first, so that nothing is half done.
   context.outbox->reserve_for(2);
   const Clock::time_point now = Clock::now();
-  std::list<Event> node;
-  Event& event = node.emplace_back(make_event(*sequence, Event::Kind::kFinished));
+  std::list<Event> node = make_event(*sequence, Event::Kind::kFinished);
+  Event& event = node.front();
   // Text that was held back because it might have become a stop string or a longer character.
-  StopMatcher::Output rest = sequence->stop_matcher.push(sequence->detokenizer.flush());
-  event.text = rest.text + (rest.stopped ? "" : sequence->stop_matcher.flush());
+  sequence->stop_matcher.push(sequence->detokenizer.flush(), &event.text);
+  sequence->stop_matcher.flush(&event.text);  // nothing behind a stop string
   event.finish_reason = reason;
   event.error = std::move(error);
   event.stats = sequence->stats;

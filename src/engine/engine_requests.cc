@@ -17,6 +17,8 @@ namespace {
 constexpr int kNgramOrderAlone = 2;
 constexpr int kNgramOrderBesideModel = 4;
 
+constexpr size_t kMaxSpareEvents = 1024;  // of a queue: about a MiB
+
 uint64_t random_seed() {
   std::random_device device;
   return static_cast<uint64_t>(device()) << 32 | device();
@@ -64,9 +66,29 @@ bool EventQueue::wait(Event* event, std::optional<std::chrono::duration<double>>
   } else if (!ready_.wait_for(lock, *timeout, has_event)) {
     return false;
   }
-  *event = std::move(events_.front());
-  events_.pop_front();
+  std::swap(*event, events_.front());
+  if (events_.front().kind == Event::Kind::kTokens && spare_.size() < kMaxSpareEvents) {
+    spare_.splice(spare_.begin(), events_, events_.begin());
+  } else {
+    events_.pop_front();
+  }
   return true;
+}
+
+std::list<Event> EventQueue::blank() {
+  std::list<Event> event;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!spare_.empty()) event.splice(event.begin(), spare_, spare_.begin());
+  }
+  if (event.empty()) event.emplace_back();
+  Event fresh;
+  fresh.tokens.swap(event.front().tokens);
+  fresh.text.swap(event.front().text);
+  fresh.tokens.clear();
+  fresh.text.clear();
+  event.front() = std::move(fresh);
+  return event;
 }
 
 Result<RequestId> EngineCore::submit(Request request, std::shared_ptr<EventQueue> events) try {

@@ -98,8 +98,23 @@ void Scheduler::start_sequence(RequestState* request) {
   sequence->is_started = true;
   sequence->main_pages = request->main_prefix.fork(request->shared_len());
   sequence->draft_pages = request->draft_prefix.fork(std::min(request->draft_prefix.len(), request->shared_len()));
+  make_room(sequence);
   sequence->decode_start = Clock::now();
   running_.push_back(sequence);
+}
+
+// For all that the sequence may become, so that its steps allocate nothing.
+void Scheduler::make_room(Sequence* sequence) {
+  RequestState* request = sequence->request;
+  const int n_new = request->max_text_len - static_cast<int>(request->prompt.size());
+  sequence->output.reserve(static_cast<size_t>(n_new));
+  sequence->proposed.reserve(kMaxDraftLen);
+  sequence->main_pages.reserve_ids(request->max_text_len);
+  if (request->uses_draft_model) {
+    sequence->draft_pages.reserve_ids(request->max_text_len);
+    sequence->unseen_by_draft.reserve(static_cast<size_t>(request->max_text_len));  // if it drafts after a long pause
+  }
+  if (request->ngrams != nullptr) request->ngrams->reserve(sequence->choice_idx, n_new);
 }
 
 void Scheduler::reserve(PageTable* table, int end, std::vector<PageCopy>* copies) {

@@ -67,6 +67,7 @@ class Scheduler {
   void plan_decode(Sequence* sequence, StepPlan* plan);
   void plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepPlan* plan);
   void plan_prefill(RequestState* request, int max_tokens, StepPlan* plan);
+  void make_room(Sequence* sequence);
   void reserve(PageTable* table, int end, std::vector<PageCopy>* copies);
 
   SchedulerOptions options_;

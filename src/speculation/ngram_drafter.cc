@@ -1,6 +1,7 @@
 #include "speculation/ngram_drafter.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 
@@ -27,6 +28,14 @@ NgramIndex::NgramIndex(std::span<const TokenId> prompt, int n_samples, const Ngr
   BASS_CHECK(n_samples >= 1);
   // An n-gram is learnt when the token after it is known. Inside the prompt all samples have the same text.
   for (int end = 0; end + 1 < static_cast<int>(prompt_.size()); ++end) learn(0, end);
+}
+
+void NgramIndex::reserve(int sample_idx, int n_tokens) {
+  outputs_[static_cast<size_t>(sample_idx)].reserve(static_cast<size_t>(n_tokens));
+  n_expected_ = std::min(std::max(n_expected_, n_learnt_) + n_tokens, options_.max_tokens);
+  const auto n_orders = static_cast<size_t>(options_.max_order - options_.min_order + 1);
+  const size_t table_len = std::bit_ceil(2 * n_orders * static_cast<size_t>(n_expected_));
+  if (table_len > table_.size()) grow_to(table_len);
 }
 
 void NgramIndex::append(int sample_idx, TokenId token) {
@@ -113,11 +122,11 @@ void NgramIndex::insert(const Entry& entry) {
   while (table_[slot].key != 0 && table_[slot].key != entry.key) slot = (slot + 1) & mask;
   const bool is_new = table_[slot].key == 0;
   table_[slot] = entry;
-  if (is_new && ++n_entries_ * 2 > table_.size()) grow();
+  if (is_new && ++n_entries_ * 2 > table_.size()) grow_to(table_.size() * 2);
 }
 
-void NgramIndex::grow() {
-  std::vector<Entry> old(table_.size() * 2);
+void NgramIndex::grow_to(size_t table_len) {
+  std::vector<Entry> old(table_len);
   old.swap(table_);
   const size_t mask = table_.size() - 1;
   for (const Entry& entry : old) {

@@ -20,11 +20,15 @@ struct NgramOptions {
 /// The n-grams of one request: its prompt, indexed once, and the output of each of its samples.
 ///
 /// Appending a token costs O(max_order^2) amortised, whatever the text's length; nothing is scanned again. Memory is at
-/// most 64 bytes times the number of orders for each indexed token while the table grows, and goes with the object.
+/// most 64 bytes times the number of orders for each token that is indexed or reserved for while the table grows, and
+/// goes with the object.
 /// Not thread-safe. What is proposed is a deterministic function of the calls so far.
 class NgramIndex {
  public:
   NgramIndex(std::span<const TokenId> prompt, int n_samples, const NgramOptions& options = {});
+
+  /// Room for n_tokens more tokens of a sample: appending them allocates nothing. Optional; once a sample.
+  void reserve(int sample_idx, int n_tokens);
 
   /// `token` has been committed to the output of a sample. Rejected drafts are never appended.
   void append(int sample_idx, TokenId token);
@@ -57,14 +61,15 @@ class NgramIndex {
   [[nodiscard]] const Entry* find(int sample_idx, int order) const;
   void learn(int sample_idx, int end);
   void insert(const Entry& entry);
-  void grow();
+  void grow_to(size_t table_len);
 
   NgramOptions options_;
   std::vector<TokenId> prompt_;
   std::vector<std::vector<TokenId>> outputs_;  // [n_samples]
   std::vector<Entry> table_;                   // open addressing, a power of two long, at most half full
   size_t n_entries_ = 0;
-  int n_learnt_ = 0;
+  int n_learnt_ = 0;    // tokens
+  int n_expected_ = 0;  // tokens that there is room for, or 0
 };
 
 }  // namespace bass

@@ -1,7 +1,6 @@
 #include "text/stop_strings.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "text/utf8.h"
 
@@ -29,8 +28,8 @@ void StopMatcher::advance(Pattern& pattern, char byte) {
   if (pattern.text[n] == byte) ++n;
 }
 
-StopMatcher::Output StopMatcher::push(std::string_view text) {
-  if (stopped_) return {"", true};
+bool StopMatcher::push(std::string_view text, std::string* safe) {
+  if (stopped_) return true;
   for (const char byte : text) {
     held_ += byte;
     size_t n_stop = 0;
@@ -40,20 +39,23 @@ StopMatcher::Output StopMatcher::push(std::string_view text) {
     }
     if (n_stop > 0) {
       stopped_ = true;
-      held_.resize(held_.size() - n_stop);
-      return {std::exchange(held_, {}), true};
+      safe->append(held_, 0, held_.size() - n_stop);
+      held_.clear();
+      return true;
     }
   }
   size_t n_held = 0;
   for (const Pattern& pattern : patterns_) n_held = std::max(n_held, pattern.n_matched);
-  Output output{held_.substr(0, held_.size() - n_held), false};
-  held_.erase(0, output.text.size());
-  return output;
+  const size_t n_safe = held_.size() - n_held;
+  safe->append(held_, 0, n_safe);
+  held_.erase(0, n_safe);
+  return false;
 }
 
-std::string StopMatcher::flush() {
+void StopMatcher::flush(std::string* safe) {
   for (Pattern& pattern : patterns_) pattern.n_matched = 0;
-  return std::exchange(held_, {});
+  *safe += held_;
+  held_.clear();
 }
 
 }  // namespace bass

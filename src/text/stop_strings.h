@@ -14,19 +14,15 @@ namespace bass {
 /// does not depend on how the text was cut into parts. One for each sequence; not thread-safe.
 class StopMatcher {
  public:
-  struct Output {
-    std::string text;      ///< safe to show: no stop string can begin in it any more
-    bool stopped = false;  ///< a stop string was found; the text before it is complete
-  };
-
   /// Errors (kInvalidArgument): a stop string that is empty or no valid UTF-8. No stop strings at all are fine.
   static Result<StopMatcher> create(const std::vector<std::string>& stop_strings);
 
-  /// After a stop string was found all further text is swallowed.
-  Output push(std::string_view text);
+  /// Appends to `safe` what can be shown: no stop string can begin in it any more. True when a stop string has been
+  /// found: the text before it is complete, and all that follows is swallowed.
+  bool push(std::string_view text, std::string* safe);
 
-  /// The end of the text: what was held back because it could have begun a stop string.
-  std::string flush();
+  /// The end of the text: appends what was held back because it could have begun a stop string.
+  void flush(std::string* safe);
 
  private:
   struct Pattern {

@@ -3,92 +3,19 @@
 // engine must have said so, or have got over it; then it must work, or have been refused.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <string>
 
+#include "allocation/allocator.h"
 #include "bass/engine.h"
 #include "support/engine_run.h"
-
-namespace {
-
-// Allocations until the one that fails; 0: none fails. Of the whole process, whichever thread.
-std::atomic<int64_t> n_until_failure{0};
-std::atomic<bool> all_fail_after{false};
-std::atomic<int64_t> n_failed{0};
-std::atomic<int64_t> n_live{0};
-
-bool must_fail() {
-  if (n_until_failure.load(std::memory_order_relaxed) <= 0) return false;
-  if (n_until_failure.fetch_sub(1, std::memory_order_relaxed) != 1) return false;
-  if (all_fail_after.load(std::memory_order_relaxed)) n_until_failure.store(1, std::memory_order_relaxed);
-  n_failed.fetch_add(1, std::memory_order_relaxed);
-  return true;
-}
-
-void* allocate(size_t size, size_t alignment) {
-  void* memory = nullptr;
-  if (!must_fail() && posix_memalign(&memory, alignment, size) == 0) n_live.fetch_add(1, std::memory_order_relaxed);
-  return memory;
-}
-
-void* allocate_or_throw(size_t size, size_t alignment) {
-  if (void* memory = allocate(size, alignment)) return memory;
-  throw std::bad_alloc();
-}
-
-void release(void* memory) {
-  if (memory != nullptr) n_live.fetch_sub(1, std::memory_order_relaxed);
-  std::free(memory);
-}
-
-constexpr size_t kAlignment = alignof(std::max_align_t);
-
-}  // namespace
-
-void* operator new(size_t size) { return allocate_or_throw(size, kAlignment); }
-void* operator new[](size_t size) { return allocate_or_throw(size, kAlignment); }
-void* operator new(size_t size, std::align_val_t alignment) {
-  return allocate_or_throw(size, static_cast<size_t>(alignment));
-}
-void* operator new[](size_t size, std::align_val_t alignment) {
-  return allocate_or_throw(size, static_cast<size_t>(alignment));
-}
-void* operator new(size_t size, const std::nothrow_t&) noexcept { return allocate(size, kAlignment); }
-void* operator new[](size_t size, const std::nothrow_t&) noexcept { return allocate(size, kAlignment); }
-void operator delete(void* memory) noexcept { release(memory); }
-void operator delete[](void* memory) noexcept { release(memory); }
-void operator delete(void* memory, size_t) noexcept { release(memory); }
-void operator delete[](void* memory, size_t) noexcept { release(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { release(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { release(memory); }
-void operator delete[](void* memory, size_t, std::align_val_t) noexcept { release(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { release(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { release(memory); }
 
 namespace bass::testing {
 namespace {
 
 constexpr std::chrono::seconds kHang{60};
 constexpr int kMaxTokens = 12;
-
-/// Lets the nth allocation fail (and with `all_after` every later one) while it lives.
-class Fault {
- public:
-  Fault(int64_t n, bool all_after) {
-    n_failed = 0;
-    all_fail_after = all_after;
-    n_until_failure = n;
-  }
-  ~Fault() { n_until_failure = 0; }
-  Fault(const Fault&) = delete;
-  Fault& operator=(const Fault&) = delete;
-};
 
 EngineOptions engine_options() {
   EngineOptions options;
@@ -190,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(FromThenOn, FaultInjection, ::testing::Values(true));
 TEST_P(FaultInjection, LoadGivesAStatus) {
   const EngineOptions options = engine_options();
   ASSERT_NE(load_engine(options), nullptr);
-  const int64_t n_before = n_live;
+  const int64_t n_before = n_live_allocations();
   int64_t n_refused = 0;
   for (int64_t n = 1;; n += 1 + n / 200) {
     bool is_ok = false;
@@ -203,15 +130,15 @@ TEST_P(FaultInjection, LoadGivesAStatus) {
         EXPECT_TRUE(engine.status().code() != StatusCode::kOk && !engine.status().message().empty());
       }
     }
-    if (n_failed == 0) break;  // n is beyond the last allocation
-    EXPECT_EQ(n_live, n_before) << "allocation " << n << " leaks";
+    if (n_failed_allocations() == 0) break;  // n is beyond the last allocation
+    EXPECT_EQ(n_live_allocations(), n_before) << "allocation " << n << " leaks";
     EXPECT_FALSE(GetParam() && is_ok) << "allocation " << n;
   }
   EXPECT_GT(n_refused, 100) << "the test proves nothing";
 }
 
 TEST_P(FaultInjection, RunningRequestsEndAndTheEngineLivesOn) {
-  const int64_t n_before = n_live;
+  const int64_t n_before = n_live_allocations();
   auto engine = load_engine(engine_options());
   ASSERT_NE(engine, nullptr);
   int n_until_quiet = 0;
@@ -220,14 +147,14 @@ TEST_P(FaultInjection, RunningRequestsEndAndTheEngineLivesOn) {
   for (int64_t n = 1; n_until_quiet < 3; n += 1 + n / 100) {
     run_jobs(*engine, n, GetParam(), /*cancels=*/n % 2 == 0);
     if (HasFatalFailure()) return;
-    n_until_quiet = n_failed == 0 ? n_until_quiet + 1 : 0;
-    n_injected += n_failed > 0 ? 1 : 0;
+    n_until_quiet = n_failed_allocations() == 0 ? n_until_quiet + 1 : 0;
+    n_injected += n_failed_allocations() > 0 ? 1 : 0;
     expect_usable(*engine, n);  // pages or promises that were lost would be missing in time
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(n_injected, 100) << "the test proves nothing";
   engine.reset();
-  EXPECT_EQ(n_live, n_before) << "leaks";
+  EXPECT_EQ(n_live_allocations(), n_before) << "leaks";
 }
 
 TEST_P(FaultInjection, DestructionOfAnEngineWithoutMemoryEndsItsRequests) {
