@@ -79,8 +79,10 @@ TEST(RowInvariance, BatchesThreadsAndLayoutsGiveTheSameBits) {
   }
 }
 
-TEST(RowInvariance, DecodeAndVerificationGiveThePrefillsBits) {
-  auto engine = load_engine(options_of(2, 32, AttentionKind::kFused));
+void expect_prefills_bits(KvKind kv) {
+  EngineOptions options = options_of(2, 32, AttentionKind::kFused);
+  options.kv = kv;
+  auto engine = load_engine(options);
   ASSERT_NE(engine, nullptr);
   const std::vector<RequestResult> generated = run_all(*engine, requests(40));
   EXPECT_GT(engine->stats().speculation.accepted, 0) << "no token came out of a verification";
@@ -93,6 +95,21 @@ TEST(RowInvariance, DecodeAndVerificationGiveThePrefillsBits) {
       EXPECT_EQ(tail, choice.logprobs);
     }
   }
+}
+
+TEST(RowInvariance, DecodeAndVerificationGiveThePrefillsBits) { expect_prefills_bits(KvKind::kInt16); }
+TEST(RowInvariance, SoDoTheyWithAnInt8Cache) { expect_prefills_bits(KvKind::kInt8); }
+
+TEST(RowInvariance, LayoutsGiveTheSameBitsWithAnInt8Cache) {
+  const auto run = [](int n_threads, AttentionKind attention, DrafterChoice drafter) {
+    EngineOptions options = options_of(n_threads, 32, attention);
+    options.kv = KvKind::kInt8;
+    return run_with(options, drafter, 12);
+  };
+  const auto split = run(1, AttentionKind::kSplit, DrafterChoice::kOff);
+  ASSERT_FALSE(split.empty());
+  expect_equal_bits(split, run(2, AttentionKind::kPad, DrafterChoice::kNgram), "pad");
+  expect_equal_bits(split, run(3, AttentionKind::kFused, DrafterChoice::kNgram), "fused");
 }
 
 TEST(RowInvariance, EveryInstructionSetGivesTheSameBits) {
@@ -108,14 +125,18 @@ TEST(RowInvariance, EveryInstructionSetGivesTheSameBits) {
   ::unsetenv("BASS_FORCE_ISA");
 }
 
-// Negative control: other arithmetic (int16 activations) shows in these comparisons.
-TEST(RowInvarianceControl, OtherActivationsGiveOtherBits) {
+// Negative control: other arithmetic (int16 activations, an int8 cache) shows in these comparisons.
+TEST(RowInvarianceControl, OtherArithmeticGivesOtherBits) {
   EngineOptions options = options_of(2, 32, AttentionKind::kSplit);
   const auto int8 = run_with(options, DrafterChoice::kOff, 4);
+  options.kv = KvKind::kInt8;
+  const auto int8_cache = run_with(options, DrafterChoice::kOff, 4);
+  options.kv = KvKind::kInt16;
   options.activations = ActivationKind::kInt16;
   const auto int16 = run_with(options, DrafterChoice::kOff, 4);
-  ASSERT_FALSE(int8.empty() || int16.empty());
+  ASSERT_FALSE(int8.empty() || int16.empty() || int8_cache.empty());
   EXPECT_NE(int8[0].choices[0].logprobs, int16[0].choices[0].logprobs);
+  EXPECT_NE(int8[0].choices[0].logprobs, int8_cache[0].choices[0].logprobs);
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ Request request_of(int prompt_len, int max_tokens) {
   return greedy_request(std::vector<TokenId>(static_cast<size_t>(prompt_len), 1234), max_tokens);
 }
 
-// A page of 32 tokens takes 720 KiB (30 layers, 3 heads of 64, K and V in f16), so 8 MiB hold 11 of them: 352 tokens.
+// A page of 32 tokens takes 742.5 KiB (30 layers, 3 heads of 64, K and V in int16 with their scales), so 8 MiB hold 11
+// of them: 352 tokens.
 TEST(KvBudget, ARequestThatCanNeverFitIsRefusedWithItsNumbersAndASmallerOneRuns) {
   EngineOptions options{.model_path = default_model(), .max_batch = 4};
   options.context_len = 2048;
@@ -35,6 +36,17 @@ TEST(KvBudget, BoundsTheContextThatWasNotGiven) {
   ASSERT_NE(engine, nullptr);
   EXPECT_EQ(engine->options().context_len, 320);
   EXPECT_EQ(run_one(*engine, request_of(40, 1000)).choices.at(0).tokens.size(), 280u);
+}
+
+TEST(KvBudget, Int8HoldsNearlyTwiceAsMuch) {  // 382.5 KiB a page
+  EngineOptions options{.model_path = default_model(), .max_batch = 4};
+  options.kv_memory_mib = 8;
+  options.kv = KvKind::kInt8;
+  auto engine = load_engine(options);
+  ASSERT_NE(engine, nullptr);
+  EXPECT_EQ(engine->options().context_len, 640);
+  EXPECT_EQ(engine->model_info().kv_bytes_per_token, 30 * 3 * 2 * (64 + 4));
+  EXPECT_EQ(run_one(*engine, request_of(40, 1000)).choices.at(0).tokens.size(), 600u);
 }
 
 TEST(KvBudget, RequestsWaitForEachOther) {

@@ -24,10 +24,11 @@ struct Agreement {
   int n = 0;
 };
 
-Agreement compare_with_goldens(ActivationKind activations) {
+Agreement compare_with_goldens(ActivationKind activations, KvKind kv = KvKind::kInt16) {
   const nlohmann::json goldens = read_json(data_file("smollm2_logprobs.json"));
   EngineOptions options{.model_path = default_model()};
   options.activations = activations;
+  options.kv = kv;
   auto engine = load_engine(options);
   Agreement agreement;
   if (engine == nullptr) return agreement;
@@ -69,6 +70,14 @@ TEST(DefaultModel, Int16ActivationsStayVeryNearFloat32) {
   EXPECT_LE(agreement.mean_difference, 0.002);
   EXPECT_GE(agreement.top1, 0.995);
   EXPECT_NEAR(agreement.perplexity_ratio, 1, 0.001);
+}
+
+TEST(DefaultModel, AnInt8CacheStaysNearFloat32) {
+  const Agreement agreement = compare_with_goldens(ActivationKind::kInt16, KvKind::kInt8);
+  EXPECT_GT(agreement.n, 1500);
+  EXPECT_LE(agreement.mean_difference, 0.03);
+  EXPECT_GE(agreement.top1, 0.98);
+  EXPECT_NEAR(agreement.perplexity_ratio, 1, 0.01);
 }
 
 TEST(DefaultModel, ScoresTheLastPositionAsTransformersDoes) {

@@ -28,6 +28,8 @@ class StepProfile;
 
 enum class AttentionKind : uint8_t { kPad, kSplit, kFused };
 enum class ActivationKind : uint8_t { kInt8, kInt16 };
+/// How keys and values are cached: whole numbers with a scale a token and head.
+enum class KvKind : uint8_t { kInt16, kInt8 };
 
 /// Fixed for the life of an engine.
 struct EngineOptions {
@@ -41,6 +43,7 @@ struct EngineOptions {
                                          ///< max_batch full contexts need
   AttentionKind attention = AttentionKind::kFused;
   ActivationKind activations = ActivationKind::kInt8;
+  KvKind kv = KvKind::kInt16;
   std::string device = "auto";     ///< auto | cpu
   int max_step_tokens = 256;       ///< rows of one step; longer prompts are prefilled in chunks
   StepProfile* profile = nullptr;  ///< filled while the engine runs, which it must outlive; none: nothing is timed

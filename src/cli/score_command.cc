@@ -73,7 +73,7 @@ class ScoreCommand final : public Command {
   }
   void add_options(CLI::App* app) override {
     arguments_.add(app, {"model", "prompt", "file", "threads", "context", "kv_memory", "max_step_tokens", "attention",
-                         "activations", "device", "json"});
+                         "activations", "kv_type", "device", "json"});
   }
   int run(Console* console) override {
     const Result<Score> score = compute();

@@ -17,7 +17,7 @@ namespace {
 // Share of the free memory that the KV caches may take when --kv-memory is not given.
 constexpr int64_t kDefaultKvShare = 4;
 
-ModelInfo describe(const ModelFile& model) {
+ModelInfo describe(const ModelFile& model, KvKind kv) {
   ModelInfo info;
   info.path = model.gguf->file().path();
   info.name = model.config.name;
@@ -32,7 +32,7 @@ ModelInfo describe(const ModelFile& model) {
   info.is_synthetic = model.config.is_synthetic;
   info.n_params = model.n_params;
   info.file_bytes = model.file_bytes;
-  info.kv_bytes_per_token = cpu_page_bytes(model.config) / kCpuPageLen;
+  info.kv_bytes_per_token = cpu_page_bytes(model.config, kv) / kCpuPageLen;
   return info;
 }
 
@@ -103,6 +103,7 @@ Status EngineCore::make_executor() {
   executor_options.max_step_tokens = options_.max_step_tokens;
   executor_options.attention = options_.attention;
   executor_options.activations = options_.activations;
+  executor_options.kv = options_.kv;
   executor_options.n_main_pages = n_pages;
   executor_options.n_draft_pages = draft_ ? n_pages : 0;
   executor_options.context_len = *options_.context_len;
@@ -138,7 +139,8 @@ Status EngineCore::check_memory(int64_t available_bytes) const {
 
 // Also bounds the context by what fits, if it was not given.
 Result<int> EngineCore::choose_n_pages(int64_t available_bytes) {
-  const int64_t page_bytes = cpu_page_bytes(main_.config) + (draft_ ? cpu_page_bytes(draft_->config) : 0);
+  const int64_t page_bytes =
+      cpu_page_bytes(main_.config, options_.kv) + (draft_ ? cpu_page_bytes(draft_->config, options_.kv) : 0);
   const int64_t weight_bytes = main_.file_bytes + (draft_ ? draft_->file_bytes : 0);
   kv_budget_bytes_ =
       options_.kv_memory_mib ? *options_.kv_memory_mib << 20 : (available_bytes - weight_bytes) / kDefaultKvShare;
@@ -163,14 +165,14 @@ Result<int> EngineCore::choose_n_pages(int64_t available_bytes) {
 }
 
 ModelInfo EngineCore::model_info() const {
-  ModelInfo info = describe(main_);
+  ModelInfo info = describe(main_, options_.kv);
   info.step_bytes = executor_->step_weight_bytes();
   return info;
 }
 
 std::optional<ModelInfo> EngineCore::draft_info() const {
   if (!draft_) return std::nullopt;
-  return describe(*draft_);
+  return describe(*draft_, options_.kv);
 }
 
 }  // namespace bass

@@ -102,6 +102,7 @@ constexpr std::array<Choice<AttentionKind>, 3> kAttentionKinds{
     {{"fused", AttentionKind::kFused}, {"split", AttentionKind::kSplit}, {"pad", AttentionKind::kPad}}};
 constexpr std::array<Choice<ActivationKind>, 2> kActivationKinds{
     {{"int8", ActivationKind::kInt8}, {"int16", ActivationKind::kInt16}}};
+constexpr std::array<Choice<KvKind>, 2> kKvKinds{{{"int16", KvKind::kInt16}, {"int8", KvKind::kInt8}}};
 
 template <class T, size_t N>
 Status parse_choice(const std::array<Choice<T>, N>& choices, std::string_view text, T* field) {
@@ -167,6 +168,7 @@ Status parse(const Option& option, std::string_view text, AttentionKind* field) 
 Status parse(const Option& option, std::string_view text, ActivationKind* field) {
   return parse_choice(kActivationKinds, text, field);
 }
+Status parse(const Option& option, std::string_view text, KvKind* field) { return parse_choice(kKvKinds, text, field); }
 template <class T>
 Status parse(const Option& option, std::string_view text, std::optional<T>* field) {
   T value{};
@@ -183,6 +185,7 @@ std::string show(DrafterChoice value) { return show_choice(kDrafters, value); }
 std::string show(const std::optional<VerifyRule>& value) { return show_choice(kVerifyRules, value); }
 std::string show(AttentionKind value) { return show_choice(kAttentionKinds, value); }
 std::string show(ActivationKind value) { return show_choice(kActivationKinds, value); }
+std::string show(KvKind value) { return show_choice(kKvKinds, value); }
 template <class T>
 std::string show(const std::optional<T>&) {
   return "";  // such a row says what its absence means

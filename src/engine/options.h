@@ -39,7 +39,7 @@ std::string_view group_title(OptionGroup group);
 using OptionField = std::variant<bool*, int*, float*, std::string*, std::optional<int>*, std::optional<int64_t>*,
                                  std::optional<uint64_t>*, std::optional<double>*, std::optional<std::string>*,
                                  std::vector<std::string>*, std::vector<std::pair<TokenId, float>>*, DrafterChoice*,
-                                 std::optional<VerifyRule>*, AttentionKind*, ActivationKind*>;
+                                 std::optional<VerifyRule>*, AttentionKind*, ActivationKind*, KvKind*>;
 
 /// How a value is written: on the command line, and as JSON.
 enum class OptionKind : uint8_t { kFlag, kInteger, kNumber, kText, kTextList, kBiasList };

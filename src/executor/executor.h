@@ -22,6 +22,7 @@ struct ExecutorOptions {
   int max_step_tokens = 256;
   AttentionKind attention = AttentionKind::kFused;
   ActivationKind activations = ActivationKind::kInt8;
+  KvKind kv = KvKind::kInt16;
   int n_main_pages = 0;
   int n_draft_pages = 0;
   int context_len = 0;  // positions a sequence may reach, drafts included
@@ -54,7 +55,7 @@ class Executor {
 };
 
 /// Bytes of one page of a model's KV cache on the CPU.
-int64_t cpu_page_bytes(const ModelConfig& config);
+int64_t cpu_page_bytes(const ModelConfig& config, KvKind kv);
 inline constexpr int kCpuPageLen = 32;
 
 /// Packs the models' weights for this processor. Model files must outlive the executor.

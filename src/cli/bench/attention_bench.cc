@@ -59,7 +59,7 @@ Result<std::unique_ptr<AttentionBench>> AttentionBench::create(const AttentionSh
                                      static_cast<size_t>(std::max(shape.n_heads * shape.head_dim, kWidth)));
   bench->file_ = make_model(shape, context_len, zeros);
   const auto n_pages = static_cast<int>(n_cached_tokens / cpu::kKvPageLen) + max_batch;
-  BASS_ASSIGN_OR_RETURN(bench->model_, cpu::CpuModel::load(bench->file_, n_pages, context_len, team));
+  BASS_ASSIGN_OR_RETURN(bench->model_, cpu::CpuModel::load(bench->file_, {shape.kv, n_pages, context_len}, team));
   constexpr int kByte = 0x3C;  // repeated, a normal number in every type that the cache may have
   std::memset(bench->model_->page(0), kByte, static_cast<size_t>(n_pages) * bench->model_->page_bytes());
   bench->model_->prepare_positions(context_len);

@@ -16,6 +16,7 @@ struct AttentionShape {
   int n_heads = 0;
   int n_kv_heads = 0;
   int head_dim = 0;
+  KvKind kv = KvKind::kInt16;
 };
 
 /// One layer's attention of one batch.

@@ -56,7 +56,7 @@ class BenchAttentionCommand final : public Command {
     add("--batch", "sequences at once", &batch_);
     add("--context", "mean of the sequences' lengths", &context_);
     add("--queries", "tokens of a sequence in a step: 1 decodes, more verify", &queries_);
-    arguments_.add(app, {"threads", "json"});
+    arguments_.add(app, {"threads", "kv_type", "json"});
   }
   int run(Console* console) override { return finish(console, bench(console)); }
 
@@ -111,7 +111,7 @@ class BenchAttentionCommand final : public Command {
       for (const int group : grid.groups) {
         for (const int head_dim : grid.head_dims) {
           for (const int context : grid.contexts) {
-            const AttentionShape shape{n_heads, n_heads / group, head_dim};
+            const AttentionShape shape{n_heads, n_heads / group, head_dim, options_.engine.kv};
             BASS_RETURN_IF_ERROR(bench_shape(shape, context, grid, &team, &limits, &table));
           }
         }

@@ -14,8 +14,8 @@ void EngineBenchArguments::add(CLI::App* app, std::initializer_list<std::string_
   texts_ = std::move(defaults);
   arguments_.add(app, {"model"});
   arguments_.add(app, names);
-  arguments_.add(app,
-                 {"threads", "context", "kv_memory", "max_step_tokens", "attention", "activations", "device", "json"});
+  arguments_.add(app, {"threads", "context", "kv_memory", "max_step_tokens", "attention", "activations", "kv_type",
+                       "device", "json"});
   const auto add_list = [&](const char* flag, const char* help, const char* type_name,
                             std::optional<std::string>* text) {
     if (text->has_value()) app->add_option(flag, **text, fmt::format("{} [{}]", help, **text))->type_name(type_name);

@@ -38,7 +38,7 @@ class BenchOpsCommand final : public Command {
            "  BASS_FORCE_ISA=avx2 bass bench ops -m smollm2 --check --json";
   }
   void add_options(CLI::App* app) override {
-    arguments_.add(app, {"model", "threads", "attention", "activations", "json"});
+    arguments_.add(app, {"model", "threads", "attention", "activations", "kv_type", "json"});
     app->add_option("--rows", rows_, fmt::format("tokens of a step [{}]", rows_))->type_name("N,...");
     app->add_option("--context", context_, fmt::format("positions that attention sees [{}]", context_))->type_name("N");
     app->add_flag("--check", checks_, "compare each kernel with the reference first");
@@ -56,7 +56,7 @@ class BenchOpsCommand final : public Command {
     ThreadTeam team(options_.engine.n_threads > 0 ? options_.engine.n_threads : available_threads());
     constexpr int kPages = kMaxRows / cpu::kKvPageLen + 1;  // for writing keys and values
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<cpu::CpuModel> model,
-                          cpu::CpuModel::load(file, kPages, cpu::kKvPageLen, &team));
+                          cpu::CpuModel::load(file, {options_.engine.kv, kPages, cpu::kKvPageLen}, &team));
     model->prepare_positions(2);
     KernelInputs inputs{.file = &file, .model = model.get(), .n_threads = team.n_threads()};
     inputs.n_planes = options_.engine.activations == ActivationKind::kInt16 ? 2 : 1;
@@ -110,7 +110,7 @@ class BenchOpsCommand final : public Command {
   Status bench_attention(const KernelInputs& inputs, int context, ThreadTeam* team, SizedLimits* limits,
                          Table* table) const {
     const ModelConfig& config = inputs.file->config;
-    const AttentionShape shape{config.n_heads, config.n_kv_heads, config.head_dim};
+    const AttentionShape shape{config.n_heads, config.n_kv_heads, config.head_dim, options_.engine.kv};
     const std::vector<int> lens(static_cast<size_t>(inputs.n_rows), context);
     const int64_t n_tokens = int64_t{inputs.n_rows} * (context + cpu::kKvPageLen);
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<AttentionBench> bench,

@@ -131,8 +131,9 @@ KernelOp write_kv_op(const KernelInputs& inputs) {
   const auto write = [state, &config, &model, n](const cpu::Kernels& table, int i, PageId page) {
     const ptrdiff_t at = static_cast<ptrdiff_t>(i) * n;
     for (int head = 0; head < config.n_kv_heads; ++head) {
-      table.write_kv(state->in.data() + at + head * config.head_dim, state->in2.data() + at + head * config.head_dim,
-                     config.head_dim, i % cpu::kKvPageLen, model.page(page) + model.head_offset(0, head));
+      table.write_kv(model.kv_shape(), state->in.data() + at + head * config.head_dim,
+                     state->in2.data() + at + head * config.head_dim, i % cpu::kKvPageLen,
+                     model.page(page) + model.head_offset(0, head));
     }
   };
   const auto row = [&kernels, write](int i) { write(kernels, i, i / cpu::kKvPageLen); };

@@ -45,14 +45,16 @@ Status CpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
   forward.attention = options_.attention;
   if (options_.profile != nullptr) options_.profile->set_n_threads(options_.n_threads);
 
-  BASS_ASSIGN_OR_RETURN(main_, CpuModel::load(main, options_.n_main_pages, options_.context_len, &team_));
+  BASS_ASSIGN_OR_RETURN(main_,
+                        CpuModel::load(main, {options_.kv, options_.n_main_pages, options_.context_len}, &team_));
   forward.profile = options_.profile;
   main_forward_ = std::make_unique<CpuForward>(main_.get(), kernels_, forward);
   forward.profile = nullptr;  // a draft model's pass is one part of the step
   n_main_tokens_ = static_cast<int>(main.vocab.tokens.size());
   int vocab_size = main.config.vocab_size;
   if (draft != nullptr) {
-    BASS_ASSIGN_OR_RETURN(draft_, CpuModel::load(*draft, options_.n_draft_pages, options_.context_len, &team_));
+    BASS_ASSIGN_OR_RETURN(draft_,
+                          CpuModel::load(*draft, {options_.kv, options_.n_draft_pages, options_.context_len}, &team_));
     draft_forward_ = std::make_unique<CpuForward>(draft_.get(), kernels_, forward);
     n_draft_tokens_ = std::min(n_main_tokens_, static_cast<int>(draft->vocab.tokens.size()));
     vocab_size = std::max(vocab_size, draft->config.vocab_size);

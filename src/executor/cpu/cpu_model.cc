@@ -12,14 +12,19 @@
 namespace bass {
 
 namespace {
-size_t kv_layer_bytes(const ModelConfig& config) {
-  const cpu::KvShape shape{config.n_heads, config.n_kv_heads, config.head_dim, 0};
-  return static_cast<size_t>(config.n_kv_heads) * shape.head_bytes();
+cpu::KvShape make_kv_shape(const ModelConfig& config, KvKind kind) {
+  cpu::KvShape shape;
+  shape.n_heads = config.n_heads;
+  shape.n_kv_heads = config.n_kv_heads;
+  shape.head_dim = config.head_dim;
+  shape.number_bytes = kind == KvKind::kInt8 ? 1 : 2;
+  shape.layer_bytes = static_cast<size_t>(config.n_kv_heads) * shape.head_bytes();
+  return shape;
 }
 }  // namespace
 
-int64_t cpu_page_bytes(const ModelConfig& config) {
-  return static_cast<int64_t>(kv_layer_bytes(config)) * config.n_layers;
+int64_t cpu_page_bytes(const ModelConfig& config, KvKind kv) {
+  return static_cast<int64_t>(make_kv_shape(config, kv).layer_bytes) * config.n_layers;
 }
 
 static_assert(kCpuPageLen == cpu::kKvPageLen);
@@ -40,15 +45,14 @@ void for_each_layer_matrix(const LayerRefs& refs, Visit visit) {
 
 }  // namespace
 
-Result<std::unique_ptr<CpuModel>> CpuModel::load(const ModelFile& file, int n_pages, int context_len,
-                                                 ThreadTeam* team) {
+Result<std::unique_ptr<CpuModel>> CpuModel::load(const ModelFile& file, const KvOptions& kv, ThreadTeam* team) {
   std::unique_ptr<CpuModel> model(new CpuModel());
   model->config_ = &file.config;
-  model->context_len_ = context_len;
-  model->kv_shape_ = {file.config.n_heads, file.config.n_kv_heads, file.config.head_dim, kv_layer_bytes(file.config)};
-  model->page_bytes_ = static_cast<size_t>(cpu_page_bytes(file.config));
+  model->context_len_ = kv.context_len;
+  model->kv_shape_ = make_kv_shape(file.config, kv.kind);
+  model->page_bytes_ = static_cast<size_t>(cpu_page_bytes(file.config, kv.kind));
   BASS_RETURN_IF_ERROR(model->pack_weights(file, team));
-  const size_t kv_bytes = model->page_bytes_ * static_cast<size_t>(n_pages);
+  const size_t kv_bytes = model->page_bytes_ * static_cast<size_t>(kv.n_pages);
   model->kv_memory_ = AlignedBuffer(kv_bytes);
   if (!model->kv_memory_.ok()) {
     return resource_exhausted(fmt::format("no memory for a KV cache of {} MiB; lower --kv-memory", kv_bytes >> 20));

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "bass/engine.h"
 #include "bass/status.h"
 #include "cache/page_table.h"
 #include "executor/cpu/aligned_buffer.h"
@@ -19,12 +20,19 @@ struct CpuLayer {
   PackedMatrix q, k, v, output, gate, up, down;
 };
 
+/// The KV cache of a model.
+struct KvOptions {
+  KvKind kind = KvKind::kInt16;
+  int n_pages = 0;
+  int context_len = 0;  // positions that a sequence may reach
+};
+
 /// Immutable after load but for the contents of its pages.
 class CpuModel {
  public:
   /// Packs with the whole team. The file's pages are released as they are packed, so that the weights are in memory
   /// once. Error kResourceExhausted names the bytes needed.
-  static Result<std::unique_ptr<CpuModel>> load(const ModelFile& file, int n_pages, int context_len, ThreadTeam* team);
+  static Result<std::unique_ptr<CpuModel>> load(const ModelFile& file, const KvOptions& kv, ThreadTeam* team);
 
   [[nodiscard]] const ModelConfig& config() const { return *config_; }
   [[nodiscard]] const CpuLayer& layer(int idx) const { return layers_[static_cast<size_t>(idx)]; }

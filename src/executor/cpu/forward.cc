@@ -198,7 +198,7 @@ void CpuOps::rope_and_write_kv(int layer) {
     const float* k = q + config.q_dim();
     const float* v = k + config.kv_dim();
     for (int head = 0; head < config.n_kv_heads; ++head) {
-      f_.kernels_->write_kv(k + head * config.head_dim, v + head * config.head_dim, config.head_dim,
+      f_.kernels_->write_kv(f_.model_->kv_shape(), k + head * config.head_dim, v + head * config.head_dim,
                             position % kKvPageLen, page + f_.model_->head_offset(layer, head));
     }
   }

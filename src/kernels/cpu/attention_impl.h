@@ -35,7 +35,7 @@ struct Ahead {
 
 /// What the kernels know of the chunk in work.
 struct Chunk {
-  KvHead<const std::byte> head;
+  KvHead<const std::byte, int16_t> head;
   int begin;          // its first position
   bool is_past;       // every row sees all of it
   bool leaves_state;  // it is not merged: o becomes the unscaled sum, m, l and u the chunk's own
@@ -314,17 +314,29 @@ BASS_SIMD_INLINE void narrow_chunk_rows(int n_rows, RowBlock& block, const Chunk
 
 // ---------------------------------------------------------------------------------------------------------------------
 
+/// A chunk of int8 as one of int16, so that both meet the same arithmetic. Its numbers lie in `wide`, its scales in the
+/// page.
+inline KvHead<const std::byte, int16_t> widen(const std::byte* page_head, int head_dim, int32_t* wide) {
+  const KvHead<const std::byte, int8_t> narrow(page_head, head_dim);
+  const int n_pairs = head_dim * kKvPageLen;  // V follows K
+  for (int i = 0; i < n_pairs; i += kLanes) store_i32(wide + i, widen_i8(narrow.k + 2 * i));
+  KvHead<const std::byte, int16_t> head(reinterpret_cast<const std::byte*>(wide), head_dim);
+  head.k_scale = narrow.k_scale;
+  head.v_scale = narrow.v_scale;
+  return head;
+}
+
 /// Up to kMaxAttentionRows rows of a unit, from `first_row` on.
 inline void attend_rows(const KvShape& shape, const AttentionUnit& unit, int first_row, int n_rows) {
   UnitRows rows(shape, unit, first_row, n_rows);
+  alignas(64) int32_t wide[kMaxHeadDim * kKvPageLen];  // pairs of int16
   const int head_dim = shape.head_dim;
   for (int c = unit.first_chunk; c < unit.end_chunk; ++c) {
     const std::byte* page_head = unit.pages[c] + unit.head_offset;
     const std::byte* next = c + 1 < unit.end_chunk ? unit.pages[c + 1] + unit.head_offset : unit.next_head;
-    const Chunk chunk{{page_head, head_dim},
-                      c * kKvPageLen,
-                      (c + 1) * kKvPageLen <= rows.first_position() + 1,
-                      unit.chunk_states != nullptr};
+    const Chunk chunk{shape.number_bytes == 1 ? widen(page_head, head_dim, wide)
+                                              : KvHead<const std::byte, int16_t>(page_head, head_dim),
+                      c * kKvPageLen, (c + 1) * kKvPageLen <= rows.first_position() + 1, unit.chunk_states != nullptr};
     if (chunk.leaves_state) rows.clear_sums();
     Ahead ahead{next, next == nullptr ? nullptr : next + shape.head_bytes()};
     int b = 0;

@@ -112,14 +112,31 @@ inline void rope(float* head, int rope_dim, const float* cos_pairs, const float*
   }
 }
 
+namespace detail {
+
+template <class Int>
 inline void write_kv(const float* k, const float* v, int head_dim, int token_in_page, std::byte* page_head) {
-  const KvHead<std::byte> head(page_head, head_dim);
+  constexpr bool kIsInt8 = sizeof(Int) == 1;
+  const KvHead<std::byte, Int> head(page_head, head_dim);
   int16_t row[kMaxHeadDim];
-  head.k_scale[token_in_page] = quantise_by_norm(k, head_dim, row);
-  for (int d = 0; d < head_dim; ++d) head.k[(d / 2 * kKvPageLen + token_in_page) * 2 + d % 2] = row[d];
-  head.v_scale[token_in_page] = quantise_by_maximum(v, head_dim, row);
-  int16_t* column = head.v + static_cast<ptrdiff_t>(token_in_page / 2) * head_dim * 2 + token_in_page % 2;
-  for (int d = 0; d < head_dim; ++d) column[2 * d] = row[d];
+  head.k_scale[token_in_page] =
+      kIsInt8 ? quantise_by_maximum(k, head_dim, kInt8Steps, row) : quantise_by_norm(k, head_dim, row);
+  for (int d = 0; d < head_dim; ++d) {
+    head.k[(d / 2 * kKvPageLen + token_in_page) * 2 + d % 2] = static_cast<Int>(row[d]);
+  }
+  head.v_scale[token_in_page] = quantise_by_maximum(v, head_dim, kIsInt8 ? kInt8Steps : kInt16Steps, row);
+  Int* column = head.v + static_cast<ptrdiff_t>(token_in_page / 2) * head_dim * 2 + token_in_page % 2;
+  for (int d = 0; d < head_dim; ++d) column[2 * d] = static_cast<Int>(row[d]);
+}
+
+}  // namespace detail
+
+inline void write_kv(const KvShape& shape, const float* k, const float* v, int token_in_page, std::byte* page_head) {
+  if (shape.number_bytes == 1) {
+    detail::write_kv<int8_t>(k, v, shape.head_dim, token_in_page, page_head);
+  } else {
+    detail::write_kv<int16_t>(k, v, shape.head_dim, token_in_page, page_head);
+  }
 }
 
 inline void exp2_row(const float* x, int n, float* out) {

@@ -219,6 +219,35 @@ TEST_P(ElementwiseTest, QuantisesColumnsInParts) {
   EXPECT_EQ(copy, x);
 }
 
+KvShape kv_shape(int head_dim, int number_bytes) {
+  return {.n_heads = 1, .n_kv_heads = 1, .head_dim = head_dim, .number_bytes = number_bytes};
+}
+
+TEST_P(ElementwiseTest, WritesKeysAndValuesInPairsOfBytes) {
+  constexpr int kDim = 48;
+  constexpr size_t kHalf = kDim * kKvPageLen;  // numbers of K, and of V
+  std::vector<float> k = random_floats(kDim, rng_);
+  const std::vector<float> v = random_floats(kDim, rng_);
+  for (const float special : {0.5f, 1e9f, -1e9f}) {
+    k[3] = special;
+    const reference::QuantisedHead key = reference::quantise_by_maximum(k.data(), kDim, reference::kInt8Steps);
+    const reference::QuantisedHead value = reference::quantise_by_maximum(v.data(), kDim, reference::kInt8Steps);
+    for (const int slot : {0, 5, 31}) {
+      std::vector<int8_t> page(2 * kHalf + 8 * kKvPageLen, -7);
+      std::vector<int8_t> expected = page;
+      kernels_.write_kv(kv_shape(kDim, 1), k.data(), v.data(), slot, reinterpret_cast<std::byte*>(page.data()));
+      for (int d = 0; d < kDim; ++d) {
+        const auto i = static_cast<size_t>(d);
+        expected[static_cast<size_t>((d / 2 * kKvPageLen + slot) * 2 + d % 2)] = static_cast<int8_t>(key.q[i]);
+        expected[kHalf + static_cast<size_t>((slot / 2 * kDim + d) * 2 + slot % 2)] = static_cast<int8_t>(value.q[i]);
+      }
+      std::memcpy(&expected[2 * kHalf + static_cast<size_t>(4 * slot)], &key.scale, sizeof(float));
+      std::memcpy(&expected[2 * kHalf + static_cast<size_t>(4 * (kKvPageLen + slot))], &value.scale, sizeof(float));
+      EXPECT_EQ(page, expected) << "slot " << slot;
+    }
+  }
+}
+
 TEST_P(ElementwiseTest, WritesKeysAndValuesInPairs) {
   constexpr int kDim = 48;
   constexpr size_t kHalf = kDim * kKvPageLen;  // numbers of K, and of V
@@ -227,11 +256,11 @@ TEST_P(ElementwiseTest, WritesKeysAndValuesInPairs) {
   for (const float special : {0.5f, 1e9f, -1e9f}) {
     k[3] = special;
     const reference::QuantisedHead key = reference::quantise_by_norm(k.data(), kDim);
-    const reference::QuantisedHead value = reference::quantise_by_maximum(v.data(), kDim);
+    const reference::QuantisedHead value = reference::quantise_by_maximum(v.data(), kDim, reference::kInt16Steps);
     for (const int slot : {0, 5, 31}) {
       std::vector<int16_t> page(2 * kHalf + 4 * kKvPageLen, -7);
       std::vector<int16_t> expected = page;
-      kernels_.write_kv(k.data(), v.data(), kDim, slot, reinterpret_cast<std::byte*>(page.data()));
+      kernels_.write_kv(kv_shape(kDim, 2), k.data(), v.data(), slot, reinterpret_cast<std::byte*>(page.data()));
       for (int d = 0; d < kDim; ++d) {
         const auto i = static_cast<size_t>(d);
         expected[static_cast<size_t>((d / 2 * kKvPageLen + slot) * 2 + d % 2)] = static_cast<int16_t>(key.q[i]);
@@ -249,7 +278,7 @@ TEST_P(ElementwiseTest, WritesZeroHeadsAsZeros) {
   for (const float tiny : {0.0f, 1e-38f}) {
     const std::vector<float> x(kDim, tiny);
     std::vector<int16_t> page(2 * kDim * kKvPageLen + 4 * kKvPageLen, 0);
-    kernels_.write_kv(x.data(), x.data(), kDim, 1, reinterpret_cast<std::byte*>(page.data()));
+    kernels_.write_kv(kv_shape(kDim, 2), x.data(), x.data(), 1, reinterpret_cast<std::byte*>(page.data()));
     EXPECT_EQ(page, std::vector<int16_t>(page.size(), 0));
   }
 }

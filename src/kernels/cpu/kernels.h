@@ -51,17 +51,19 @@ struct PackedMatrix {
 // Attention
 
 /// Where one KV head of one layer lies inside a page, and the shape of the heads.
-/// In the page: K int16 [head_dim / 2, kKvPageLen, 2], V int16 [kKvPageLen / 2, head_dim, 2] (what a dot product of
-/// pairs reads lies together), then the scales of K and of V, fp32 [kKvPageLen] each. A head's numbers are q * scale.
+/// In the page: K [head_dim / 2, kKvPageLen, 2], V [kKvPageLen / 2, head_dim, 2] (what a dot product of pairs reads
+/// lies together), both int16 or both int8, then the scales of K and of V, fp32 [kKvPageLen] each. A head's numbers are
+/// q * scale.
 struct KvShape {
   int n_heads = 0;  // query heads
   int n_kv_heads = 0;
   int head_dim = 0;        // a multiple of 16, at most kMaxHeadDim
   size_t layer_bytes = 0;  // bytes of one layer inside a page: n_kv_heads * head_bytes()
+  int number_bytes = 2;    // of K and V: 2 is int16, 1 is int8
 
   [[nodiscard]] int group_size() const { return n_heads / n_kv_heads; }
   [[nodiscard]] size_t head_bytes() const {
-    return 2 * kKvPageLen * (sizeof(int16_t) * static_cast<size_t>(head_dim) + sizeof(float));
+    return 2 * kKvPageLen * (static_cast<size_t>(number_bytes) * static_cast<size_t>(head_dim) + sizeof(float));
   }
 };
 
@@ -168,15 +170,16 @@ struct Kernels {
   /// y = fma(swapped(x), sin_pairs, fl(x * cos_pairs)). rope_dim is even.
   void (*rope)(float* head, int rope_dim, const float* cos_pairs, const float* sin_pairs);
 
-  /// Writes one token's K and V head into slot `token_in_page` of a page, each rounded to int16 with one scale:
-  /// scale = size / 32512, q = round-to-nearest-even(x * (32512 / size)). K's size is its 2-norm (squares summed as in
-  /// rms_norm), so that no dot product of two such heads leaves int32; V's is its largest absolute value. A size of at
-  /// most 1e-30 counts as zero: scale 0, q 0. Numbers beyond +-65504 become that before. k, v: [head_dim]
-  void (*write_kv)(const float* k, const float* v, int head_dim, int token_in_page, std::byte* page_head);
+  /// Writes one token's K and V head into slot `token_in_page` of a page, each rounded to whole numbers with one scale:
+  /// scale = fl(size fl(1 / steps)), q = round-to-nearest-even(x * (steps / size)). int16: 32512 steps; K's size is its
+  /// 2-norm (squares summed as in rms_norm), so that no dot product of two such heads leaves int32; V's is its largest
+  /// absolute value. int8: 127 steps; both sizes are the largest absolute value. A size of at most 1e-30 counts as
+  /// zero: scale 0, q 0. Numbers beyond +-65504 become that before. k, v: [head_dim]
+  void (*write_kv)(const KvShape& shape, const float* k, const float* v, int token_in_page, std::byte* page_head);
 
   /// Scaled dot-product attention of one unit, in int16 with exact int32 sums, so that their order does not matter.
-  /// q is rounded as K is, with scale s_q; c = fl(fl(log2 e) / sqrt(head_dim)). Per chunk, of the positions j that the
-  /// row sees:
+  /// q is rounded as K is in int16, with scale s_q; c = fl(fl(log2 e) / sqrt(head_dim)). Per chunk, of the positions j
+  /// that the row sees:
   ///   s_j = fl(fl(float(q.k_j) scale_k_j) fl(s_q c)), m_c = max s_j, p_j = 2^(s_j - m_c)      (exp2 below)
   ///   w_j = fl(p_j scale_v_j), W = sum w_j, l_c = sum p_j   (16 lanes: positions i and i + 16 added, then a fixed
   ///   tree) r_j = round(fl(w_j fl(32512 / W))), u = fl(W fl(1 / 32512)), O_c = float(sum r_j v_j) u  (W <= 1e-30: r_j

@@ -1,4 +1,4 @@
-// How K and V of one head lie in a page, and how heads are rounded to int16 (kernels.h, "Attention").
+// How K and V of one head lie in a page, and how heads are rounded to int16 and int8 (kernels.h, "Attention").
 // Include after a simd_*.h.
 #pragma once
 
@@ -8,36 +8,37 @@
 
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 
-/// The parts of a page's head; Byte is std::byte or const std::byte. Owns nothing.
-template <class Byte>
+/// The parts of a page's head; Byte is std::byte or const std::byte, Int the type of the numbers. Owns nothing.
+template <class Byte, class Int>
 struct KvHead {
   template <class T>
   using Part = std::conditional_t<std::is_const_v<Byte>, const T, T>;
 
   KvHead(Byte* page_head, int head_dim)
-      : k(reinterpret_cast<Part<int16_t>*>(page_head)),
+      : k(reinterpret_cast<Part<Int>*>(page_head)),
         v(k + static_cast<ptrdiff_t>(head_dim) * kKvPageLen),
         k_scale(reinterpret_cast<Part<float>*>(v + static_cast<ptrdiff_t>(head_dim) * kKvPageLen)),
         v_scale(k_scale + kKvPageLen) {}
 
-  Part<int16_t>* k;      // [head_dim / 2, kKvPageLen, 2]
-  Part<int16_t>* v;      // [kKvPageLen / 2, head_dim, 2]
+  Part<Int>* k;          // [head_dim / 2, kKvPageLen, 2]
+  Part<Int>* v;          // [kKvPageLen / 2, head_dim, 2]
   Part<float>* k_scale;  // [kKvPageLen]
   Part<float>* v_scale;  // [kKvPageLen]
 };
 
 inline constexpr float kInt16Steps = 32512.0f;
+inline constexpr float kInt8Steps = 127.0f;
 inline constexpr float kSmallestScaled = 1e-30f;  // what is not above it counts as zero: its inverse would be infinite
 inline constexpr float kLargestCached = 65504.0f;
 
 namespace detail {
 
-/// q = round(x * (32512 / size)); returns the scale, size / 32512.
-inline float round_to_i16(const float* x, int n, float size, int16_t* q) {
+/// q = round(x * (steps / size)); returns the scale, size / steps.
+BASS_SIMD_INLINE float round_head(const float* x, int n, float size, float steps, int16_t* q) {
   const bool is_zero = !(size > kSmallestScaled);
-  const F32x16 inverse = broadcast(is_zero ? 0.0f : kInt16Steps / size);
+  const F32x16 inverse = broadcast(is_zero ? 0.0f : steps / size);
   for (int i = 0; i < n; i += kLanes) store_i16(q + i, round_to_i32(mul(load(x + i), inverse)));
-  return is_zero ? 0.0f : size * (1.0f / kInt16Steps);
+  return is_zero ? 0.0f : size * (1.0f / steps);
 }
 
 BASS_SIMD_INLINE F32x16 clamp_cached(F32x16 x) {
@@ -55,10 +56,10 @@ inline float quantise_by_norm(const float* x, int n, int16_t* q) {
     store(clamped + i, values);
     squares = fma(values, values, squares);
   }
-  return detail::round_to_i16(clamped, n, __builtin_sqrtf(reduce_add(squares)), q);
+  return detail::round_head(clamped, n, __builtin_sqrtf(reduce_add(squares)), kInt16Steps, q);
 }
 
-inline float quantise_by_maximum(const float* x, int n, int16_t* q) {
+inline float quantise_by_maximum(const float* x, int n, float steps, int16_t* q) {
   F32x16 largest = zero_f32();
   alignas(64) float clamped[kMaxHeadDim];
   for (int i = 0; i < n; i += kLanes) {
@@ -66,7 +67,7 @@ inline float quantise_by_maximum(const float* x, int n, int16_t* q) {
     store(clamped + i, values);
     largest = max(largest, abs(values));
   }
-  return detail::round_to_i16(clamped, n, reduce_max(largest), q);
+  return detail::round_head(clamped, n, reduce_max(largest), steps, q);
 }
 
 }  // namespace bass::cpu::BASS_SIMD_NAMESPACE

@@ -93,6 +93,11 @@ BASS_SIMD_INLINE I32x16 load_i8(const void* p) {
   const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
   return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_unpackhi_epi64(bytes, bytes))};
 }
+/// 32 int8 as pairs of int16.
+BASS_SIMD_INLINE I32x16 widen_i8(const int8_t* p) {
+  const auto* bytes = reinterpret_cast<const __m128i*>(p);
+  return {_mm256_cvtepi8_epi16(_mm_loadu_si128(bytes)), _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes + 1))};
+}
 BASS_SIMD_INLINE void store_i8(int8_t* p, I32x16 x) {
   // Byte 0 of the four int32 of each 128-bit half, gathered into its lowest 32 bits.
   const __m256i low_bytes = _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  //

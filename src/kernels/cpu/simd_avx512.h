@@ -71,6 +71,10 @@ BASS_SIMD_INLINE F32x16 load_bf16(const uint16_t* p) {
 BASS_SIMD_INLINE I32x16 load_i8(const void* p) {
   return {_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)))};
 }
+/// 32 int8 as pairs of int16.
+BASS_SIMD_INLINE I32x16 widen_i8(const int8_t* p) {
+  return {_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
 BASS_SIMD_INLINE void store_i8(int8_t* p, I32x16 x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(x.v));
 }

@@ -102,6 +102,13 @@ BASS_SIMD_INLINE I32x16 load_i8(const void* p) {
   std::memcpy(bytes, p, sizeof(bytes));
   return detail::each_lane<I32x16>([&](int i) { return bytes[i]; });
 }
+/// 32 int8 as pairs of int16.
+BASS_SIMD_INLINE I32x16 widen_i8(const int8_t* p) {
+  return detail::each_lane<I32x16>([&](int i) {
+    const auto low = static_cast<uint32_t>(p[2 * i]) & 0xFFFF;
+    return static_cast<int32_t>(low | static_cast<uint32_t>(p[2 * i + 1]) << 16);
+  });
+}
 /// The low byte of every lane.
 BASS_SIMD_INLINE void store_i8(int8_t* p, I32x16 x) {
   for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(x.v[i]);

@@ -40,14 +40,12 @@ float decode_float(DType type, const void* weights, size_t k) {
   return type == DType::kF16 ? f16_to_f32(bits) : bf16_to_f32(bits);
 }
 
-constexpr float kHeadSteps = 32512.0f;
-
-QuantisedHead quantise_head(const std::vector<float>& x, float size) {
+QuantisedHead quantise_head(const std::vector<float>& x, float size, float steps) {
   QuantisedHead head;
   const bool is_zero = !(size > 1e-30f);
-  const float inverse = is_zero ? 0.0f : kHeadSteps / size;
+  const float inverse = is_zero ? 0.0f : steps / size;
   for (const float value : x) head.q.push_back(static_cast<int32_t>(std::lrintf(value * inverse)));
-  head.scale = is_zero ? 0.0f : size * (1.0f / kHeadSteps);
+  head.scale = is_zero ? 0.0f : size * (1.0f / steps);
   return head;
 }
 
@@ -82,7 +80,9 @@ ChunkResult attend_chunk(const AttentionHead& head, int begin, int end) {
   chunk.m = -std::numeric_limits<float>::infinity();
   std::vector<float> scores;
   for (int j = begin; j < end; ++j) {
-    const QuantisedHead key = quantise_by_norm(head.keys + static_cast<size_t>(j) * dim, head.head_dim);
+    const float* row = head.keys + static_cast<size_t>(j) * dim;
+    const QuantisedHead key =
+        head.is_int8 ? quantise_by_maximum(row, head.head_dim, kInt8Steps) : quantise_by_norm(row, head.head_dim);
     int64_t dot = 0;
     for (size_t d = 0; d < dim; ++d) dot += int64_t{q.q[d]} * key.q[d];
     scores.push_back(static_cast<float>(dot) * key.scale * q_scale);
@@ -92,14 +92,15 @@ ChunkResult attend_chunk(const AttentionHead& head, int begin, int end) {
   ChunkWeights w{};
   std::vector<QuantisedHead> values;
   for (size_t i = 0; i < scores.size(); ++i) {
-    values.push_back(quantise_by_maximum(head.values + (static_cast<size_t>(begin) + i) * dim, head.head_dim));
+    values.push_back(quantise_by_maximum(head.values + (static_cast<size_t>(begin) + i) * dim, head.head_dim,
+                                         head.is_int8 ? kInt8Steps : kInt16Steps));
     p[i] = exp2_f32(scores[i] - chunk.m);
     w[i] = p[i] * values[i].scale;
   }
   chunk.l = add_positions(p);
   const float weight_sum = add_positions(w);
-  const float factor = weight_sum > 1e-30f ? kHeadSteps / weight_sum : 0.0f;
-  chunk.u = weight_sum * (1.0f / kHeadSteps);
+  const float factor = weight_sum > 1e-30f ? kInt16Steps / weight_sum : 0.0f;
+  chunk.u = weight_sum * (1.0f / kInt16Steps);
   for (size_t d = 0; d < dim; ++d) {
     int64_t sum = 0;
     for (size_t i = 0; i < values.size(); ++i) sum += int64_t{std::lrintf(w[i] * factor)} * values[i].q[d];
@@ -128,14 +129,14 @@ QuantisedHead quantise_by_norm(const float* x, int n) {
   for (size_t i = 0; i < clamped.size(); ++i) {
     squares[i % kLanes] = std::fma(clamped[i], clamped[i], squares[i % kLanes]);
   }
-  return quantise_head(clamped, std::sqrt(add_lanes(squares)));
+  return quantise_head(clamped, std::sqrt(add_lanes(squares)), kInt16Steps);
 }
 
-QuantisedHead quantise_by_maximum(const float* x, int n) {
+QuantisedHead quantise_by_maximum(const float* x, int n, float steps) {
   const std::vector<float> clamped = clamp_head(x, n);
   float largest = 0;
   for (const float value : clamped) largest = std::max(largest, std::fabs(value));
-  return quantise_head(clamped, largest);
+  return quantise_head(clamped, largest, steps);
 }
 
 QuantisedRow quantise(const float* x, int n, int n_planes) {

@@ -40,8 +40,10 @@ struct QuantisedHead {
   std::vector<int32_t> q;  // [n]
   float scale = 0;
 };
-QuantisedHead quantise_by_norm(const float* x, int n);     // keys and queries
-QuantisedHead quantise_by_maximum(const float* x, int n);  // values
+constexpr float kInt16Steps = 32512.0f;
+constexpr float kInt8Steps = 127.0f;
+QuantisedHead quantise_by_norm(const float* x, int n);                  // queries, and keys in int16
+QuantisedHead quantise_by_maximum(const float* x, int n, float steps);  // values, and keys in int8
 
 /// Attention of one query head over its KV head.
 struct AttentionHead {
@@ -50,6 +52,7 @@ struct AttentionHead {
   const float* keys = nullptr;    // [n_positions, head_dim]
   const float* values = nullptr;  // [n_positions, head_dim]
   int n_positions = 0;            // 0 .. n_positions - 1 are seen
+  bool is_int8 = false;           // keys and values are cached in int8, else in int16
 };
 void attend(const AttentionHead& head, float* out);  // out: [head_dim]
 
