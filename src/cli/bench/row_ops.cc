@@ -85,16 +85,16 @@ KernelOp silu_op(const KernelInputs& inputs) {
   constexpr double kOperations = 20;  // an exponential is a polynomial
   const int n = inputs.file->config.d_ff;
   const auto state = std::make_shared<RowState>(inputs, n);
-  const cpu::Kernels& kernels = *inputs.kernels;
-  const auto row = [&kernels, state, n](int i) {
+  const auto silu = inputs.kernels->activate[static_cast<size_t>(cpu::Activation::kSilu)];
+  const auto row = [silu, state, n](int i) {
     const ptrdiff_t at = static_cast<ptrdiff_t>(i) * n;
-    kernels.silu_mul(state->in.data() + at, state->in2.data() + at, n, state->out.data() + at);
+    silu(state->in.data() + at, state->in2.data() + at, n, state->out.data() + at);
   };
   KernelOp op = make_row_op(inputs, "silu", n, 3.0 * n * sizeof(float), kOperations * n, row);
   op.check = [state, row, n] {
     row(0);
     std::vector<float> expected(static_cast<size_t>(n));
-    reference::silu_mul(state->in.data(), state->in2.data(), n, expected.data());
+    reference::activate(cpu::Activation::kSilu, state->in.data(), state->in2.data(), n, expected.data());
     return same_bits(expected.data(), state->out.data(), n);
   };
   return op;

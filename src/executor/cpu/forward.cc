@@ -351,7 +351,7 @@ void CpuOps::gate_up(int layer) {
       const ActivationRows input = rows_from(f_.normed_.rows, row_begin);
       f_.kernels_->matmul(weights.gate, input, n_block_rows, tiles, gate, kGroupLen, first_channel, false);
       f_.kernels_->matmul(weights.up, input, n_block_rows, tiles, up, kGroupLen, first_channel, false);
-      f_.kernels_->silu_mul(gate, up, n_block_rows * kGroupLen, product);
+      f_.kernels_->activate[static_cast<size_t>(Activation::kSilu)](gate, up, n_block_rows * kGroupLen, product);
       for (int r = 0; r < n_block_rows; ++r) {
         const float* values = product + r * kGroupLen;
         if (out.f32 != nullptr) {

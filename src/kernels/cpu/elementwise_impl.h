@@ -74,6 +74,23 @@ inline void rms_norm(const float* x, const float* weight, int n, float eps, floa
   }
 }
 
+inline void layer_norm(const float* x, const float* weight, const float* bias, int n, float eps, float* out) {
+  F32x16 sums = zero_f32();
+  for (int i = 0; i < n; i += kLanes) sums = add(sums, detail::load_at(x, i, n));
+  const F32x16 mean = broadcast(reduce_add(sums) / static_cast<float>(n));
+  F32x16 squares = zero_f32();
+  for (int i = 0; i < n; i += kLanes) {
+    const F32x16 v = select(first_lanes(n - i), sub(detail::load_at(x, i, n), mean), zero_f32());
+    squares = fma(v, v, squares);
+  }
+  const float variance = reduce_add(squares) / static_cast<float>(n);
+  const F32x16 factor = broadcast(1.0f / __builtin_sqrtf(variance + eps));
+  for (int i = 0; i < n; i += kLanes) {
+    const F32x16 scaled = mul(sub(detail::load_at(x, i, n), mean), factor);
+    detail::store_at(out, i, n, fma(scaled, detail::load_at(weight, i, n), detail::load_at(bias, i, n)));
+  }
+}
+
 inline void quantise(const float* x, int row_idx, int begin, int end, const ActivationRows& rows) {
   const auto row = static_cast<size_t>(row_idx);
   const auto n_cols = static_cast<size_t>(rows.n_cols);
@@ -95,13 +112,37 @@ inline void quantise(const float* x, int row_idx, int begin, int end, const Acti
   }
 }
 
-inline void silu_mul(const float* gate, const float* up, int n, float* out) {
+namespace detail {
+
+/// product f(gate), product being gate or gate * up.
+template <Activation kKind>
+BASS_SIMD_INLINE F32x16 activated(F32x16 gate, F32x16 product) {
   const F32x16 one = broadcast(1.0f);
+  if constexpr (kKind == Activation::kSilu) return div(product, add(one, exp_f32(neg(gate))));
+  if constexpr (kKind == Activation::kGeluTanh) {
+    const F32x16 inner = fma(mul(gate, gate), broadcast(kGeluCubic), broadcast(kGeluLinear));
+    return div(product, add(one, exp_f32(neg(mul(gate, inner)))));
+  }
+  if constexpr (kKind == Activation::kGelu) {
+    const F32x16 tail = normal_tail(abs(gate));
+    return select(gt(gate, zero_f32()), fma(neg(product), tail, product), mul(product, tail));
+  }
+  return select(ge(zero_f32(), gate), zero_f32(), product);  // of a NaN: a NaN
+}
+
+}  // namespace detail
+
+template <Activation kKind>
+inline void activate(const float* gate, const float* up, int n, float* out) {
   for (int i = 0; i < n; i += kLanes) {
     const F32x16 g = detail::load_at(gate, i, n);
-    const F32x16 product = mul(detail::load_at(up, i, n), g);
-    detail::store_at(out, i, n, div(product, add(one, exp_f32(neg(g)))));
+    const F32x16 product = up == nullptr ? g : mul(detail::load_at(up, i, n), g);
+    detail::store_at(out, i, n, detail::activated<kKind>(g, product));
   }
+}
+
+inline void soft_cap(float* x, int n, float cap) {
+  for (int i = 0; i < n; i += kLanes) detail::store_at(x, i, n, soft_cap_f32(detail::load_at(x, i, n), cap));
 }
 
 inline void rope(float* head, int rope_dim, const float* cos_pairs, const float* sin_pairs) {

@@ -135,17 +135,61 @@ TEST_P(ElementwiseTest, RmsNormHasTheBitsOfTheReference) {
   }
 }
 
-TEST_P(ElementwiseTest, SiluHasTheBitsOfTheReferenceAlsoInPlace) {
+TEST_P(ElementwiseTest, LayerNormHasTheBitsOfTheReference) {
   for (const int n : kLengths) {
-    std::vector<float> gate = random_floats(static_cast<size_t>(n), rng_, 10.0f);
-    gate[0] = -200.0f;
-    gate.back() = 150.0f;
-    const std::vector<float> up = random_floats(static_cast<size_t>(n), rng_);
-    std::vector<float> want(static_cast<size_t>(n));
-    reference::silu_mul(gate.data(), up.data(), n, want.data());
-    kernels_.silu_mul(gate.data(), up.data(), n, gate.data());
-    EXPECT_TRUE(same_bits(gate, want)) << n;
+    const auto len = static_cast<size_t>(n) + 1;
+    std::vector<float> x = random_floats(len, rng_);
+    for (float& value : x) value += 3.0f;
+    const std::vector<float> weight = random_floats(len, rng_), bias = random_floats(len, rng_);
+    std::vector<float> got(len, 7.0f), want(len, 7.0f);
+    kernels_.layer_norm(x.data() + 1, weight.data() + 1, bias.data() + 1, n, 1e-5f, got.data());
+    reference::layer_norm(x.data() + 1, weight.data() + 1, bias.data() + 1, n, 1e-5f, want.data());
+    EXPECT_TRUE(same_bits(got, want)) << n;
   }
+}
+
+TEST_P(ElementwiseTest, ActivationsHaveTheBitsOfTheReferenceAlsoInPlace) {
+  for (size_t kind = 0; kind < kActivations; ++kind) {
+    for (const int n : kLengths) {
+      std::vector<float> gate = random_floats(static_cast<size_t>(n), rng_, kind == 0 ? 10.0f : 3.0f);
+      gate[0] = -200.0f;
+      gate.back() = 150.0f;
+      std::vector<float> up = random_floats(static_cast<size_t>(n), rng_);
+      std::vector<float> want(static_cast<size_t>(n)), got(static_cast<size_t>(n));
+      reference::activate(static_cast<Activation>(kind), gate.data(), nullptr, n, want.data());
+      kernels_.activate[kind](gate.data(), nullptr, n, got.data());
+      EXPECT_TRUE(same_bits(got, want)) << kind << " of " << n;
+      reference::activate(static_cast<Activation>(kind), gate.data(), up.data(), n, want.data());
+      kernels_.activate[kind](gate.data(), up.data(), n, gate.data());
+      EXPECT_TRUE(same_bits(gate, want)) << kind << " of " << n;
+    }
+  }
+}
+
+TEST_P(ElementwiseTest, ActivationsAreAccurate) {
+  std::vector<float> x{0.0f, -0.0f};
+  for (float value = 1e-6f; value < 40; value *= 1.01f) x.insert(x.end(), {value, -value});
+  const auto n = static_cast<int>(x.size());
+  std::vector<float> gelu(x.size()), gelu_tanh(x.size()), relu(x.size()), capped = x;
+  kernels_.activate[static_cast<size_t>(Activation::kGelu)](x.data(), nullptr, n, gelu.data());
+  kernels_.activate[static_cast<size_t>(Activation::kGeluTanh)](x.data(), nullptr, n, gelu_tanh.data());
+  kernels_.activate[static_cast<size_t>(Activation::kRelu)](x.data(), nullptr, n, relu.data());
+  kernels_.soft_cap(capped.data(), n, 30.0f);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double v = x[i];
+    const double tolerance = 1e-6 * std::min(std::fabs(v), 1.0);
+    EXPECT_NEAR(gelu[i], v * std::erfc(-v / std::sqrt(2.0)) / 2, tolerance) << v;
+    EXPECT_NEAR(gelu_tanh[i], v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))) / 2, tolerance)
+        << v;
+    EXPECT_EQ(relu[i], std::max(x[i], 0.0f));
+    EXPECT_NEAR(capped[i], 30 * std::tanh(v / 30), 1e-5) << v;
+    EXPECT_EQ(capped[i], reference::soft_cap(x[i], 30.0f)) << v;
+  }
+  std::vector<float> special{kInfinity, -kInfinity, NAN};
+  kernels_.soft_cap(special.data(), 3, 50.0f);
+  EXPECT_EQ(special[0], 50.0f);
+  EXPECT_EQ(special[1], -50.0f);
+  EXPECT_TRUE(std::isnan(special[2]));
 }
 
 TEST_P(ElementwiseTest, RopeHasTheBitsOfTheReference) {

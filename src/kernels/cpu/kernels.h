@@ -42,6 +42,7 @@ struct PackedMatrix {
   int n_out = 0;
   int n_in = 0;
   const std::byte* data = nullptr;  // 64-byte aligned
+  const float* bias = nullptr;      // [n_out], or null
 
   [[nodiscard]] int n_tiles() const { return (n_out + kTileLen - 1) / kTileLen; }
   [[nodiscard]] bool is_quantised() const { return type != DType::kF32 && type != DType::kF16 && type != DType::kBF16; }
@@ -60,6 +61,8 @@ struct KvShape {
   int head_dim = 0;        // a multiple of 16, at most kMaxHeadDim
   size_t layer_bytes = 0;  // bytes of one layer inside a page: n_kv_heads * head_bytes()
   int number_bytes = 2;    // of K and V: 2 is int16, 1 is int8
+  float score_scale = 0;   // of q.k; 0: 1 / sqrt(head_dim)
+  float score_cap = 0;     // scores s become score_cap tanh(s / score_cap); 0: they stay
 
   [[nodiscard]] int group_size() const { return n_heads / n_kv_heads; }
   [[nodiscard]] size_t head_bytes() const {
@@ -71,7 +74,8 @@ struct KvShape {
 struct AttentionToken {
   const float* q = nullptr;  // [group_size, head_dim]
   float* out = nullptr;      // the same; null: padding, computed and thrown away
-  int position = 0;          // sees the positions 0 .. position
+  int position = 0;          // sees the positions first_seen .. position
+  int first_seen = 0;        // above 0 where a sliding window has moved on
 };
 
 /// What a row (one query head of one token) knows after some of its chunks: o [head_dim], m, l and padding,
@@ -79,9 +83,10 @@ struct AttentionToken {
 inline int attention_state_len(int head_dim) { return head_dim + 16; }
 
 /// The unit of attention work: tokens of one sequence, or of several whose pages of these chunks are the same, for one
-/// KV head and the chunks [first_chunk, end_chunk). Chunks behind a token's own position change nothing in its result,
-/// so tokens with nothing to do and chunks behind all positions (BASS-PAD) may be among them; page pointers of padding
-/// chunks point to any readable page. What a position holds that a token does not see is never used.
+/// KV head and the chunks [first_chunk, end_chunk). Chunks behind a token's own position, or in front of its window,
+/// change nothing in its result, so tokens with nothing to do and chunks behind all positions (BASS-PAD) may be among
+/// them; page pointers of padding chunks point to any readable page. What a position holds that a token does not see is
+/// never used.
 struct AttentionUnit {
   const AttentionToken* tokens = nullptr;  // [n_tokens]
   int n_tokens = 0;
@@ -136,6 +141,10 @@ struct PeakLoop {
   double operations = 0;  // of one iteration
 };
 
+/// What stands between the two products of a feed-forward block.
+enum class Activation { kSilu, kGeluTanh, kGelu, kRelu };
+inline constexpr size_t kActivations = 4;
+
 struct Kernels {
   Isa isa;
   const char* name;  // as BASS_FORCE_ISA spells it: scalar, avx2, avxvnni, avx512vnni
@@ -143,6 +152,10 @@ struct Kernels {
   /// out[i] = (x[i] * (1 / sqrt(mean(x^2) + eps))) * weight[i]. Sum of squares in 16 lanes (element i in lane i % 16,
   /// one FMA each, ascending), lanes added by the fixed tree (i with i + 8, then + 4, + 2, + 1). Any n. out may be x.
   void (*rms_norm)(const float* x, const float* weight, int n, float eps, float* out);
+
+  /// out[i] = fma(fl(fl(x[i] - mean) * (1 / sqrt(variance + eps))), weight[i], bias[i]); the sums of mean and variance
+  /// (of fl(x[i] - mean)^2) as in rms_norm. out may be x.
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, int n, float eps, float* out);
 
   /// Quantises columns [begin, end) of row `row_idx` of `rows` from x [end - begin]; begin and end are multiples of
   /// kGroupLen (or, with n_planes 0, anything). Also copies to rows.f32 where that is set.
@@ -155,15 +168,22 @@ struct Kernels {
   ///   quantised: acc = fma(d_w, fl(d_x float(idot)), acc)      idot exact in int32, of the weights q - offset
   ///              then, in formats with minima, acc = fma(m_w, fl(d_x float(sum)), acc)
   ///   F32, F16, BF16: acc = fma(float(w), x, acc)
-  /// and at the end out = acc, or with `accumulate` out = out + acc. d_w and m_w are the scale and the minimum of the
-  /// format's own group (tensor/quant_format.h): f16 numbers; in the K formats d_w = fl(d s), m_w = -fl(m t) with the
-  /// whole numbers s and t. Q2_K, Q3_K and Q6_K have groups of 16 elements: half a group of the activations, whose d_x
-  /// they share; sum is then over the same half.
+  /// and at the end acc = fl(acc + bias) where there is one, and out = acc, or with `accumulate` out = out + acc. d_w
+  /// and m_w are the scale and the minimum of the format's own group (tensor/quant_format.h): f16 numbers; in the K
+  /// formats d_w = fl(d s), m_w = -fl(m t) with the whole numbers s and t. Q2_K, Q3_K and Q6_K have groups of 16
+  /// elements: half a group of the activations, whose d_x they share; sum is then over the same half.
   void (*matmul)(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, float* out,
                  int out_stride, int first_channel, bool accumulate);
 
-  /// out[i] = fl(up[i] * gate[i]) / (1 + exp(-gate[i])). out may be gate or up.
-  void (*silu_mul)(const float* gate, const float* up, int n, float* out);
+  /// out[i] = fl(up[i] * g) f(g) with g = gate[i]; up null: g f(g). out may be gate or up. f by Activation:
+  ///   kSilu      / (1 + exp(-g))
+  ///   kGeluTanh  / (1 + exp(-g fma(g^2, fl(.0713548), fl(1.5957691)))): g (1 + tanh(sqrt(2 / pi) (g + .044715 g^3))) /
+  ///   2 kGelu      the normal distribution's function of g, within 4e-7 (math_impl.h, normal_tail) kRelu      1 where
+  ///   g > 0, else 0
+  std::array<void (*)(const float* gate, const float* up, int n, float* out), kActivations> activate;
+
+  /// x[i] = soft_cap(x[i], cap) = cap - 2 cap / (1 + exp(x[i] (2 / cap))), which is cap tanh(x / cap). A NaN stays one.
+  void (*soft_cap)(float* x, int n, float cap);
 
   /// Rotates neighbouring pairs (2i, 2i + 1) of the first rope_dim elements of a head in place (GGUF's "norm" rope).
   /// cos_pairs: [rope_dim] c0 c0 c1 c1 ...; sin_pairs: [rope_dim] -s0 s0 -s1 s1 ...
@@ -178,8 +198,9 @@ struct Kernels {
   void (*write_kv)(const KvShape& shape, const float* k, const float* v, int token_in_page, std::byte* page_head);
 
   /// Scaled dot-product attention of one unit, in int16 with exact int32 sums, so that their order does not matter.
-  /// q is rounded as K is in int16, with scale s_q; c = fl(fl(log2 e) / sqrt(head_dim)). Per chunk, of the positions j
-  /// that the row sees:
+  /// q is rounded as K is in int16, with scale s_q; c = fl(fl(log2 e) / sqrt(head_dim)), or fl(fl(log2 e) score_scale).
+  /// With a score_cap, s_j becomes soft_cap(s_j, fl(score_cap fl(log2 e))). Per chunk, of the positions j that the row
+  /// sees:
   ///   s_j = fl(fl(float(q.k_j) scale_k_j) fl(s_q c)), m_c = max s_j, p_j = 2^(s_j - m_c)      (exp2 below)
   ///   w_j = fl(p_j scale_v_j), W = sum w_j, l_c = sum p_j   (16 lanes: positions i and i + 16 added, then a fixed
   ///   tree) r_j = round(fl(w_j fl(32512 / W))), u = fl(W fl(1 / 32512)), O_c = float(sum r_j v_j) u  (W <= 1e-30: r_j

@@ -87,6 +87,34 @@ BASS_SIMD_INLINE F32x16 log_f32(F32x16 x) {
   return select(eq(x, infinity), infinity, bounded);
 }
 
+/// The standard normal distribution's tail beyond x >= 0, erfc(x / sqrt 2) / 2, within 1e-7 and x^2 2^-24 (relative).
+///
+/// e^(-x^2 / 2) t P(t) with t = 1 / (1 + .35 x).
+BASS_SIMD_INLINE F32x16 normal_tail(F32x16 x) {
+  const F32x16 t = div(broadcast(1.0f), fma(x, broadcast(0.35f), broadcast(1.0f)));
+  F32x16 p = broadcast(-0x1.dcb0a4p-6f);
+  p = fma(p, t, broadcast(0x1.2655e0p-3f));
+  p = fma(p, t, broadcast(-0x1.054e00p-2f));
+  p = fma(p, t, broadcast(0x1.44b620p-3f));
+  p = fma(p, t, broadcast(-0x1.736bccp-6f));
+  p = fma(p, t, broadcast(0x1.af6068p-4f));
+  p = fma(p, t, broadcast(0x1.eb0a44p-4f));
+  p = fma(p, t, broadcast(0x1.1e6c2ap-3f));
+  p = fma(p, t, broadcast(0x1.1df20cp-3f));
+  return mul(exp_f32(mul(mul(x, x), broadcast(-0.5f))), mul(t, p));
+}
+
+/// Of Activation::kGeluTanh: 2 sqrt(2 / pi), and that times .044715.
+inline constexpr float kGeluLinear = 1.5957691f;
+inline constexpr float kGeluCubic = 0.0713548f;
+
+/// cap tanh(x / cap); a NaN stays one.
+BASS_SIMD_INLINE F32x16 soft_cap_f32(F32x16 x, float cap) {
+  const F32x16 e = exp_f32(mul(x, broadcast(2.0f / cap)));
+  const F32x16 capped = sub(broadcast(cap), div(broadcast(2.0f * cap), add(broadcast(1.0f), e)));
+  return select(eq(x, x), capped, x);
+}
+
 /// The same arithmetic for one number.
 BASS_SIMD_INLINE float exp_scalar(float x) { return first_lane(exp_f32(broadcast(x))); }
 BASS_SIMD_INLINE float log_scalar(float x) { return first_lane(log_f32(broadcast(x))); }

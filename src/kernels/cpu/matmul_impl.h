@@ -10,7 +10,7 @@ namespace bass::cpu::BASS_SIMD_NAMESPACE {
 
 inline void matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, float* out,
                    int out_stride, int first_channel, bool accumulate) {
-  const detail::MatmulOut where{out, static_cast<size_t>(out_stride), first_channel, w.n_out, accumulate};
+  const detail::MatmulOut where{out, static_cast<size_t>(out_stride), first_channel, w.n_out, accumulate, w.bias};
   switch (w.type) {
     case DType::kF32:
       return detail::float_matmul<DType::kF32>(w, x, n_rows, tiles, where);

@@ -13,12 +13,16 @@ struct MatmulOut {
   int first_channel;  // lies at data
   int n_out;
   bool accumulate;
+  const float* bias;
 };
 
 BASS_SIMD_INLINE void store_tile_row(const MatmulOut& out, size_t row, int tile, F32x16 acc) {
   const int channel = tile * kTileLen;
   const int n_valid = out.n_out - channel;
   float* p = out.data + static_cast<ptrdiff_t>(row * out.stride) + (channel - out.first_channel);
+  if (out.bias != nullptr) {
+    acc = add(acc, n_valid >= kTileLen ? load(out.bias + channel) : load_partial(out.bias + channel, n_valid, 0.0f));
+  }
   if (n_valid >= kTileLen) {
     store(p, out.accumulate ? add(load(p), acc) : acc);
   } else {

@@ -189,7 +189,8 @@ void pack_tiles(const PackSource& source, WorkRange tiles, std::byte* dst) {
     std::memset(tile, 0, tile_bytes);
     const int first = t * kTileLen;
     for (int lane = 0; lane < std::min(kTileLen, source.n_out - first); ++lane) {
-      pack_lane(source, source.rows + static_cast<size_t>(first + lane) * source.row_bytes, lane, tile);
+      const auto row = static_cast<size_t>(source.order.file_row(first + lane));
+      pack_lane(source, source.rows + row * source.row_bytes, lane, tile);
     }
   }
 }

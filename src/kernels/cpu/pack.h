@@ -22,6 +22,7 @@
 #include "kernels/cpu/kernels.h"
 #include "tensor/dtype.h"
 #include "tensor/quant_format.h"
+#include "tensor/row_order.h"
 
 namespace bass::cpu {
 
@@ -76,14 +77,15 @@ static constexpr size_t packed_tile_bytes(DType type, int n_in) {
 size_t packed_bytes(DType type, int n_out, int n_in);
 
 /// Packs the channels of the tiles in `tiles` (so that threads can share the work).
-/// rows: [n_out, n_in] in the file's layout, row c at rows + c * row_bytes, no alignment. dst: the whole matrix,
-/// packed_bytes, 64-byte aligned.
+/// rows: [n_out, n_in] in the file's layout, row c at rows + order.file_row(c) * row_bytes, no alignment. dst: the
+/// whole matrix, packed_bytes, 64-byte aligned.
 struct PackSource {
   DType type = DType::kF32;  // the file's
   int n_out = 0;
   int n_in = 0;
   const std::byte* rows = nullptr;
   size_t row_bytes = 0;
+  RowOrder order;
 };
 void pack_tiles(const PackSource& source, WorkRange tiles, std::byte* dst);
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 #include "base/check.h"
@@ -40,6 +41,16 @@ float decode_float(DType type, const void* weights, size_t k) {
   return type == DType::kF16 ? f16_to_f32(bits) : bf16_to_f32(bits);
 }
 
+// As math_impl.h has it.
+float normal_tail(float x) {
+  constexpr float kCoefficients[] = {-0x1.dcb0a4p-6f, 0x1.2655e0p-3f, -0x1.054e00p-2f, 0x1.44b620p-3f, -0x1.736bccp-6f,
+                                     0x1.af6068p-4f,  0x1.eb0a44p-4f, 0x1.1e6c2ap-3f,  0x1.1df20cp-3f};
+  const float t = 1.0f / std::fma(x, 0.35f, 1.0f);
+  float p = kCoefficients[0];
+  for (size_t i = 1; i < std::size(kCoefficients); ++i) p = std::fma(p, t, kCoefficients[i]);
+  return exp_f32(x * x * -0.5f) * (t * p);
+}
+
 QuantisedHead quantise_head(const std::vector<float>& x, float size, float steps) {
   QuantisedHead head;
   const bool is_zero = !(size > 1e-30f);
@@ -73,29 +84,34 @@ float add_positions(const ChunkWeights& x) {
 }
 
 ChunkResult attend_chunk(const AttentionHead& head, int begin, int end) {
+  const int first = std::max(begin, head.first_seen);
   const auto dim = static_cast<size_t>(head.head_dim);
   const QuantisedHead q = quantise_by_norm(head.q, head.head_dim);
-  const float q_scale = q.scale * (0x1.715476p+0f / std::sqrt(static_cast<float>(head.head_dim)));
+  constexpr float kLog2E = 0x1.715476p+0f;
+  const float q_scale = q.scale * (head.score_scale > 0 ? kLog2E * head.score_scale
+                                                        : kLog2E / std::sqrt(static_cast<float>(head.head_dim)));
   ChunkResult chunk;
   chunk.m = -std::numeric_limits<float>::infinity();
   std::vector<float> scores;
-  for (int j = begin; j < end; ++j) {
+  for (int j = first; j < end; ++j) {
     const float* row = head.keys + static_cast<size_t>(j) * dim;
     const QuantisedHead key =
         head.is_int8 ? quantise_by_maximum(row, head.head_dim, kInt8Steps) : quantise_by_norm(row, head.head_dim);
     int64_t dot = 0;
     for (size_t d = 0; d < dim; ++d) dot += int64_t{q.q[d]} * key.q[d];
-    scores.push_back(static_cast<float>(dot) * key.scale * q_scale);
+    const float score = static_cast<float>(dot) * key.scale * q_scale;
+    scores.push_back(head.score_cap > 0 ? soft_cap(score, head.score_cap * kLog2E) : score);
     chunk.m = std::max(chunk.m, scores.back());
   }
   ChunkWeights p{};
   ChunkWeights w{};
   std::vector<QuantisedHead> values;
+  const auto n_hidden = static_cast<size_t>(first - begin);  // positions of the chunk in front of the window
   for (size_t i = 0; i < scores.size(); ++i) {
-    values.push_back(quantise_by_maximum(head.values + (static_cast<size_t>(begin) + i) * dim, head.head_dim,
+    values.push_back(quantise_by_maximum(head.values + (static_cast<size_t>(first) + i) * dim, head.head_dim,
                                          head.is_int8 ? kInt8Steps : kInt16Steps));
-    p[i] = exp2_f32(scores[i] - chunk.m);
-    w[i] = p[i] * values[i].scale;
+    p[n_hidden + i] = exp2_f32(scores[i] - chunk.m);
+    w[n_hidden + i] = p[n_hidden + i] * values[i].scale;
   }
   chunk.l = add_positions(p);
   const float weight_sum = add_positions(w);
@@ -103,7 +119,7 @@ ChunkResult attend_chunk(const AttentionHead& head, int begin, int end) {
   chunk.u = weight_sum * (1.0f / kInt16Steps);
   for (size_t d = 0; d < dim; ++d) {
     int64_t sum = 0;
-    for (size_t i = 0; i < values.size(); ++i) sum += int64_t{std::lrintf(w[i] * factor)} * values[i].q[d];
+    for (size_t i = 0; i < values.size(); ++i) sum += int64_t{std::lrintf(w[n_hidden + i] * factor)} * values[i].q[d];
     chunk.o.push_back(static_cast<float>(sum));
   }
   return chunk;
@@ -203,8 +219,43 @@ void rms_norm(const float* x, const float* weight, int n, float eps, float* out)
   for (int i = 0; i < n; ++i) out[i] = x[i] * factor * weight[i];
 }
 
-void silu_mul(const float* gate, const float* up, int n, float* out) {
-  for (int i = 0; i < n; ++i) out[i] = up[i] * gate[i] / (1.0f + exp_f32(-gate[i]));
+void layer_norm(const float* x, const float* weight, const float* bias, int n, float eps, float* out) {
+  Lanes sums{};
+  for (int i = 0; i < n; ++i) sums[static_cast<size_t>(i % kLanes)] += x[i];
+  const float mean = add_lanes(sums) / static_cast<float>(n);
+  Lanes squares{};
+  for (int i = 0; i < n; ++i) {
+    float& lane = squares[static_cast<size_t>(i % kLanes)];
+    lane = std::fma(x[i] - mean, x[i] - mean, lane);
+  }
+  const float factor = 1.0f / std::sqrt(add_lanes(squares) / static_cast<float>(n) + eps);
+  for (int i = 0; i < n; ++i) out[i] = std::fma((x[i] - mean) * factor, weight[i], bias[i]);
+}
+
+void activate(cpu::Activation kind, const float* gate, const float* up, int n, float* out) {
+  for (int i = 0; i < n; ++i) {
+    const float g = gate[i];
+    const float product = up == nullptr ? g : up[i] * g;
+    switch (kind) {
+      case cpu::Activation::kSilu:
+        out[i] = product / (1.0f + exp_f32(-g));
+        break;
+      case cpu::Activation::kGeluTanh:
+        out[i] = product / (1.0f + exp_f32(-(g * std::fma(g * g, 0.0713548f, 1.5957691f))));
+        break;
+      case cpu::Activation::kGelu:
+        out[i] = g > 0 ? std::fma(-product, normal_tail(g), product) : product * normal_tail(-g);
+        break;
+      case cpu::Activation::kRelu:
+        out[i] = g <= 0 ? 0.0f : product;
+        break;
+    }
+  }
+}
+
+float soft_cap(float x, float cap) {
+  if (std::isnan(x)) return x;
+  return cap - 2.0f * cap / (1.0f + exp_f32(x * (2.0f / cap)));
 }
 
 void rope(float* head, int rope_dim, const float* cos_pairs, const float* sin_pairs) {
@@ -220,7 +271,7 @@ void attend(const AttentionHead& head, float* out) {
   float m = -std::numeric_limits<float>::infinity();
   float l = 0;
   std::vector<float> o(static_cast<size_t>(head.head_dim), 0.0f);
-  for (int begin = 0; begin < head.n_positions; begin += kChunkLen) {
+  for (int begin = head.first_seen / kChunkLen * kChunkLen; begin < head.n_positions; begin += kChunkLen) {
     const ChunkResult chunk = attend_chunk(head, begin, std::min(begin + kChunkLen, head.n_positions));
     const float m_new = std::max(m, chunk.m);
     const float a = exp2_f32(m - m_new);

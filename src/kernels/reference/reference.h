@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cpu/kernels.h"
 #include "tensor/dtype.h"
 
 namespace bass::reference {
@@ -28,7 +29,9 @@ float quantised_dot(DType type, const void* weights, const QuantisedRow& x);
 float float_dot(DType type, const void* weights, const float* x, int n);
 
 void rms_norm(const float* x, const float* weight, int n, float eps, float* out);
-void silu_mul(const float* gate, const float* up, int n, float* out);
+void layer_norm(const float* x, const float* weight, const float* bias, int n, float eps, float* out);
+void activate(cpu::Activation kind, const float* gate, const float* up, int n, float* out);  // up: may be null
+float soft_cap(float x, float cap);
 void rope(float* head, int rope_dim, const float* cos_pairs, const float* sin_pairs);
 
 /// e^x, and 2^max(x, -60) for x <= 0, with the bits that all kernels give.
@@ -51,8 +54,11 @@ struct AttentionHead {
   const float* q = nullptr;       // [head_dim]
   const float* keys = nullptr;    // [n_positions, head_dim]
   const float* values = nullptr;  // [n_positions, head_dim]
-  int n_positions = 0;            // 0 .. n_positions - 1 are seen
-  bool is_int8 = false;           // keys and values are cached in int8, else in int16
+  int n_positions = 0;            // first_seen .. n_positions - 1 are seen
+  int first_seen = 0;
+  float score_scale = 0;  // as in cpu::KvShape
+  float score_cap = 0;
+  bool is_int8 = false;  // keys and values are cached in int8, else in int16
 };
 void attend(const AttentionHead& head, float* out);  // out: [head_dim]
 
