@@ -38,8 +38,27 @@ struct Chunk {
   KvHead<const std::byte, int16_t> head;
   int begin;          // its first position
   bool is_past;       // every row sees all of it
+  bool is_windowed;   // some row's window begins in it or behind it
   bool leaves_state;  // it is not merged: o becomes the unscaled sum, m, l and u the chunk's own
+  float score_cap;    // in units of scores; 0: none
 };
+
+/// x in the rows of a block that see the chunk's position j, else `unseen`.
+BASS_SIMD_INLINE F32x16 where_seen(const RowBlock& block, const Chunk& chunk, int j, F32x16 x, F32x16 unseen) {
+  const F32x16 at = broadcast(static_cast<float>(chunk.begin + j));
+  x = select(ge(to_f32(load_i32(block.position)), at), x, unseen);
+  if (chunk.is_windowed) x = select(ge(at, to_f32(load_i32(block.first_seen))), x, unseen);
+  return x;
+}
+
+/// Caps n scores; those of unseen positions (-inf) stay.
+inline void cap_scores(float* scores, int n, float cap) {
+  const F32x16 unseen = broadcast(-__builtin_inff());
+  for (int i = 0; i < n; i += kLanes) {
+    const F32x16 s = load(scores + i);
+    store(scores + i, select(eq(s, unseen), s, soft_cap_f32(s, cap)));
+  }
+}
 
 /// Merges a chunk's (m_c, l_c) of 16 rows into m and l; returns the factors of o and of the chunk's sum.
 struct MergeFactors {
@@ -85,15 +104,13 @@ BASS_SIMD_INLINE F32x16 tree_sum(F32x16 (&lanes)[kLanes]) {
 /// scores [kKvPageLen] of 16 rows -> int16 pairs of weights; merges m and l.
 BASS_SIMD_INLINE MergeFactors wide_softmax(RowBlock& block, const Chunk& chunk, F32x16 m_chunk, float* scores,
                                            int32_t* weights) {
-  const F32x16 position = to_f32(load_i32(block.position));
   const auto weigh = [&](int j, F32x16* p) {
     F32x16 w;
     *p = exp2_f32(sub(load(scores + j * kLanes), m_chunk));
     w = mul(*p, broadcast(chunk.head.v_scale[j]));
     if (!chunk.is_past) {
-      const Mask16 sees = ge(position, broadcast(static_cast<float>(chunk.begin + j)));
-      *p = select(sees, *p, zero_f32());
-      w = select(sees, w, zero_f32());
+      *p = where_seen(block, chunk, j, *p, zero_f32());
+      w = where_seen(block, chunk, j, w, zero_f32());
     }
     store(scores + j * kLanes, w);
     return w;
@@ -149,13 +166,17 @@ BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
         F32x16 s = mul(mul(to_f32(sums[i][v]), broadcast(chunk.head.k_scale[j + i])), load(blocks[v].q_scale));
-        if (!chunk.is_past) {
-          const F32x16 position = to_f32(load_i32(blocks[v].position));
-          s = select(ge(position, broadcast(static_cast<float>(chunk.begin + j + i))), s, broadcast(-__builtin_inff()));
-        }
+        if (!chunk.is_past) s = where_seen(blocks[v], chunk, j + i, s, broadcast(-__builtin_inff()));
         m_chunk[v] = max(m_chunk[v], s);
         store(scores[v] + (j + i) * kLanes, s);
       }
+    }
+  }
+  if (chunk.score_cap > 0) {
+    for (int v = 0; v < kVectors; ++v) {
+      cap_scores(scores[v], kKvPageLen * kLanes, chunk.score_cap);
+      m_chunk[v] = load(scores[v]);
+      for (int j = 1; j < kKvPageLen; ++j) m_chunk[v] = max(m_chunk[v], load(scores[v] + j * kLanes));
     }
   }
   MergeFactors factors[kVectors];
@@ -234,8 +255,13 @@ BASS_SIMD_INLINE MergeFactors narrow_softmax(RowBlock& block, const Chunk& chunk
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     const int n_seen = chunk.is_past ? kKvPageLen : block.position[r] - chunk.begin + 1;
-    const Mask16 sees0 = first_lanes(n_seen);
-    const Mask16 sees1 = first_lanes(n_seen - kLanes);
+    Mask16 sees0 = first_lanes(n_seen);
+    Mask16 sees1 = first_lanes(n_seen - kLanes);
+    if (chunk.is_windowed) {
+      const int n_hidden = block.first_seen[r] - chunk.begin;
+      sees0 = mask_and(sees0, mask_not(first_lanes(n_hidden)));
+      sees1 = mask_and(sees1, mask_not(first_lanes(n_hidden - kLanes)));
+    }
     const F32x16 unseen = broadcast(-__builtin_inff());
     const F32x16 s0 = select(sees0, load(scores[r]), unseen);
     const F32x16 s1 = select(sees1, load(scores[r] + kLanes), unseen);
@@ -265,6 +291,7 @@ BASS_SIMD_INLINE void narrow_chunk(RowBlock& block, const Chunk& chunk, int head
   alignas(64) float scores[kRows][kKvPageLen];
   alignas(64) int16_t weights[kRows][kKvPageLen];
   narrow_scores<kRows>(block, chunk, head_dim, scores, ahead);
+  if (chunk.score_cap > 0) cap_scores(scores[0], kRows * kKvPageLen, chunk.score_cap);
   const MergeFactors factors = narrow_softmax<kRows>(block, chunk, scores, weights);
   alignas(64) float old_o[kLanes];
   alignas(64) float new_sum[kLanes];
@@ -334,9 +361,15 @@ inline void attend_rows(const KvShape& shape, const AttentionUnit& unit, int fir
   for (int c = unit.first_chunk; c < unit.end_chunk; ++c) {
     const std::byte* page_head = unit.pages[c] + unit.head_offset;
     const std::byte* next = c + 1 < unit.end_chunk ? unit.pages[c + 1] + unit.head_offset : unit.next_head;
+    const int begin = c * kKvPageLen;
+    const bool is_windowed = begin < rows.last_first_seen();
     const Chunk chunk{shape.number_bytes == 1 ? widen(page_head, head_dim, wide)
                                               : KvHead<const std::byte, int16_t>(page_head, head_dim),
-                      c * kKvPageLen, (c + 1) * kKvPageLen <= rows.first_position() + 1, unit.chunk_states != nullptr};
+                      begin,
+                      begin + kKvPageLen <= rows.first_position() + 1 && !is_windowed,
+                      is_windowed,
+                      unit.chunk_states != nullptr,
+                      shape.score_cap * kLog2E};
     if (chunk.leaves_state) rows.clear_sums();
     Ahead ahead{next, next == nullptr ? nullptr : next + shape.head_bytes()};
     int b = 0;

@@ -16,7 +16,8 @@ struct RowBlock {
   int32_t* q;  // int16 pairs along head_dim; wide: [head_dim / 2, kLanes], narrow: [rows, head_dim / 2]
   float* o;    // wide: [head_dim, kLanes], narrow: [rows, head_dim]
   alignas(64) int32_t position[kLanes];  // the last one that the row sees
-  alignas(64) float q_scale[kLanes];     // fl(s_q c)
+  alignas(64) int32_t first_seen[kLanes];
+  alignas(64) float q_scale[kLanes];  // fl(s_q c)
   alignas(64) float m[kLanes];
   alignas(64) float l[kLanes];
   alignas(64) float u[kLanes];  // of a chunk that is not merged
@@ -58,6 +59,7 @@ class UnitRows {
   [[nodiscard]] int n_narrow() const { return n_narrow_; }  // rows of the block behind them
   RowBlock* block(int b) { return &blocks_[b]; }
   [[nodiscard]] int first_position() const { return first_position_; }  // the lowest that some row still sees
+  [[nodiscard]] int last_first_seen() const { return last_first_seen_; }
 
   void clear_sums() {
     const int n_blocks = n_wide_ + (n_narrow_ > 0 ? 1 : 0);
@@ -99,6 +101,7 @@ class UnitRows {
     const int n_lanes = b < n_wide_ ? kLanes : n_narrow_;
     RowBlock& rows = blocks_[b];
     store_i32(rows.position, zero_i32());
+    store_i32(rows.first_seen, zero_i32());
     store(rows.q_scale, zero_f32());
     store(rows.m, broadcast(-__builtin_inff()));
     store(rows.l, zero_f32());
@@ -114,10 +117,13 @@ class UnitRows {
     const bool wide = &rows < blocks_ + n_wide_;
     const AttentionToken& token = token_of(r);
     rows.position[lane] = token.position;
+    rows.first_seen[lane] = token.first_seen;
     if (token.position < first_position_) first_position_ = token.position;
+    if (token.first_seen > last_first_seen_) last_first_seen_ = token.first_seen;
     alignas(64) int16_t q[kMaxHeadDim];
     const float scale = quantise_by_norm(token.q + head_of(r), head_dim, q);
-    rows.q_scale[lane] = scale * (kLog2E / __builtin_sqrtf(static_cast<float>(head_dim)));
+    rows.q_scale[lane] = scale * (shape_.score_scale > 0 ? kLog2E * shape_.score_scale
+                                                         : kLog2E / __builtin_sqrtf(static_cast<float>(head_dim)));
     int32_t* pairs = rows.q + (wide ? lane : lane * (head_dim / 2));
     const int pair_stride = wide ? kLanes : 1;
     for (int i = 0; i < head_dim / 2; ++i) __builtin_memcpy(&pairs[i * pair_stride], &q[2 * i], sizeof(int32_t));
@@ -140,6 +146,7 @@ class UnitRows {
   int n_wide_ = 0;
   int n_narrow_ = 0;
   int first_position_ = INT32_MAX;
+  int last_first_seen_ = 0;
   RowBlock blocks_[kMaxRowBlocks];
   alignas(64) int32_t q_[kMaxRowBlocks * kLanes * kMaxHeadDim / 2];
   alignas(64) float o_[kMaxRowBlocks * kLanes * kMaxHeadDim];

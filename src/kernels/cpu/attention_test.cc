@@ -58,6 +58,11 @@ struct Query {
   int n_tokens;
   int n_padding_tokens;
   int n_padding_chunks;
+  int window = 0;  // positions that a token sees, itself among them; 0: all
+  float score_scale = 0;
+  float score_cap = 0;
+
+  [[nodiscard]] int first_seen(int position) const { return window == 0 ? 0 : std::max(0, position - window + 1); }
 };
 
 /// Where a query's chunks are cut: at `first_run` the softmax goes on from its state; from `chunks_apart` on every
@@ -80,12 +85,16 @@ class AttentionTest : public ::testing::TestWithParam<const Kernels*> {
 
     BoundQuery(const KvPages& kv, int group_size, const Query& query, const float* q, float* out) : shape(kv.shape) {
       shape.n_heads = group_size;
+      shape.score_scale = query.score_scale;
+      shape.score_cap = query.score_cap;
       const int row_len = group_size * shape.head_dim;
       for (int t = 0; t < query.n_tokens; ++t) {
-        tokens.push_back({q + t * (row_len + 3), out + t * row_len, query.start + t});
+        const int position = query.start + t;
+        tokens.push_back({q + t * (row_len + 3), out + t * row_len, position, query.first_seen(position)});
       }
       for (int t = 0; t < query.n_padding_tokens; ++t) {
-        tokens.push_back({q, nullptr, query.start + query.n_tokens - 1});
+        const int position = query.start + query.n_tokens - 1;
+        tokens.push_back({q, nullptr, position, query.first_seen(position)});
       }
       unit.tokens = tokens.data();
       unit.n_tokens = static_cast<int>(tokens.size());
@@ -150,8 +159,12 @@ class AttentionTest : public ::testing::TestWithParam<const Kernels*> {
     for (int t = 0; t < query.n_tokens; ++t) {
       for (int h = 0; h < group_size; ++h) {
         const float* row = q + t * (group_size * dim + 3) + h * dim;
-        const reference::AttentionHead head{
-            dim, row, kv.keys.data(), kv.values.data(), query.start + t + 1, kv.shape.number_bytes == 1};
+        const int position = query.start + t;
+        reference::AttentionHead head{dim, row, kv.keys.data(), kv.values.data(), position + 1};
+        head.first_seen = query.first_seen(position);
+        head.score_scale = query.score_scale;
+        head.score_cap = query.score_cap;
+        head.is_int8 = kv.shape.number_bytes == 1;
         reference::attend(head, &out[static_cast<size_t>((t * group_size + h) * dim)]);
       }
     }
@@ -169,7 +182,7 @@ class AttentionTest : public ::testing::TestWithParam<const Kernels*> {
                           reference_attend(kv, shape.group_size, query, q.data())))
         << "bytes " << shape.number_bytes << ", head_dim " << shape.head_dim << ", group " << shape.group_size
         << ", start " << query.start << ", " << query.n_tokens << " tokens, padding: " << query.n_padding_tokens
-        << " tokens, " << query.n_padding_chunks << " chunks";
+        << " tokens, " << query.n_padding_chunks << " chunks, window " << query.window;
   }
 };
 
@@ -192,6 +205,24 @@ TEST_P(AttentionTest, HasTheBitsOfTheReferenceForEveryLength) {
   }
   expect_reference_bits({32, 2}, {0, 70, 0, 0});    // a prompt
   expect_reference_bits({16, 120}, {33, 1, 0, 0});  // more rows than are computed together
+}
+
+TEST_P(AttentionTest, HasTheBitsOfTheReferenceForEveryWindow) {
+  for (const int window : {1, 5, 31, 32, 33, 64, 100}) {
+    for (const int group_size : {1, 3, 8}) {
+      expect_reference_bits({32, group_size}, {60, 1, 0, 0, window});
+      expect_reference_bits({32, group_size, 1}, {0, 70, 0, 0, window});
+      expect_reference_bits({32, group_size}, {126, 6, 2, 1, window});
+    }
+  }
+}
+
+TEST_P(AttentionTest, HasTheBitsOfTheReferenceForScaledAndCappedScores) {
+  for (const int group_size : {1, 3, 8}) {
+    expect_reference_bits({32, group_size}, {60, 9, 0, 0, 0, 0.3f, 5.0f});
+    expect_reference_bits({32, group_size}, {60, 9, 2, 1, 20, 0.0f, 5.0f});
+    expect_reference_bits({32, group_size}, {60, 9, 0, 0, 0, 0.01f, 0.0f});
+  }
 }
 
 TEST_P(AttentionTest, PaddingChangesNoBit) {
@@ -221,7 +252,8 @@ TEST_P(AttentionTest, GivesATokenTheSameBitsInEveryBatch) {
 
 TEST_P(AttentionTest, RunsOfChunksGiveTheBitsOfOneRun) {
   constexpr Shape kShape{32, 3};
-  for (const Query& query : {Query{150, 1, 0, 0}, Query{126, 6, 0, 0}, Query{120, 40, 0, 0}, Query{127, 3, 2, 1}}) {
+  for (const Query& query : {Query{150, 1, 0, 0}, Query{126, 6, 0, 0}, Query{120, 40, 0, 0}, Query{127, 3, 2, 1},
+                             Query{150, 1, 0, 0, 40}, Query{126, 6, 0, 0, 33, 0.1f, 4.0f}}) {
     const KvPages kv(kernels_, kShape.head_dim, kShape.number_bytes, query.start + query.n_tokens, rng_);
     const std::vector<float> q = random_q(kShape, query.n_tokens);
     const std::vector<float> whole = attend(kernels_, kv, kShape.group_size, query, q.data());
