@@ -85,8 +85,8 @@ Result<SyntheticModel> read_file(const std::string& path) {
   c.rope_dim = c.head_dim;
   BASS_ASSIGN_OR_RETURN(c.vocab_size, file.get_int("vocab_size", kMinVocab, kMaxVocab));
   BASS_ASSIGN_OR_RETURN(c.context_len, file.get_int("max_position_embeddings", 1, kMaxContext, 2048));
-  BASS_ASSIGN_OR_RETURN(c.rope_base, file.get_positive("rope_theta", c.rope_base));
-  BASS_ASSIGN_OR_RETURN(c.rms_eps, file.get_positive("rms_norm_eps", c.rms_eps));
+  BASS_ASSIGN_OR_RETURN(c.ropes.front().base, file.get_positive("rope_theta", c.ropes.front().base));
+  BASS_ASSIGN_OR_RETURN(c.norm_eps, file.get_positive("rms_norm_eps", c.norm_eps));
   BASS_ASSIGN_OR_RETURN(model.is_head_tied, file.get_bool("tie_word_embeddings", false));
   model.vocab = synthetic_vocab(c.vocab_size);
   return model;

@@ -21,9 +21,7 @@ Shape read_shape() {
   const ModelFile file = load_model_file(kModel).value();
   Shape shape;
   for (const LayerRefs& layer : file.weights.layers) {
-    for (const MatrixRef* matrix : {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down}) {
-      shape.row_operations += 2.0 * matrix->n_out * matrix->n_in;
-    }
+    for_each_matrix(layer, [&](const MatrixRef& matrix) { shape.row_operations += 2.0 * matrix.n_out * matrix.n_in; });
   }
   shape.row_operations += 2.0 * file.config.vocab_size * file.config.d_model;
   shape.attention = 4.0 * file.config.q_dim() * file.config.n_layers;

@@ -2,18 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <string>
 
 #include "base/check.h"
 
 namespace bass {
-namespace {
-
-constexpr std::array<const Architecture*, 1> kArchitectures{&kLlamaArchitecture};
-
-}  // namespace
-
 Result<const Architecture*> find_architecture(const GgufFile& gguf) {
   BASS_ASSIGN_OR_RETURN(const auto name, gguf.get_string("general.architecture"));
   std::string known;

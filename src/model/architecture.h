@@ -1,27 +1,45 @@
-// The registry of architectures. A new one is a file like llama.cc and one line in architecture.cc.
+// The registry of architectures. A new one is a file like qwen2.cc and its lines here: what it computes is said by the
+// properties of ModelConfig, and its tensors are found by them (decoder_weights.h).
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "bass/status.h"
 #include "io/gguf.h"
-#include "model/model_file.h"
+#include "model/config.h"
 
 namespace bass {
 
 struct Architecture {
   std::string_view name;  // as general.architecture has it
   Result<ModelConfig> (*read_config)(const GgufFile& gguf);
-  Result<WeightRefs> (*find_weights)(const GgufFile& gguf, const ModelConfig& config);
+};
+
+extern const Architecture kLlamaArchitecture;
+extern const Architecture kSmolLm3Architecture;
+extern const Architecture kQwen2Architecture;
+extern const Architecture kQwen3Architecture;
+extern const Architecture kGemmaArchitecture;
+extern const Architecture kGemma2Architecture;
+extern const Architecture kGemma3Architecture;
+extern const Architecture kPhi3Architecture;
+extern const Architecture kGpt2Architecture;
+extern const Architecture kGptNeoXArchitecture;
+extern const Architecture kGptJArchitecture;
+extern const Architecture kCodeGenArchitecture;
+extern const Architecture kOptArchitecture;
+extern const Architecture kStarCoder2Architecture;
+extern const Architecture kOlMoeArchitecture;
+extern const Architecture kQwen3MoeArchitecture;
+
+inline constexpr const Architecture* kArchitectures[] = {
+    &kLlamaArchitecture, &kSmolLm3Architecture,    &kQwen2Architecture,  &kQwen3Architecture,
+    &kGemmaArchitecture, &kGemma2Architecture,     &kGemma3Architecture, &kPhi3Architecture,
+    &kGpt2Architecture,  &kGptNeoXArchitecture,    &kGptJArchitecture,   &kCodeGenArchitecture,
+    &kOptArchitecture,   &kStarCoder2Architecture, &kOlMoeArchitecture,  &kQwen3MoeArchitecture,
 };
 
 /// Error names the supported architectures.
 Result<const Architecture*> find_architecture(const GgufFile& gguf);
-
-extern const Architecture kLlamaArchitecture;
-
-/// Whether BASS computes a llama of this shape. source: a file's name, for the message.
-Status check_llama_shape(const std::string& source, const ModelConfig& config);
 
 }  // namespace bass

@@ -1,10 +1,51 @@
-// The shape of a decoder-only transformer.
+// The shape of a decoder-only transformer, and the properties in which architectures differ.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "kernels/cpu/kernels.h"
 
 namespace bass {
+
+enum class NormType { kRms, kLayer };
+using cpu::Activation;
+
+/// What a block adds to the residual stream x, with a = attention, f = feed-forward, n1 and n2 their norms.
+enum class BlockOrder {
+  kSequential,       // x += a(n1(x)); x += f(n2(x))
+  kParallel,         // x += a(n1(x)) + f(n2(x))
+  kParallelOneNorm,  // x += a(n1(x)) + f(n1(x))
+};
+
+/// What of q and of k is normalised (RMS) before it is rotated.
+enum class QkNorm { kNone, kEachHead, kAllHeads };
+
+/// Which elements of a head are rotated together.
+enum class RopePairs {
+  kNeighbours,  // 2i and 2i + 1
+  kHalves,      // i and i + rope_dim / 2
+};
+
+/// One table of rotations. Pair i of position p turns by p base^(-2i / rope_dim) / (factor factors[i]).
+struct RopeConfig {
+  float base = 10000.0f;
+  float factor = 1.0f;         // linear scaling
+  float magnitude = 1.0f;      // of the rotated elements
+  std::vector<float> factors;  // [rope_dim / 2], or empty
+  /// Instead of `factors`, where a model runs with a longer context than original_context_len. [rope_dim / 2], or empty
+  std::vector<float> long_factors;
+  int original_context_len = 0;
+};
+
+/// In what layers differ.
+struct LayerConfig {
+  static constexpr int kNoRope = -1;
+
+  int window = 0;  // positions that a token sees, itself among them; 0: all
+  int rope = 0;    // index into ModelConfig::ropes, or kNoRope
+};
 
 struct ModelConfig {
   std::string name;
@@ -14,16 +55,43 @@ struct ModelConfig {
   int n_heads = 0;
   int n_kv_heads = 0;
   int head_dim = 0;
-  int d_ff = 0;
+  int d_ff = 0;  // of an expert, where there are experts
   int vocab_size = 0;
-  int context_len = 0;  // that the model was trained for
-  int rope_dim = 0;     // leading elements of a head that are rotated
-  float rope_base = 10000.0f;
-  float rms_eps = 1e-5f;
+  int context_len = 0;        // that the model was trained for
   bool is_synthetic = false;  // weights are random numbers: the model has a shape, but no language
+
+  NormType norm = NormType::kRms;
+  float norm_eps = 1e-5f;
+  BlockOrder block_order = BlockOrder::kSequential;
+  bool has_post_norms = false;  // what a block adds is normalised before
+
+  float embedding_scale = 1.0f;
+  bool has_learned_positions = false;  // added to the embedding
+
+  int rope_dim = 0;  // leading elements of a head that are rotated
+  RopePairs rope_pairs = RopePairs::kNeighbours;
+  std::vector<RopeConfig> ropes{RopeConfig{}};
+  std::vector<LayerConfig> layers;  // [n_layers]; empty: all layers are LayerConfig{}
+
+  bool has_qkv_bias = false;
+  bool has_attention_output_bias = false;
+  bool has_feed_forward_bias = false;
+  QkNorm qk_norm = QkNorm::kNone;
+  float attention_scale = 0.0f;  // of q.k; 0: 1 / sqrt(head_dim)
+  float attention_cap = 0.0f;    // scores and
+  float logit_cap = 0.0f;        // logits become cap tanh(x / cap); 0: they stay
+
+  Activation activation = Activation::kSilu;
+  bool is_gated = true;                    // h = activation(a Wgate) * (a Wup); else activation(a Wup)
+  int n_experts = 0;                       // feed-forward blocks to choose from; 0: there is one
+  int n_experts_used = 0;                  // of a token
+  bool expert_weights_sum_to_one = false;  // their router probabilities are normalised
 
   [[nodiscard]] int q_dim() const { return n_heads * head_dim; }
   [[nodiscard]] int kv_dim() const { return n_kv_heads * head_dim; }
+  [[nodiscard]] LayerConfig layer(int idx) const {
+    return layers.empty() ? LayerConfig{} : layers[static_cast<size_t>(idx)];
+  }
 };
 
 }  // namespace bass

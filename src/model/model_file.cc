@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "model/architecture.h"
+#include "model/decoder_weights.h"
 #include "model/gguf_vocab.h"
 #include "model/synthetic_model.h"
 
@@ -18,7 +19,7 @@ Result<ModelFile> load_model_file(const std::string& path) {
   model.gguf = std::make_unique<GgufFile>(std::move(gguf));
   BASS_ASSIGN_OR_RETURN(const Architecture* architecture, find_architecture(*model.gguf));
   BASS_ASSIGN_OR_RETURN(model.config, architecture->read_config(*model.gguf));
-  BASS_ASSIGN_OR_RETURN(model.weights, architecture->find_weights(*model.gguf, model.config));
+  BASS_ASSIGN_OR_RETURN(model.weights, find_decoder_weights(*model.gguf, model.config));
   BASS_ASSIGN_OR_RETURN(model.vocab, load_vocab(*model.gguf));
   if (static_cast<int>(model.vocab.tokens.size()) > model.config.vocab_size) {
     return invalid_file(fmt::format("{}: the vocabulary has {} tokens, but the embedding has {} rows", path,

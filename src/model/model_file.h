@@ -11,6 +11,7 @@
 #include "io/gguf.h"
 #include "model/config.h"
 #include "tensor/dtype.h"
+#include "tensor/row_order.h"
 #include "text/vocab.h"
 
 namespace bass {
@@ -18,25 +19,61 @@ namespace bass {
 /// A matrix [n_out, n_in] in a file's own format; row i holds the n_in weights of output channel i.
 struct MatrixRef {
   DType type = DType::kF32;
-  int n_out = 0;
+  int n_out = 0;  // 0: the model has no such matrix
   int n_in = 0;
   std::span<const std::byte> data;
+  std::vector<float> bias;  // [n_out], or empty
+  RowOrder order;           // of the rows of `data`; the bias is in order already
+
+  [[nodiscard]] size_t row_bytes() const {
+    const DTypeInfo& info = dtype_info(type);
+    return static_cast<size_t>(n_in / info.block_len) * static_cast<size_t>(info.block_bytes);
+  }
+};
+
+/// [d_model]; empty where the model has no such norm. A NormType::kLayer has a bias, if only zeros.
+struct NormRef {
+  std::vector<float> weight;
+  std::vector<float> bias;
+};
+
+struct ExpertRefs {
+  MatrixRef gate, up, down;
 };
 
 struct LayerRefs {
-  std::vector<float> attention_norm;     // [d_model]
-  std::vector<float> feed_forward_norm;  // [d_model]
-  MatrixRef q, k, v, output;             // [q_dim | kv_dim | kv_dim, d_model], [d_model, q_dim]
-  MatrixRef gate, up, down;              // [d_ff, d_model] twice, [d_model, d_ff]
+  NormRef attention_norm, feed_forward_norm;
+  NormRef attention_post_norm, feed_forward_post_norm;  // of what is added to the residual stream
+  MatrixRef q, k, v, output;                            // [q_dim | kv_dim | kv_dim, d_model], [d_model, q_dim]
+  std::vector<float> q_norm, k_norm;                    // [q_dim], [kv_dim], or both empty
+  MatrixRef gate, up, down;                             // [d_ff, d_model] twice, [d_model, d_ff]
+  MatrixRef router;                                     // [n_experts, d_model]
+  std::vector<ExpertRefs> experts;                      // [n_experts], instead of gate, up and down
 };
 
 struct WeightRefs {
-  MatrixRef embedding;             // [vocab_size, d_model]
-  bool is_head_tied = false;       // the head is the embedding
-  MatrixRef head;                  // [vocab_size, d_model]
-  std::vector<float> output_norm;  // [d_model]
+  MatrixRef embedding;        // [vocab_size, d_model]
+  MatrixRef positions;        // [context_len, d_model], where they are learned
+  bool is_head_tied = false;  // the head is the embedding
+  MatrixRef head;             // [vocab_size, d_model]
+  NormRef output_norm;
   std::vector<LayerRefs> layers;
 };
+
+/// visit(matrix) for all that the layer has.
+template <class Visit>
+void for_each_matrix(const LayerRefs& layer, Visit visit) {
+  const auto visit_present = [&visit](const MatrixRef& matrix) {
+    if (matrix.n_out > 0) visit(matrix);
+  };
+  for (const MatrixRef* matrix :
+       {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down, &layer.router}) {
+    visit_present(*matrix);
+  }
+  for (const ExpertRefs& expert : layer.experts) {
+    for (const MatrixRef* matrix : {&expert.gate, &expert.up, &expert.down}) visit_present(*matrix);
+  }
+}
 
 /// Owns the mapping that the references point into.
 struct ModelFile {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "model/architecture.h"
+#include "model/decoder_config.h"
 #include "model/gguf_vocab.h"
 #include "model/random_blocks.h"
 
@@ -93,8 +93,8 @@ void add_metadata(const SyntheticModel& model, GgufWriter* writer) {
   add_size("attention.value_length", c.head_dim);
   add_size("rope.dimension_count", c.rope_dim);
   add_size("vocab_size", c.vocab_size);
-  writer->add_f32("llama.rope.freq_base", c.rope_base);
-  writer->add_f32("llama.attention.layer_norm_rms_epsilon", c.rms_eps);
+  writer->add_f32("llama.rope.freq_base", c.ropes.front().base);
+  writer->add_f32("llama.attention.layer_norm_norm_epsilon", c.norm_eps);
   add_vocab(model.vocab, writer);
 }
 
@@ -146,7 +146,7 @@ SyntheticModel make_synthetic_model(const SyntheticShape& shape) {
   config.head_dim = config.rope_dim = shape.head_dim;
   config.vocab_size = shape.vocab_size;
   config.context_len = shape.context_len;
-  config.rope_base = shape.rope_base;
+  config.ropes.front().base = shape.rope_base;
   model.is_head_tied = shape.is_head_tied;
   model.vocab = synthetic_vocab(shape.vocab_size);
   return model;
@@ -154,7 +154,7 @@ SyntheticModel make_synthetic_model(const SyntheticShape& shape) {
 
 Status check_synthetic_model(const SyntheticModel& model, const std::string& source) {
   const ModelConfig& c = model.config;
-  BASS_RETURN_IF_ERROR(check_llama_shape(source, c));
+  BASS_RETURN_IF_ERROR(check_decoder_shape(source, c));
   for (const auto& [what, len] : {std::pair("model", c.d_model), {"feed-forward", c.d_ff}, {"attention", c.q_dim()}}) {
     if (len % kRandomUnitLen == 0) continue;
     return invalid_file(

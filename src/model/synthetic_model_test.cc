@@ -66,7 +66,7 @@ TEST(SyntheticModelTest, LoadsAsTheShapeAndSaysWhatItIs) {
   EXPECT_EQ(config.kv_dim(), 64);
   EXPECT_EQ(config.vocab_size, 1000);
   EXPECT_EQ(config.context_len, 512);
-  EXPECT_EQ(config.rope_base, 5000.0f);
+  EXPECT_EQ(config.ropes.front().base, 5000.0f);
   EXPECT_FALSE(loaded->weights.is_head_tied);
   EXPECT_EQ(loaded->weights.layers[1].down.type, DType::kQ4_1);
   EXPECT_EQ(loaded->vocab.tokens, model.vocab.tokens);

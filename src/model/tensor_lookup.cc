@@ -25,7 +25,12 @@ Result<const TensorInfo*> find_shaped(const GgufFile& gguf, const std::string& n
 
 Result<MatrixRef> find_matrix(const GgufFile& gguf, const std::string& name, int n_out, int n_in) {
   BASS_ASSIGN_OR_RETURN(const TensorInfo* tensor, find_shaped(gguf, name, {n_in, n_out}));
-  return MatrixRef{tensor->type, n_out, n_in, tensor->data};
+  return MatrixRef{tensor->type, n_out, n_in, tensor->data, {}, {}};
+}
+
+Result<MatrixRef> find_stack(const GgufFile& gguf, const std::string& name, int n_matrices, int n_out, int n_in) {
+  BASS_ASSIGN_OR_RETURN(const TensorInfo* tensor, find_shaped(gguf, name, {n_in, n_out, n_matrices}));
+  return MatrixRef{tensor->type, n_matrices * n_out, n_in, tensor->data, {}, {}};
 }
 
 Result<std::vector<float>> read_vector(const GgufFile& gguf, const std::string& name, int n) {

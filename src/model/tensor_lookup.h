@@ -13,6 +13,9 @@ namespace bass {
 /// The matrix `name` of shape [n_out, n_in].
 Result<MatrixRef> find_matrix(const GgufFile& gguf, const std::string& name, int n_out, int n_in);
 
+/// The matrices [n_out, n_in] of the tensor `name`, one behind the other in one of n_matrices * n_out rows.
+Result<MatrixRef> find_stack(const GgufFile& gguf, const std::string& name, int n_matrices, int n_out, int n_in);
+
 /// The vector `name` of length n, as float.
 Result<std::vector<float>> read_vector(const GgufFile& gguf, const std::string& name, int n);
 

@@ -1,4 +1,4 @@
-// The llama decoder in plain float32 loops over a model file: no packing, no pages, no quantised activations. Slow and
+// The decoder in plain float32 loops over a model file: no packing, no pages, no quantised activations. Slow and
 // obvious; for tiny models.
 #pragma once
 

@@ -31,9 +31,9 @@ ModelFile make_model(const AttentionShape& shape, int context_len, std::span<con
   config.context_len = context_len;
   const auto matrix = [&](int n_out, int n_in) {
     const size_t n_bytes = sizeof(float) * static_cast<size_t>(n_out) * static_cast<size_t>(n_in);
-    return MatrixRef{DType::kF32, n_out, n_in, zeros.first(n_bytes)};
+    return MatrixRef{DType::kF32, n_out, n_in, zeros.first(n_bytes), {}, {}};
   };
-  const std::vector<float> norm(kWidth, 1.0F);
+  const NormRef norm{std::vector<float>(kWidth, 1.0F), {}};
   LayerRefs layer;
   layer.attention_norm = layer.feed_forward_norm = norm;
   layer.q = matrix(config.q_dim(), kWidth);

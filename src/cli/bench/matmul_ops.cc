@@ -23,6 +23,7 @@ using MatricesByShape = std::map<std::tuple<DType, int, int>, Matrices>;
 MatricesByShape find_matrices(const ModelFile& file, const cpu::CpuModel& model) {
   MatricesByShape found;
   const auto add = [&](const MatrixRef& ref, const cpu::PackedMatrix& packed) {
+    if (ref.n_out == 0) return;
     Matrices& matrices = found[{ref.type, ref.n_out, ref.n_in}];
     if (matrices.first == nullptr) matrices.first = &ref;
     matrices.packed.push_back(packed);

@@ -20,9 +20,8 @@ constexpr int kRounds = 5;
 std::map<DType, double> operations_by_format(const ModelFile& model) {
   std::map<DType, double> operations;
   for (const LayerRefs& layer : model.weights.layers) {
-    for (const MatrixRef* matrix : {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down}) {
-      operations[matrix->type] += 2.0 * matrix->n_out * matrix->n_in;
-    }
+    for_each_matrix(layer,
+                    [&](const MatrixRef& matrix) { operations[matrix.type] += 2.0 * matrix.n_out * matrix.n_in; });
   }
   return operations;
 }

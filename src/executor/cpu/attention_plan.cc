@@ -124,6 +124,7 @@ void AttentionPlan::add_segment(const ForwardSegment& segment, size_t pages_begi
     PlannedUnit unit;
     unit.rows_begin = rows_begin + static_cast<size_t>(token);
     unit.n_tokens = std::min(step, segment.n_tokens - token);
+    unit.first_chunk = first_chunk(segment.start + token);
     unit.end_chunk = n_chunks_of(segment.start + token + unit.n_tokens);
     unit.pages_begin = pages_begin;
     add_for_heads(unit, 0, &units);
@@ -139,6 +140,7 @@ void AttentionPlan::add_padded(const ForwardSegment& segment, size_t pages_begin
     unit.n_tokens = std::clamp(segment.n_tokens - token, 0, step);
     unit.n_padding_tokens = std::min(step, n_padded_tokens - token) - unit.n_tokens;
     unit.padding_row = segment.row_begin + segment.n_tokens - 1;
+    unit.first_chunk = first_chunk(segment.start + std::min(token, segment.n_tokens - 1));
     unit.end_chunk = n_chunks;
     unit.pages_begin = pages_begin;
     add_for_heads(unit, 0, &units);
@@ -158,8 +160,11 @@ void AttentionPlan::add_fused(std::span<const ForwardSegment> segments) {
     while (end < order_.size() && first_page(order_[end]) == first_page(order_[begin])) ++end;
     const Group group = Group(order_).subspan(begin, end - begin);
     const int n_shared = count_shared_chunks(segments, group);
-    if (n_shared > 0) {
-      add_group(segments, group, n_shared);
+    int first_shared = n_shared;
+    for (const int i : group)
+      first_shared = std::min(first_shared, first_chunk(segments[static_cast<size_t>(i)].start));
+    if (first_shared < n_shared) {
+      add_group(segments, group, first_shared, n_shared);
       continue;
     }
     for (const int i : group) add_segment(segments[static_cast<size_t>(i)], segment_pages_[static_cast<size_t>(i)]);
@@ -170,7 +175,7 @@ void AttentionPlan::add_fused(std::span<const ForwardSegment> segments) {
 
 // The shared chunks for the tokens of all members together, then each member's own chunks from the states that this
 // leaves: [n_kv_heads, tokens of all members, group_size].
-void AttentionPlan::add_group(std::span<const ForwardSegment> segments, Group group, int n_shared) {
+void AttentionPlan::add_group(std::span<const ForwardSegment> segments, Group group, int first_shared, int n_shared) {
   const int group_size = shape_.group_size();
   const ptrdiff_t states_begin = n_states_;
   const size_t rows_begin = rows.size();
@@ -188,6 +193,7 @@ void AttentionPlan::add_group(std::span<const ForwardSegment> segments, Group gr
     PlannedUnit unit;
     unit.rows_begin = rows_begin + static_cast<size_t>(token);
     unit.n_tokens = n_tokens * (i + 1) / n_units - token;
+    unit.first_chunk = first_shared;
     unit.end_chunk = n_shared;
     unit.pages_begin = segment_pages_[static_cast<size_t>(group.front())];
     unit.state = states_begin + static_cast<ptrdiff_t>(token) * group_size;
@@ -200,7 +206,7 @@ void AttentionPlan::add_group(std::span<const ForwardSegment> segments, Group gr
       PlannedUnit unit;
       unit.rows_begin = rows_begin + static_cast<size_t>(member_token + token);
       unit.n_tokens = std::min(max_unit_tokens(), segment.n_tokens - token);
-      unit.first_chunk = n_shared;
+      unit.first_chunk = std::max(n_shared, first_chunk(segment.start + token));
       unit.end_chunk = n_chunks_of(segment.start + token + unit.n_tokens);
       unit.pages_begin = segment_pages_[static_cast<size_t>(i)];
       unit.before = states_begin + static_cast<ptrdiff_t>(member_token + token) * group_size;
@@ -232,8 +238,8 @@ bool AttentionPlan::cut_long_units() {
   for (size_t i = 0; i < n_whole; ++i) {
     const PlannedUnit& unit = units[i];
     if (unit.state != PlannedUnit::kNoState || cost(unit) * n_threads_ * kUnitsPerThread <= total) continue;
-    const auto n_runs =
-        static_cast<int>(std::min<int64_t>((cost(unit) + target - 1) / target, unit.end_chunk / kMinRunChunks));
+    const auto n_runs = static_cast<int>(
+        std::min<int64_t>((cost(unit) + target - 1) / target, (unit.end_chunk - unit.first_chunk) / kMinRunChunks));
     if (n_runs > 1) cut(i, n_runs);
   }
   return units.size() > n_whole;
@@ -243,12 +249,13 @@ bool AttentionPlan::cut_long_units() {
 // same chain as in one unit.
 void AttentionPlan::cut(size_t unit_idx, int n_runs) {
   PlannedUnit run = units[unit_idx];
-  const int n_chunks = run.end_chunk;
-  const auto run_end = [&](int i) { return static_cast<int>(int64_t{n_chunks} * (i + 1) / n_runs); };
+  const int begin = run.first_chunk;
+  const int n_chunks = run.end_chunk - begin;
+  const auto run_end = [&](int i) { return begin + static_cast<int>(int64_t{n_chunks} * (i + 1) / n_runs); };
   const ptrdiff_t unit_states = static_cast<ptrdiff_t>(run.n_tokens) * shape_.group_size();
   const ptrdiff_t first = n_states_;
   const ptrdiff_t rest = first + unit_states;
-  const int n_rest = n_chunks - run_end(0);
+  const int n_rest = run.end_chunk - run_end(0);
   const ptrdiff_t end = rest + n_rest * unit_states;
   if (end > kMaxRunStates) return;
   n_states_ = end;

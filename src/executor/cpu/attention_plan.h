@@ -54,6 +54,7 @@ struct PlannedFinish {
 /// thrown away. Prompt chunks are never padded against.
 /// FUSED: pages that several sequences share (n samples of one prompt) are read once for all of them, and each goes on
 /// from there with its own; what would keep threads waiting is cut into runs of chunks.
+/// In front of a window no chunk is read.
 /// All give the same bits, because a row's arithmetic is chunk by chunk at absolute positions, merged in one order.
 ///
 /// Work has two stages with a barrier between them: `units`, then `late_units` and `finishes`, which need states that
@@ -66,8 +67,15 @@ class AttentionPlan {
   std::vector<int> rows;  // rows of the batch, a unit's tokens one behind the other
   std::vector<const std::byte*> page_pointers;
 
-  AttentionPlan(const KvShape& shape, int n_threads)
-      : shape_(shape), n_threads_(n_threads), loads_(static_cast<size_t>(n_threads)) {}
+  /// window: positions that a token sees, itself among them; 0: all
+  AttentionPlan(const KvShape& shape, int n_threads, int window = 0)
+      : shape_(shape), n_threads_(n_threads), window_(window), loads_(static_cast<size_t>(n_threads)) {}
+
+  [[nodiscard]] int window() const { return window_; }
+  /// The first position that a token at `position` sees.
+  [[nodiscard]] int first_seen(int position) const {
+    return window_ == 0 || position < window_ ? 0 : position - window_ + 1;
+  }
 
   /// Room for any batch of so many rows, segments and chunks a segment, so that `build` allocates nothing.
   void reserve(size_t n_rows, size_t n_segments, size_t max_chunks);
@@ -88,16 +96,19 @@ class AttentionPlan {
   void add_segment(const ForwardSegment& segment, size_t pages_begin);
   void add_padded(const ForwardSegment& segment, size_t pages_begin, int n_padded_tokens, int n_chunks);
   void add_fused(std::span<const ForwardSegment> segments);
-  void add_group(std::span<const ForwardSegment> segments, Group group, int n_shared);
+  /// Attends to the chunks [first_shared, n_shared) together.
+  void add_group(std::span<const ForwardSegment> segments, Group group, int first_shared, int n_shared);
   [[nodiscard]] int64_t makespan();
   bool cut_long_units();  // whether it did
   void cut(size_t unit_idx, int n_runs);
   void sort_by_cost();
+  [[nodiscard]] int first_chunk(int position) const { return first_seen(position) / kKvPageLen; }
   [[nodiscard]] int max_unit_tokens() const;
   [[nodiscard]] int64_t cost(const PlannedUnit& unit) const;
 
   KvShape shape_;
   int n_threads_;
+  int window_;
   ptrdiff_t n_states_ = 0;
   std::vector<int> order_;             // segments that decode, those with the same first page side by side
   std::vector<size_t> segment_pages_;  // [n_segments] index into page_pointers of chunk 0

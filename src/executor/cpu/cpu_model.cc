@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "base/check.h"
 #include "executor/executor.h"
@@ -18,6 +21,8 @@ cpu::KvShape make_kv_shape(const ModelConfig& config, KvKind kind) {
   shape.n_kv_heads = config.n_kv_heads;
   shape.head_dim = config.head_dim;
   shape.number_bytes = kind == KvKind::kInt8 ? 1 : 2;
+  shape.score_scale = config.attention_scale;
+  shape.score_cap = config.attention_cap;
   shape.layer_bytes = static_cast<size_t>(config.n_kv_heads) * shape.head_bytes();
   return shape;
 }
@@ -38,10 +43,9 @@ size_t padded_bytes(const MatrixRef& ref) {
   return (packed_bytes(ref.type, ref.n_out, ref.n_in) + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-template <class Visit>
-void for_each_layer_matrix(const LayerRefs& refs, Visit visit) {
-  for (const MatrixRef* ref : {&refs.q, &refs.k, &refs.v, &refs.output, &refs.gate, &refs.up, &refs.down}) visit(*ref);
-}
+const float* data_or_null(const std::vector<float>& values) { return values.empty() ? nullptr : values.data(); }
+
+CpuNorm norm_of(const NormRef& ref) { return {data_or_null(ref.weight), data_or_null(ref.bias)}; }
 
 }  // namespace
 
@@ -64,8 +68,10 @@ Result<std::unique_ptr<CpuModel>> CpuModel::load(const ModelFile& file, const Kv
 Status CpuModel::pack_weights(const ModelFile& file, ThreadTeam* team) {
   const WeightRefs& refs = file.weights;
   size_t total_bytes = padded_bytes(refs.embedding) + (refs.is_head_tied ? 0 : padded_bytes(refs.head));
+  const size_t position_bytes = config_->has_learned_positions ? padded_bytes(refs.positions) : 0;
+  total_bytes += position_bytes;
   for (const LayerRefs& layer : refs.layers) {
-    for_each_layer_matrix(layer, [&](const MatrixRef& ref) { total_bytes += padded_bytes(ref); });
+    for_each_matrix(layer, [&](const MatrixRef& ref) { total_bytes += padded_bytes(ref); });
   }
   weights_ = AlignedBuffer(total_bytes);
   if (!weights_.ok()) {
@@ -73,59 +79,82 @@ Status CpuModel::pack_weights(const ModelFile& file, ThreadTeam* team) {
         fmt::format("{}: no memory for {} MiB of weights", file.gguf->file().path(), total_bytes >> 20));
   }
   std::byte* cursor = weights_.data();
-  for (const LayerRefs& layer : refs.layers) {
-    CpuLayer packed;
-    packed.attention_norm = layer.attention_norm.data();
-    packed.feed_forward_norm = layer.feed_forward_norm.data();
-    pack_matrix(file, layer.q, team, &cursor, &packed.q);
-    pack_matrix(file, layer.k, team, &cursor, &packed.k);
-    pack_matrix(file, layer.v, team, &cursor, &packed.v);
-    pack_matrix(file, layer.output, team, &cursor, &packed.output);
-    pack_matrix(file, layer.gate, team, &cursor, &packed.gate);
-    pack_matrix(file, layer.up, team, &cursor, &packed.up);
-    pack_matrix(file, layer.down, team, &cursor, &packed.down);
-    for (const PackedMatrix* matrix : {&packed.q, &packed.k, &packed.v}) count_work(*matrix, StepPart::kQkv);
-    count_work(packed.output, StepPart::kOutput);
-    for (const PackedMatrix* matrix : {&packed.gate, &packed.up}) count_work(*matrix, StepPart::kGateUp);
-    count_work(packed.down, StepPart::kDown);
-    layers_.push_back(packed);
-  }
+  for (const LayerRefs& layer : refs.layers) pack_layer(file, layer, team, &cursor);
   pack_matrix(file, refs.embedding, team, &cursor, &embedding_);
+  if (config_->has_learned_positions) pack_matrix(file, refs.positions, team, &cursor, &positions_);
   head_ = embedding_;
   if (!refs.is_head_tied) pack_matrix(file, refs.head, team, &cursor, &head_);
   count_work(head_, StepPart::kHead);
-  output_norm_ = refs.output_norm.data();
-  step_weight_bytes_ = static_cast<int64_t>(total_bytes - (refs.is_head_tied ? 0 : padded_bytes(refs.embedding)));
+  output_norm_ = norm_of(refs.output_norm);
+  step_weight_bytes_ =
+      static_cast<int64_t>(total_bytes - position_bytes - (refs.is_head_tied ? 0 : padded_bytes(refs.embedding)));
   return ok_status();
+}
+
+void CpuModel::pack_layer(const ModelFile& file, const LayerRefs& refs, ThreadTeam* team, std::byte** cursor) {
+  CpuLayer packed;
+  packed.attention_norm = norm_of(refs.attention_norm);
+  packed.feed_forward_norm = norm_of(refs.feed_forward_norm);
+  packed.attention_post_norm = norm_of(refs.attention_post_norm);
+  packed.feed_forward_post_norm = norm_of(refs.feed_forward_post_norm);
+  packed.q_norm = data_or_null(refs.q_norm);
+  packed.k_norm = data_or_null(refs.k_norm);
+  const auto pack = [&](const MatrixRef& ref, PackedMatrix* matrix, StepPart part, double share = 1.0) {
+    if (ref.n_out == 0) return;
+    pack_matrix(file, ref, team, cursor, matrix);
+    count_work(*matrix, part, share);
+  };
+  pack(refs.q, &packed.q, StepPart::kQkv);
+  pack(refs.k, &packed.k, StepPart::kQkv);
+  pack(refs.v, &packed.v, StepPart::kQkv);
+  pack(refs.output, &packed.output, StepPart::kOutput);
+  pack(refs.gate, &packed.gate, StepPart::kGateUp);
+  pack(refs.up, &packed.up, StepPart::kGateUp);
+  pack(refs.down, &packed.down, StepPart::kDown);
+  pack(refs.router, &packed.router, StepPart::kGateUp);
+  const double share = static_cast<double>(config_->n_experts_used) / std::max(config_->n_experts, 1);
+  for (const ExpertRefs& expert : refs.experts) {
+    CpuExpert& packed_expert = packed.experts.emplace_back();
+    pack(expert.gate, &packed_expert.gate, StepPart::kGateUp, share);
+    pack(expert.up, &packed_expert.up, StepPart::kGateUp, share);
+    pack(expert.down, &packed_expert.down, StepPart::kDown, share);
+    has_float_weights_ = true;  // rows are gathered for the experts from their floats
+  }
+  layers_.push_back(std::move(packed));
 }
 
 void CpuModel::pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTeam* team, std::byte** cursor,
                            PackedMatrix* out) {
   std::byte* destination = *cursor;
-  *out = {packed_type(ref.type), ref.n_out, ref.n_in, destination};
+  *out = {packed_type(ref.type), ref.n_out, ref.n_in, destination, data_or_null(ref.bias)};
   *cursor += padded_bytes(ref);
-  const DTypeInfo& info = dtype_info(ref.type);
-  const auto row_bytes = static_cast<size_t>(ref.n_in / info.block_len) * static_cast<size_t>(info.block_bytes);
-  const PackSource source{ref.type, ref.n_out, ref.n_in, ref.data.data(), row_bytes};
+  const PackSource source{ref.type, ref.n_out, ref.n_in, ref.data.data(), ref.row_bytes(), ref.order};
   team->run([&](const TeamContext& context) { pack_tiles(source, context.share(out->n_tiles()), destination); });
   if (file.gguf != nullptr) file.gguf->file().release(ref.data);  // a model that was made up has no file
   (out->is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
 }
 
-void CpuModel::count_work(const PackedMatrix& matrix, StepPart part) {
+void CpuModel::count_work(const PackedMatrix& matrix, StepPart part, double share) {
   Work& work = row_work_[static_cast<size_t>(part)];
   work.bytes += static_cast<double>(packed_bytes(matrix.type, matrix.n_out, matrix.n_in));
-  work[matrix.is_quantised() ? OperationClass::kInt8Dot : OperationClass::kF32Fma] += 2.0 * matrix.n_out * matrix.n_in;
+  work[matrix.is_quantised() ? OperationClass::kInt8Dot : OperationClass::kF32Fma] +=
+      2.0 * share * matrix.n_out * matrix.n_in;
 }
 
 Status CpuModel::reserve_rope_tables() {
-  const int dim = config_->rope_dim;
-  rope_ = AlignedBuffer(2 * static_cast<size_t>(context_len_) * static_cast<size_t>(dim) * sizeof(float));
+  const auto dim = static_cast<size_t>(config_->rope_dim);
+  rope_ = AlignedBuffer(2 * config_->ropes.size() * static_cast<size_t>(context_len_) * dim * sizeof(float));
   if (!rope_.ok()) {
     return resource_exhausted(fmt::format("no memory for rope tables of {} positions; lower --context", context_len_));
   }
-  for (int pair = 0; pair < dim / 2; ++pair) {
-    rope_frequencies_.push_back(std::pow(static_cast<double>(config_->rope_base), -2.0 * pair / dim));
+  for (const RopeConfig& rope : config_->ropes) {
+    const bool is_long = !rope.long_factors.empty() && context_len_ > rope.original_context_len;
+    const std::vector<float>& factors = is_long ? rope.long_factors : rope.factors;
+    for (size_t pair = 0; pair < dim / 2; ++pair) {
+      const double exponent = -2.0 * static_cast<double>(pair) / static_cast<double>(dim);
+      const double factor = rope.factor * (factors.empty() ? 1.0 : factors[pair]);
+      rope_frequencies_.push_back(std::pow(static_cast<double>(rope.base), exponent) / factor);
+    }
   }
   return ok_status();
 }
@@ -133,28 +162,40 @@ Status CpuModel::reserve_rope_tables() {
 void CpuModel::prepare_positions(int n_positions) {
   BASS_CHECK(n_positions <= context_len_);
   for (; n_rope_positions_ < n_positions; ++n_rope_positions_) {
-    auto* cos_pair = const_cast<float*>(rope_cos(n_rope_positions_));
-    auto* sin_pair = const_cast<float*>(rope_sin(n_rope_positions_));
-    for (const double frequency : rope_frequencies_) {
-      const auto cosine = static_cast<float>(std::cos(n_rope_positions_ * frequency));
-      const auto sine = static_cast<float>(std::sin(n_rope_positions_ * frequency));
-      *cos_pair++ = cosine;
-      *cos_pair++ = cosine;
-      *sin_pair++ = -sine;
-      *sin_pair++ = sine;
-    }
+    for (size_t i = 0; i < config_->ropes.size(); ++i) prepare_position(n_rope_positions_, static_cast<int>(i));
   }
 }
 
-const float* CpuModel::rope_cos(int position) const {
-  return rope_.as<float>() + static_cast<size_t>(position) * static_cast<size_t>(config_->rope_dim);
+void CpuModel::prepare_position(int position, int rope) {
+  auto* cos_pair = const_cast<float*>(rope_cos(position, rope));
+  auto* sin_pair = const_cast<float*>(rope_sin(position, rope));
+  const auto n_pairs = static_cast<size_t>(config_->rope_dim / 2);
+  const double magnitude = config_->ropes[static_cast<size_t>(rope)].magnitude;
+  for (const double frequency : std::span(rope_frequencies_).subspan(static_cast<size_t>(rope) * n_pairs, n_pairs)) {
+    const auto cosine = static_cast<float>(magnitude * std::cos(position * frequency));
+    const auto sine = static_cast<float>(magnitude * std::sin(position * frequency));
+    *cos_pair++ = cosine;
+    *cos_pair++ = cosine;
+    *sin_pair++ = -sine;
+    *sin_pair++ = sine;
+  }
 }
 
-const float* CpuModel::rope_sin(int position) const {
-  return rope_cos(position) + static_cast<size_t>(context_len_) * static_cast<size_t>(config_->rope_dim);
+const float* CpuModel::rope_cos(int position, int rope) const {
+  const auto table = 2 * static_cast<size_t>(rope) * static_cast<size_t>(context_len_);
+  return rope_.as<float>() + (table + static_cast<size_t>(position)) * static_cast<size_t>(config_->rope_dim);
+}
+
+const float* CpuModel::rope_sin(int position, int rope) const {
+  return rope_cos(position, rope) + static_cast<size_t>(context_len_) * static_cast<size_t>(config_->rope_dim);
 }
 
 void CpuModel::embed(TokenId token, float* out) const { unpack_row(embedding_, token, out); }
+
+// A draft model's sequence may be longer than the model knows positions.
+void CpuModel::embed_position(int position, float* out) const {
+  unpack_row(positions_, std::min(position, positions_.n_out - 1), out);
+}
 
 void CpuModel::copy_page(const PageCopy& copy) const { std::memcpy(page(copy.to), page(copy.from), page_bytes_); }
 

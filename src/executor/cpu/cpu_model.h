@@ -14,10 +14,22 @@
 
 namespace bass::cpu {
 
+/// [d_model] each; null where the model has none.
+struct CpuNorm {
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+};
+
+struct CpuExpert {
+  PackedMatrix gate, up, down;
+};
+
 struct CpuLayer {
-  const float* attention_norm = nullptr;     // [d_model]
-  const float* feed_forward_norm = nullptr;  // [d_model]
-  PackedMatrix q, k, v, output, gate, up, down;
+  CpuNorm attention_norm, feed_forward_norm, attention_post_norm, feed_forward_post_norm;
+  const float* q_norm = nullptr;  // [q_dim], or null
+  const float* k_norm = nullptr;  // [kv_dim], or null
+  PackedMatrix q, k, v, output, gate, up, down, router;
+  std::vector<CpuExpert> experts;  // [n_experts]
 };
 
 /// The KV cache of a model.
@@ -37,13 +49,14 @@ class CpuModel {
   [[nodiscard]] const ModelConfig& config() const { return *config_; }
   [[nodiscard]] const CpuLayer& layer(int idx) const { return layers_[static_cast<size_t>(idx)]; }
   [[nodiscard]] const PackedMatrix& head() const { return head_; }
-  [[nodiscard]] const float* output_norm() const { return output_norm_; }
+  [[nodiscard]] const CpuNorm& output_norm() const { return output_norm_; }
   [[nodiscard]] const KvShape& kv_shape() const { return kv_shape_; }
   [[nodiscard]] bool has_float_weights() const { return has_float_weights_; }
   [[nodiscard]] bool has_quantised_weights() const { return has_quantised_weights_; }
 
-  /// The embedding row of a token. out: [d_model]
+  /// The embedding row of a token, and of a position where those are learned. out: [d_model]
   void embed(TokenId token, float* out) const;
+  void embed_position(int position, float* out) const;
 
   [[nodiscard]] std::byte* page(PageId id) const { return kv_memory_.data() + static_cast<size_t>(id) * page_bytes_; }
   [[nodiscard]] size_t page_bytes() const { return page_bytes_; }
@@ -57,9 +70,9 @@ class CpuModel {
   /// Makes rope_cos and rope_sin valid for the positions below `n_positions`. One thread, before the others read them.
   void prepare_positions(int n_positions);
 
-  /// [context_len, rope_dim] each, as Kernels::rope reads them.
-  [[nodiscard]] const float* rope_cos(int position) const;
-  [[nodiscard]] const float* rope_sin(int position) const;
+  /// [rope_dim] each, as Kernels::rope reads them, of the table ModelConfig::ropes[rope].
+  [[nodiscard]] const float* rope_cos(int position, int rope = 0) const;
+  [[nodiscard]] const float* rope_sin(int position, int rope = 0) const;
 
   /// Weights that one step reads.
   [[nodiscard]] int64_t step_weight_bytes() const { return step_weight_bytes_; }
@@ -71,24 +84,28 @@ class CpuModel {
   Status pack_weights(const ModelFile& file, ThreadTeam* team);
   void pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTeam* team, std::byte** cursor,
                    PackedMatrix* out);
-  void count_work(const PackedMatrix& matrix, StepPart part);
+  void pack_layer(const ModelFile& file, const LayerRefs& refs, ThreadTeam* team, std::byte** cursor);
+  /// share: of the batch's rows that pass through the matrix
+  void count_work(const PackedMatrix& matrix, StepPart part, double share = 1.0);
   Status reserve_rope_tables();
+  void prepare_position(int position, int rope);
 
   const ModelConfig* config_ = nullptr;
   std::vector<CpuLayer> layers_;
   PackedMatrix embedding_;
   PackedMatrix head_;
-  const float* output_norm_ = nullptr;
+  PackedMatrix positions_;  // [context_len, d_model], or nothing
+  CpuNorm output_norm_;
   bool has_float_weights_ = false;
   bool has_quantised_weights_ = false;
   KvShape kv_shape_;
   size_t page_bytes_ = 0;
   int context_len_ = 0;                   // positions that the rope tables have room for
   int n_rope_positions_ = 0;              // positions that are filled in: memory is touched as contexts grow
-  std::vector<double> rope_frequencies_;  // [rope_dim / 2]
+  std::vector<double> rope_frequencies_;  // [n_ropes, rope_dim / 2]
   AlignedBuffer weights_;
   AlignedBuffer kv_memory_;
-  AlignedBuffer rope_;
+  AlignedBuffer rope_;  // [n_ropes, 2, context_len, rope_dim]: cosines, sines
   int64_t step_weight_bytes_ = 0;
   WorkByPart row_work_{};
 };

@@ -19,10 +19,14 @@ ActivationRows without_f32(ActivationRows rows) {
   return rows;
 }
 
+void add_to(float* x, const float* y, int n) {
+  for (int i = 0; i < n; ++i) x[i] += y[i];
+}
+
 }  // namespace
 
 CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const ForwardOptions& options)
-    : model_(model), kernels_(kernels), options_(options), attention_plan_(model->kv_shape(), options.n_threads) {
+    : model_(model), kernels_(kernels), options_(options) {
   const ModelConfig& config = model->config();
   const auto max_rows = static_cast<size_t>(options.max_rows);
   tokens_.reserve(max_rows);
@@ -37,14 +41,29 @@ CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const Forw
   normed_ = make_stage(options.max_rows, config.d_model);
   attention_states_ = AlignedBuffer(AttentionPlan::max_states(max_rows, model->kv_shape()) *
                                     static_cast<size_t>(attention_state_len(config.head_dim)) * sizeof(float));
+  if (config.has_post_norms) added_ = AlignedBuffer(max_rows * static_cast<size_t>(config.d_model) * sizeof(float));
   attended_ = make_stage(options.max_rows, config.q_dim(), attention_out_.as<float>());
   gated_ = make_stage(options.max_rows, config.d_ff);
   head_input_ = make_stage(kLogitsBlockRows, config.d_model);
+  make_plans();
+  if (config.n_experts > 0) make_experts();
+}
+
+void CpuForward::make_plans() {
+  const ModelConfig& config = model_->config();
+  for (int i = 0; i < config.n_layers; ++i) {
+    const int window = config.layer(i).window;
+    size_t plan = 0;
+    while (plan < attention_plans_.size() && attention_plans_[plan].window() != window) ++plan;
+    if (plan == attention_plans_.size()) attention_plans_.emplace_back(model_->kv_shape(), options_.n_threads, window);
+    layer_plans_.push_back(plan);
+  }
 }
 
 bool CpuForward::ok() const {
-  for (const AlignedBuffer* buffer : {&residual_, &qkv_, &attention_out_, &attention_states_, &thread_memory_,
-                                      &normed_.memory, &attended_.memory, &gated_.memory, &head_input_.memory}) {
+  for (const AlignedBuffer* buffer : {&residual_, &qkv_, &attention_out_, &added_, &attention_states_, &thread_memory_,
+                                      &normed_.memory, &attended_.memory, &gated_.memory, &head_input_.memory,
+                                      &experts_.probabilities, &experts_.results, &experts_.input.memory}) {
     if (!buffer->ok()) return false;
   }
   return true;
@@ -77,7 +96,9 @@ void CpuForward::begin_batch() {
 
 void CpuForward::reserve(size_t n_segments, size_t max_chunks) {
   segments_.reserve(n_segments);
-  attention_plan_.reserve(static_cast<size_t>(options_.max_rows), n_segments, max_chunks);
+  for (AttentionPlan& plan : attention_plans_) {
+    plan.reserve(static_cast<size_t>(options_.max_rows), n_segments, max_chunks);
+  }
 }
 
 void CpuForward::add_segment(int start, bool is_decode, std::span<const PageId> pages) {
@@ -94,7 +115,9 @@ void CpuForward::add_token(TokenId token) {
 }
 
 void CpuForward::end_batch() {
-  attention_plan_.build(options_.attention, segments_, model_->page(0), model_->page_bytes());
+  for (AttentionPlan& plan : attention_plans_) {
+    plan.build(options_.attention, segments_, model_->page(0), model_->page_bytes());
+  }
   count_work();
 }
 
@@ -115,7 +138,15 @@ void CpuForward::logits(const TeamContext& context, std::span<const int> rows, f
   }
   ops.end(StepPart::kHead);
   const PackedMatrix& head = model_->head();
-  kernels_->matmul(head, head_input_.rows, n_rows, context.share(head.n_tiles()), out, config.vocab_size, 0, false);
+  const WorkRange tiles = context.share(head.n_tiles());
+  kernels_->matmul(head, head_input_.rows, n_rows, tiles, out, config.vocab_size, 0, false);
+  if (config.logit_cap > 0) {
+    const int first = tiles.begin * kTileLen;
+    const int n = std::min(tiles.end * kTileLen, config.vocab_size) - first;
+    for (ptrdiff_t i = 0; i < n_rows; ++i) {
+      kernels_->soft_cap(out + i * config.vocab_size + first, n, config.logit_cap);
+    }
+  }
   if (context.thread_idx() == 0) {
     count_matmul(StepPart::kHead, n_rows, has_read_head_ ? 0 : 1);
     has_read_head_ = true;
@@ -128,30 +159,45 @@ float* CpuOps::thread_memory() const {
 }
 
 void CpuOps::embed() {
-  const auto d_model = static_cast<size_t>(f_.model_->config().d_model);
+  const ModelConfig& config = f_.model_->config();
   const WorkRange rows = context_.share(f_.n_rows());
   for (int row = rows.begin; row < rows.end; ++row) {
-    f_.model_->embed(f_.tokens_[static_cast<size_t>(row)],
-                     f_.residual_.as<float>() + static_cast<size_t>(row) * d_model);
+    const auto i = static_cast<size_t>(row);
+    float* x = f_.residual_.as<float>() + i * static_cast<size_t>(config.d_model);
+    f_.model_->embed(f_.tokens_[i], x);
+    if (config.embedding_scale != 1.0f) f_.kernels_->scale(x, config.embedding_scale, config.d_model, x);
+    if (!config.has_learned_positions) continue;
+    float* position = thread_memory();
+    f_.model_->embed_position(f_.positions_[i], position);
+    add_to(x, position, config.d_model);
   }
   end(StepPart::kEmbed);
 }
 
-void CpuOps::norm_row(const float* x, const float* weight, int row_idx, const ActivationRows& out) {
+void CpuOps::normalise(const float* x, const CpuNorm& norm, float* out) const {
+  const ModelConfig& config = f_.model_->config();
+  if (config.norm == NormType::kLayer) {
+    f_.kernels_->layer_norm(x, norm.weight, norm.bias, config.d_model, config.norm_eps, out);
+  } else {
+    f_.kernels_->rms_norm(x, norm.weight, config.d_model, config.norm_eps, out);
+  }
+}
+
+void CpuOps::norm_row(const float* x, const CpuNorm& norm, int row_idx, const ActivationRows& out) {
   const ModelConfig& config = f_.model_->config();
   float* normed = out.f32 != nullptr ? out.f32 + static_cast<size_t>(row_idx) * static_cast<size_t>(config.d_model)
                                      : thread_memory();
-  f_.kernels_->rms_norm(x, weight, config.d_model, config.rms_eps, normed);
+  normalise(x, norm, normed);
   if (out.groups != nullptr) f_.kernels_->quantise(normed, row_idx, 0, config.d_model, without_f32(out));
 }
 
 void CpuOps::norm(int layer, NormKind kind) {
   const CpuLayer& weights = f_.model_->layer(layer);
   const auto d_model = static_cast<size_t>(f_.model_->config().d_model);
-  const float* weight = kind == NormKind::kAttention ? weights.attention_norm : weights.feed_forward_norm;
+  const CpuNorm& norm = kind == NormKind::kAttention ? weights.attention_norm : weights.feed_forward_norm;
   const WorkRange rows = context_.share(f_.n_rows());
   for (int row = rows.begin; row < rows.end; ++row) {
-    norm_row(f_.residual_.as<float>() + static_cast<size_t>(row) * d_model, weight, row, f_.normed_.rows);
+    norm_row(f_.residual_.as<float>() + static_cast<size_t>(row) * d_model, norm, row, f_.normed_.rows);
   }
   end(StepPart::kNorm);
 }
@@ -176,8 +222,22 @@ void CpuOps::project_qkv(int layer) {
   end(StepPart::kQkv);
 }
 
+// Each head of q and of k by itself, or all of them together.
+void CpuOps::normalise_heads(const CpuLayer& weights, float* q) const {
+  const ModelConfig& config = f_.model_->config();
+  const bool is_each = config.qk_norm == QkNorm::kEachHead;
+  const auto normalise_runs = [&](float* x, const float* weight, int dim) {
+    const int n = is_each ? config.head_dim : dim;
+    for (int i = 0; i < dim; i += n) f_.kernels_->rms_norm(x + i, weight + i, n, config.norm_eps, x + i);
+  };
+  normalise_runs(q, weights.q_norm, config.q_dim());
+  normalise_runs(q + config.q_dim(), weights.k_norm, config.kv_dim());
+}
+
 void CpuOps::rope_and_write_kv(int layer) {
   const ModelConfig& config = f_.model_->config();
+  const CpuLayer& weights = f_.model_->layer(layer);
+  const int rope = config.layer(layer).rope;
   const auto stride = static_cast<size_t>(config.q_dim() + 2 * config.kv_dim());
   if (context_.thread_idx() == 0) {
     f_.next_unit_.store(0, std::memory_order_relaxed);
@@ -187,11 +247,14 @@ void CpuOps::rope_and_write_kv(int layer) {
   for (int row = rows.begin; row < rows.end; ++row) {
     const auto i = static_cast<size_t>(row);
     const int position = f_.positions_[i];
-    const float* cos_pairs = f_.model_->rope_cos(position);
-    const float* sin_pairs = f_.model_->rope_sin(position);
     float* q = f_.qkv_.as<float>() + i * stride;
-    for (int head = 0; head < config.n_heads + config.n_kv_heads; ++head) {  // k follows q
-      f_.kernels_->rope(q + head * config.head_dim, config.rope_dim, cos_pairs, sin_pairs);
+    if (weights.q_norm != nullptr) normalise_heads(weights, q);
+    if (rope != LayerConfig::kNoRope) {
+      const float* cos_pairs = f_.model_->rope_cos(position, rope);
+      const float* sin_pairs = f_.model_->rope_sin(position, rope);
+      for (int head = 0; head < config.n_heads + config.n_kv_heads; ++head) {  // k follows q
+        f_.kernels_->rope(q + head * config.head_dim, config.rope_dim, cos_pairs, sin_pairs);
+      }
     }
     const ForwardSegment& segment = f_.segments_[static_cast<size_t>(f_.row_segments_[i])];
     std::byte* page = f_.model_->page(segment.pages[static_cast<size_t>(position / kKvPageLen)]);
@@ -207,7 +270,7 @@ void CpuOps::rope_and_write_kv(int layer) {
 
 void CpuOps::attend(int layer) {
   const ModelConfig& config = f_.model_->config();
-  const AttentionPlan& plan = f_.attention_plan_;
+  const AttentionPlan& plan = f_.plan_of(layer);
   attend_stage(layer, plan.units, {}, &f_.next_unit_);
   end(StepPart::kAttention);
   if (!plan.late_units.empty() || !plan.finishes.empty()) {
@@ -239,21 +302,21 @@ void CpuOps::attend_stage(int layer, std::span<const PlannedUnit> units, std::sp
     if (i < n_units) {
       attend_unit(layer, units[static_cast<size_t>(i)], next_unit);
     } else {
-      finish_unit(finishes[static_cast<size_t>(i - n_units)]);
+      finish_unit(layer, finishes[static_cast<size_t>(i - n_units)]);
     }
     if (!takes_ahead) next = take();
   }
 }
 
 const std::byte* CpuOps::first_head(int layer, const PlannedUnit& unit) const {
-  return f_.attention_plan_.page_pointers[unit.pages_begin + static_cast<size_t>(unit.first_chunk)] +
+  return f_.plan_of(layer).page_pointers[unit.pages_begin + static_cast<size_t>(unit.first_chunk)] +
          f_.model_->head_offset(layer, unit.kv_head);
 }
 
 void CpuOps::attend_unit(int layer, const PlannedUnit& planned, const PlannedUnit* next) {
   const ModelConfig& config = f_.model_->config();
   const KvShape& shape = f_.model_->kv_shape();
-  const AttentionPlan& plan = f_.attention_plan_;
+  const AttentionPlan& plan = f_.plan_of(layer);
   const auto qkv_stride = static_cast<size_t>(config.q_dim() + 2 * config.kv_dim());
   const auto first_col = static_cast<size_t>(planned.kv_head * shape.group_size() * config.head_dim);
   AttentionToken tokens[kMaxAttentionRows];
@@ -263,7 +326,9 @@ void CpuOps::attend_unit(int layer, const PlannedUnit& planned, const PlannedUni
     const auto row =
         static_cast<size_t>(is_padding ? planned.padding_row : plan.rows[planned.rows_begin + static_cast<size_t>(t)]);
     float* out = f_.attention_out_.as<float>() + row * static_cast<size_t>(config.q_dim()) + first_col;
-    tokens[t] = {f_.qkv_.as<float>() + row * qkv_stride + first_col, is_padding ? nullptr : out, f_.positions_[row]};
+    const int position = f_.positions_[row];
+    tokens[t] = {f_.qkv_.as<float>() + row * qkv_stride + first_col, is_padding ? nullptr : out, position,
+                 plan.first_seen(position)};
   }
   const auto states = [&](ptrdiff_t idx) {
     return idx == PlannedUnit::kNoState ? nullptr
@@ -287,15 +352,16 @@ void CpuOps::attend_unit(int layer, const PlannedUnit& planned, const PlannedUni
   }
 }
 
-void CpuOps::finish_unit(const PlannedFinish& planned) {
+void CpuOps::finish_unit(int layer, const PlannedFinish& planned) {
   const ModelConfig& config = f_.model_->config();
+  const AttentionPlan& plan = f_.plan_of(layer);
   const int group_size = f_.model_->kv_shape().group_size();
   const ptrdiff_t state_len = attention_state_len(config.head_dim);
   const float* first = f_.attention_states_.as<float>() + planned.first * state_len;
   const float* rest = f_.attention_states_.as<float>() + planned.rest * state_len;
   const int n_states = planned.n_tokens * group_size;  // of a chunk
   for (int t = 0; t < planned.n_tokens; ++t) {
-    const int row = f_.attention_plan_.rows[planned.rows_begin + static_cast<size_t>(t)];
+    const int row = plan.rows[planned.rows_begin + static_cast<size_t>(t)];
     float* out = f_.attention_out_.as<float>() + static_cast<ptrdiff_t>(row) * config.q_dim() +
                  planned.kv_head * group_size * config.head_dim;
     for (int head = 0; head < group_size; ++head) {
@@ -319,52 +385,78 @@ void CpuOps::quantise_attended(int row, int kv_head) {
   f_.kernels_->quantise(values, row, kv_head * n_cols, (kv_head + 1) * n_cols, out);
 }
 
-void CpuOps::project_residual(const PackedMatrix& weight, const ActivationRows& input, StepPart part) {
-  f_.kernels_->matmul(weight, input, f_.n_rows(), context_.share(weight.n_tiles()), f_.residual_.as<float>(),
-                      f_.model_->config().d_model, 0, true);
+void CpuOps::project_residual(const PackedMatrix& weight, const CpuNorm& post_norm, const ActivationRows& input,
+                              StepPart part) {
+  const int d_model = f_.model_->config().d_model;
+  const bool is_normalised = post_norm.weight != nullptr;
+  float* x = f_.residual_.as<float>();
+  float* out = is_normalised ? f_.added_.as<float>() : x;
+  f_.kernels_->matmul(weight, input, f_.n_rows(), context_.share(weight.n_tiles()), out, d_model, 0, !is_normalised);
   end(part);
+  if (!is_normalised) return;
+  const WorkRange rows = context_.share(f_.n_rows());
+  for (int row = rows.begin; row < rows.end; ++row) {
+    const ptrdiff_t at = static_cast<ptrdiff_t>(row) * d_model;
+    normalise(out + at, post_norm, out + at);
+    add_to(x + at, out + at, d_model);
+  }
+  end(StepPart::kNorm);
 }
 
 void CpuOps::project_output(int layer) {
-  project_residual(f_.model_->layer(layer).output, f_.attended_.rows, StepPart::kOutput);
+  const CpuLayer& weights = f_.model_->layer(layer);
+  project_residual(weights.output, weights.attention_post_norm, f_.attended_.rows, StepPart::kOutput);
 }
 
 void CpuOps::project_down(int layer) {
-  project_residual(f_.model_->layer(layer).down, f_.gated_.rows, StepPart::kDown);
+  const CpuLayer& weights = f_.model_->layer(layer);
+  if (!weights.experts.empty()) return project_down_experts(layer);
+  project_residual(weights.down, weights.feed_forward_post_norm, f_.gated_.rows, StepPart::kDown);
 }
 
 void CpuOps::gate_up(int layer) {
   const CpuLayer& weights = f_.model_->layer(layer);
-  const int d_ff = f_.model_->config().d_ff;
-  const int n_rows = f_.n_rows();
-  float* gate = thread_memory();
-  float* up = gate + kGateUpRows * kGroupLen;
-  float* product = up + kGateUpRows * kGroupLen;
-  const ActivationRows& out = f_.gated_.rows;
-  const WorkRange groups = context_.share((d_ff + kGroupLen - 1) / kGroupLen);
+  const ModelConfig& config = f_.model_->config();
+  if (!weights.experts.empty()) return gate_up_experts(layer);
+  const PackedMatrix* gate = config.is_gated ? &weights.gate : nullptr;
+  const WorkRange groups = context_.share((config.d_ff + kGroupLen - 1) / kGroupLen);
   for (int group = groups.begin; group < groups.end; ++group) {
-    const int first_channel = group * kGroupLen;
-    const int n_channels = std::min(kGroupLen, d_ff - first_channel);
-    const WorkRange tiles{group * kGateUpTiles, std::min((group + 1) * kGateUpTiles, weights.gate.n_tiles())};
-    for (int row_begin = 0; row_begin < n_rows; row_begin += kGateUpRows) {
-      const int n_block_rows = std::min(kGateUpRows, n_rows - row_begin);
-      const ActivationRows input = rows_from(f_.normed_.rows, row_begin);
-      f_.kernels_->matmul(weights.gate, input, n_block_rows, tiles, gate, kGroupLen, first_channel, false);
-      f_.kernels_->matmul(weights.up, input, n_block_rows, tiles, up, kGroupLen, first_channel, false);
-      f_.kernels_->activate[static_cast<size_t>(Activation::kSilu)](gate, up, n_block_rows * kGroupLen, product);
-      for (int r = 0; r < n_block_rows; ++r) {
-        const float* values = product + r * kGroupLen;
-        if (out.f32 != nullptr) {
-          std::memcpy(out.f32 + static_cast<size_t>(row_begin + r) * static_cast<size_t>(d_ff) + first_channel, values,
-                      static_cast<size_t>(n_channels) * sizeof(float));
-        }
-        if (out.groups != nullptr) {
-          f_.kernels_->quantise(values, row_begin + r, first_channel, first_channel + n_channels, without_f32(out));
-        }
+    gate_up_group(gate, weights.up, group, f_.n_rows(), f_.normed_.rows, f_.gated_.rows);
+  }
+  end(StepPart::kGateUp);
+}
+
+void CpuOps::gate_up_group(const PackedMatrix* gate, const PackedMatrix& up, int group, int n_rows,
+                           const ActivationRows& input, const ActivationRows& out) {
+  const ModelConfig& config = f_.model_->config();
+  const auto activate = f_.kernels_->activate[static_cast<size_t>(config.activation)];
+  const auto d_ff = static_cast<size_t>(config.d_ff);
+  float* first = thread_memory();
+  float* second = first + kGateUpRows * kGroupLen;
+  float* product = second + kGateUpRows * kGroupLen;
+  const int first_channel = group * kGroupLen;
+  const int n_channels = std::min(kGroupLen, config.d_ff - first_channel);
+  const WorkRange tiles{group * kGateUpTiles, std::min((group + 1) * kGateUpTiles, up.n_tiles())};
+  for (int row_begin = 0; row_begin < n_rows; row_begin += kGateUpRows) {
+    const int n_block_rows = std::min(kGateUpRows, n_rows - row_begin);
+    const ActivationRows block = rows_from(input, row_begin);
+    f_.kernels_->matmul(gate != nullptr ? *gate : up, block, n_block_rows, tiles, first, kGroupLen, first_channel,
+                        false);
+    if (gate != nullptr) {
+      f_.kernels_->matmul(up, block, n_block_rows, tiles, second, kGroupLen, first_channel, false);
+    }
+    activate(first, gate != nullptr ? second : nullptr, n_block_rows * kGroupLen, product);
+    for (int r = 0; r < n_block_rows; ++r) {
+      const float* values = product + r * kGroupLen;
+      if (out.f32 != nullptr) {
+        std::memcpy(out.f32 + static_cast<size_t>(row_begin + r) * d_ff + first_channel, values,
+                    static_cast<size_t>(n_channels) * sizeof(float));
+      }
+      if (out.groups != nullptr) {
+        f_.kernels_->quantise(values, row_begin + r, first_channel, first_channel + n_channels, without_f32(out));
       }
     }
   }
-  end(StepPart::kGateUp);
 }
 
 }  // namespace bass::cpu

@@ -23,6 +23,27 @@ struct ForwardOptions {
   StepProfile* profile = nullptr;
 };
 
+/// Rows of activations in every form that the weights read.
+struct ActivationStage {
+  AlignedBuffer memory;
+  ActivationRows rows;
+};
+
+/// Which experts see which rows of a batch. An expert's rows lie together, in slots: whole row blocks of kRowBlock.
+struct ExpertRows {
+  int n_used = 0;               // experts of a row
+  std::vector<int> chosen;      // [max_rows, n_used] expert ids, ascending
+  std::vector<float> weights;   // [max_rows, n_used]
+  std::vector<int> slots;       // [max_rows, n_used]
+  std::vector<int> begins;      // [n_experts] first slot
+  std::vector<int> counts;      // [n_experts] rows
+  std::vector<int> active;      // experts that have rows; room for n_experts
+  AlignedBuffer probabilities;  // float [max_rows, n_experts]
+  ActivationStage input;        // [max_slots, d_model]
+  AlignedBuffer results;        // float [max_slots, d_model]
+  [[nodiscard]] size_t at(int row, int i) const { return static_cast<size_t>(row * n_used + i); }
+};
+
 /// Rows of logits that are computed at once: more would not fit the caches, nor the memory budget.
 inline constexpr int kLogitsBlockRows = 64;
 
@@ -57,15 +78,16 @@ class CpuForward {
  private:
   friend class CpuOps;
 
-  /// Rows of activations in every form that the weights read.
-  struct Stage {
-    AlignedBuffer memory;
-    ActivationRows rows;
-  };
+  using Stage = ActivationStage;
   /// `shared_f32`: where the f32 rows lie if the weights read any; null: in the stage's own memory.
   Stage make_stage(int n_rows, int n_cols, float* shared_f32 = nullptr) const;
+  void make_plans();
+  void make_experts();
+  [[nodiscard]] const AttentionPlan& plan_of(int layer) const {
+    return attention_plans_[layer_plans_[static_cast<size_t>(layer)]];
+  }
   void count_work();
-  double n_cached_tokens();
+  double n_cached_tokens(int window);
   void count_matmul(StepPart part, int n_rows, double n_reads);
 
   const CpuModel* model_;
@@ -76,20 +98,23 @@ class CpuForward {
   std::vector<int> positions_;     // [n_rows]
   std::vector<int> row_segments_;  // [n_rows] segment of a row
   std::vector<ForwardSegment> segments_;
-  AttentionPlan attention_plan_;
+  std::vector<AttentionPlan> attention_plans_;      // one for each window that layers have
+  std::vector<size_t> layer_plans_;                 // [n_layers] index into them
   alignas(64) std::atomic<int> next_unit_{0};       // of the plan's first stage
   alignas(64) std::atomic<int> next_late_unit_{0};  // of its second
 
   AlignedBuffer residual_;          // float [max_rows, d_model]
   AlignedBuffer qkv_;               // float [max_rows, q_dim + 2 kv_dim]
   AlignedBuffer attention_out_;     // float [max_rows, q_dim]; also attended_'s f32 rows
+  AlignedBuffer added_;             // float [max_rows, d_model], where it is normalised before it is added
   AlignedBuffer attention_states_;  // float [AttentionPlan::max_states, attention_state_len]
   AlignedBuffer thread_memory_;     // float [n_threads, thread_floats_]: a row, or a block of gate and up
   size_t thread_floats_ = 0;
   Stage normed_;      // [max_rows, d_model]
   Stage attended_;    // [max_rows, q_dim]
-  Stage gated_;       // [max_rows, d_ff]
+  Stage gated_;       // [max_rows, d_ff], or of the experts' slots
   Stage head_input_;  // [kLogitsBlockRows, d_model]
+  ExpertRows experts_;
   WorkByPart work_{};
   bool has_read_head_ = false;          // in this batch
   std::vector<uint32_t> page_batches_;  // [n_pages] the last batch that read a page
@@ -107,19 +132,30 @@ class CpuOps {
   void rope_and_write_kv(int layer);
   void attend(int layer);
   void project_output(int layer);
+  void route(int layer);
   void gate_up(int layer);
   void project_down(int layer);
 
  private:
-  void norm_row(const float* x, const float* weight, int row_idx, const ActivationRows& out);
+  void norm_row(const float* x, const CpuNorm& norm, int row_idx, const ActivationRows& out);
+  void normalise(const float* x, const CpuNorm& norm, float* out) const;
+  void normalise_heads(const CpuLayer& weights, float* q) const;
   void attend_stage(int layer, std::span<const PlannedUnit> units, std::span<const PlannedFinish> finishes,
                     std::atomic<int>* next_idx);
   /// next: the unit that this thread goes on with, or null
   void attend_unit(int layer, const PlannedUnit& planned, const PlannedUnit* next);
   [[nodiscard]] const std::byte* first_head(int layer, const PlannedUnit& unit) const;
-  void finish_unit(const PlannedFinish& planned);
+  void finish_unit(int layer, const PlannedFinish& planned);
   void quantise_attended(int row, int kv_head);
-  void project_residual(const PackedMatrix& weight, const ActivationRows& input, StepPart part);
+  void project_residual(const PackedMatrix& weight, const CpuNorm& post_norm, const ActivationRows& input,
+                        StepPart part);
+  /// One group of the columns of h, for rows of `input`; the same rows of `out` are written. gate: null if not gated.
+  void gate_up_group(const PackedMatrix* gate, const PackedMatrix& up, int group, int n_rows,
+                     const ActivationRows& input, const ActivationRows& out);
+  void choose_experts(int row);
+  void assign_slots();
+  void gate_up_experts(int layer);
+  void project_down_experts(int layer);
   /// Waits for the other threads.
   void end(StepPart part) const { end_part(f_.options_.profile, context_, part); }
   [[nodiscard]] float* thread_memory() const;

@@ -14,13 +14,14 @@ void CpuForward::count_matmul(StepPart part, int n_rows, double n_reads) {
   }
 }
 
-// Tokens that the batch's segments see, in pages that several share once.
-double CpuForward::n_cached_tokens() {
+// Tokens that the batch's segments see through a window (0: all), in pages that several share once.
+double CpuForward::n_cached_tokens(int window) {
   ++batch_idx_;
   int64_t n_tokens = 0;
   for (const ForwardSegment& segment : segments_) {
     const int n_positions = segment.start + segment.n_tokens;
-    for (int begin = 0; begin < n_positions; begin += kKvPageLen) {
+    const int first_seen = window == 0 ? 0 : std::max(0, segment.start - window + 1);
+    for (int begin = first_seen / kKvPageLen * kKvPageLen; begin < n_positions; begin += kKvPageLen) {
       const PageId page = segment.pages[static_cast<size_t>(begin / kKvPageLen)];
       uint32_t& last_batch = page_batches_[static_cast<size_t>(page)];
       if (last_batch == batch_idx_) continue;
@@ -46,9 +47,15 @@ void CpuForward::count_work() {
   work_[static_cast<size_t>(StepPart::kRopeAndWriteKv)][OperationClass::kF32Fma] +=
       kRopeOperations * config.rope_dim * (config.n_heads + config.n_kv_heads) * n_layer_rows;
   Work& attention = work_[static_cast<size_t>(StepPart::kAttention)];
-  attention.bytes += static_cast<double>(model_->page_bytes()) / kKvPageLen * n_cached_tokens();
-  for (const int position : positions_) {  // q.k and p.v, two operations each
-    attention[OperationClass::kInt16Dot] += 4.0 * config.q_dim() * config.n_layers * (position + 1);
+  for (size_t i = 0; i < attention_plans_.size(); ++i) {
+    const AttentionPlan& plan = attention_plans_[i];
+    const auto n_layers = static_cast<double>(std::count(layer_plans_.begin(), layer_plans_.end(), i));
+    const double token_bytes = static_cast<double>(model_->page_bytes()) / config.n_layers / kKvPageLen;
+    attention.bytes += n_layers * token_bytes * n_cached_tokens(plan.window());
+    for (const int position : positions_) {  // q.k and p.v, two operations each
+      const double n_seen = position + 1 - plan.first_seen(position);
+      attention[OperationClass::kInt16Dot] += 4.0 * config.q_dim() * n_layers * n_seen;
+    }
   }
 }
 
