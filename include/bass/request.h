@@ -38,10 +38,18 @@ struct SpeculationOptions {
   std::optional<VerifyRule> verify;      ///< none: match with a seed, rejection without
 };
 
+/// One turn of a conversation.
+struct ChatMessage {
+  std::string role;  ///< "system", "user", "assistant", or what else the model's chat template knows
+  std::string content;
+};
+
 /// n samples of one prompt.
 struct Request {
   std::string prompt;
   std::vector<TokenId> prompt_tokens;  ///< used instead of `prompt` when not empty
+  std::vector<ChatMessage> messages;   ///< a conversation to answer, by the model's chat template; used instead of
+                                       ///< `prompt`, `chat` and `system` when not empty
   bool chat = false;                   ///< format `prompt` as a user's message by the model's chat template
   std::optional<std::string> system;   ///< system message, with `chat`
   int n = 1;                           ///< samples, >= 1

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "cli/interrupt.h"
@@ -66,6 +67,31 @@ Result<std::string> read_text(const GenerateOptions& options) {
   if (options.prompt.has_value() && !options.file.empty()) return invalid_argument("-p and -f: give one of them");
   if (options.prompt.has_value()) return *options.prompt;
   return read_input(options.file.empty() ? "-" : options.file);
+}
+
+Result<std::optional<std::string>> LineReader::next() {
+  constexpr size_t kMaxLineBytes = size_t{16} << 20;
+  constexpr std::string_view kName = "standard input";
+  std::array<char, 4096> buffer{};
+  size_t end = buffer_.find('\n');
+  while (end == std::string::npos) {
+    if (is_interrupted()) return interrupted(kName);
+    const ssize_t n_read = read(STDIN_FILENO, buffer.data(), buffer.size());
+    const int error = errno;
+    if (is_interrupted()) return interrupted(kName);
+    if (n_read == 0) {
+      if (buffer_.empty()) return std::optional<std::string>();
+      return std::optional(std::exchange(buffer_, {}));
+    }
+    if (n_read < 0 && error != EINTR) return cannot_read(kName, error);
+    const size_t n_known = buffer_.size();
+    if (n_read > 0) buffer_.append(buffer.data(), static_cast<size_t>(n_read));
+    if (buffer_.size() > kMaxLineBytes) return invalid_argument("standard input: a line of more than 16 MiB");
+    end = buffer_.find('\n', n_known);
+  }
+  std::string line = buffer_.substr(0, end);
+  buffer_.erase(0, end + 1);
+  return std::optional(std::move(line));
 }
 
 Status check_utf8(std::string_view what, std::string_view text) {

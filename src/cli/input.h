@@ -1,7 +1,9 @@
 // Reading what a user hands to a command.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "cli/output.h"
 #include "engine/options.h"
@@ -14,6 +16,17 @@ Result<std::string> read_input(const std::string& path);
 
 /// The text of a command that takes -p or -f, or standard input when neither is given.
 Result<std::string> read_text(const GenerateOptions& options);
+
+/// Lines of standard input as they come.
+class LineReader {
+ public:
+  /// The next line without its line feed; none at the end. Errors: kCancelled when a signal came; kInvalidArgument for
+  /// a line that is too long for any use; kInvalidFile when reading fails.
+  Result<std::optional<std::string>> next();
+
+ private:
+  std::string buffer_;  // read, not yet given out
+};
 
 /// Error: "WHAT: invalid UTF-8 at byte N ...".
 Status check_utf8(std::string_view what, std::string_view text);

@@ -13,9 +13,11 @@ namespace {
 // A signal handler can reach nothing but globals; these are the process's only mutable ones beside the log level.
 std::atomic<int> n_interrupts{0};
 std::atomic<bool> cursor_is_hidden{false};
+std::atomic<bool> must_stop{false};  // it was not Ctrl-C
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-void handle_interrupt(int) {
+void handle_interrupt(int number) {
+  if (number != SIGINT) must_stop.store(true);
   if (n_interrupts.fetch_add(1) == 0) return;
   constexpr char kShowCursor[] = "\x1b[?25h\n";
   if (cursor_is_hidden.load()) {
@@ -38,6 +40,11 @@ void install_signal_handlers() {
   struct sigaction hangup {};
   if (sigaction(SIGHUP, nullptr, &hangup) != 0 || hangup.sa_handler != SIG_IGN) handle(SIGHUP, handle_interrupt);
   for (const int number : {SIGPIPE, SIGXFSZ}) handle(number, SIG_IGN);
+}
+
+bool forget_interrupt() {
+  if (!must_stop.load()) n_interrupts.store(0);
+  return !must_stop.load();
 }
 
 bool is_interrupted() { return n_interrupts.load() > 0; }

@@ -11,6 +11,10 @@ void install_signal_handlers();
 /// Whether one of these signals has come.
 bool is_interrupted();
 
+/// Forgets a Ctrl-C that has been obeyed, so that the next one asks again. False when another of these signals came:
+/// the command must stop.
+bool forget_interrupt();
+
 /// Tells the handler that the cursor of standard error's terminal is hidden, so that a sudden end shows it again.
 void set_cursor_hidden(bool is_hidden);
 

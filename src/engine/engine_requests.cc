@@ -24,6 +24,8 @@ uint64_t random_seed() {
   return static_cast<uint64_t>(device()) << 32 | device();
 }
 
+bool is_chat(const Request& request) { return request.chat || !request.messages.empty(); }
+
 }  // namespace
 
 const char* to_string(FinishReason reason) {
@@ -144,17 +146,22 @@ Result<std::string> EngineCore::detokenize(std::span<const TokenId> tokens) cons
 }
 
 Result<std::string> EngineCore::prompt_text(const Request& request) const {
-  if (!request.chat) return request.prompt;
+  if (!is_chat(request)) return request.prompt;
+  ChatFormat format{.chat_template = main_.vocab.chat_template};
+  if (tokenizer_->bos_id()) format.bos_token = tokenizer_->token_bytes(*tokenizer_->bos_id());
+  if (tokenizer_->eos_id()) format.eos_token = tokenizer_->token_bytes(*tokenizer_->eos_id());
+  if (!request.messages.empty()) return format_chat(format, request.messages);
   std::vector<ChatMessage> messages;
   if (request.system) messages.push_back({"system", *request.system});
   messages.push_back({"user", request.prompt});
-  return format_chat(main_.vocab.chat_template, messages, true);
+  return format_chat(format, messages);
 }
 
+// A chat template prints the tokens that begin a text.
 Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) const {
   if (!request.prompt_tokens.empty()) return request.prompt_tokens;
   BASS_ASSIGN_OR_RETURN(const std::string text, prompt_text(request));
-  return tokenize(text, true, true);
+  return tokenize(text, /*add_special=*/!is_chat(request), /*parse_special=*/true);
 }
 
 Status EngineCore::check(const Request& request) const try {

@@ -94,7 +94,8 @@ constexpr std::array kOptions{
     Option{.name = "chat",
            .group = kPrompt,
            .is_per_request = true,
-           .help = "format the prompt by the model's chat template; --no-chat continues the text as it is",
+           .help = "format the prompt by the model's chat template (special tokens that the prompt spells are taken as "
+                   "such); --no-chat continues the text as it is",
            .field = BASS_FIELD(request.chat)},
     Option{.name = "system",
            .group = kPrompt,

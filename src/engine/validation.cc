@@ -64,7 +64,7 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
   BASS_RETURN_IF_ERROR(
       require(request.max_tokens >= (request.prompt_logprobs ? 0 : 1), "max_tokens", request.max_tokens, "at least 1"));
   BASS_RETURN_IF_ERROR(validate_sampling(request.sampling, vocab_size));
-  if (request.prompt.empty() && request.prompt_tokens.empty()) {
+  if (request.prompt.empty() && request.prompt_tokens.empty() && request.messages.empty()) {
     return invalid_argument("the prompt is empty; give at least one character");
   }
   if (const auto bad_byte = find_invalid_utf8(request.prompt)) {
@@ -73,6 +73,10 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
   if (request.system && find_invalid_utf8(*request.system)) {
     return invalid_argument(fmt::format("the system message is not valid UTF-8 at byte {}; convert it first",
                                         *find_invalid_utf8(*request.system)));
+  }
+  for (const ChatMessage& message : request.messages) {
+    if (is_valid_utf8(message.role) && is_valid_utf8(message.content)) continue;
+    return invalid_argument("a message is not valid UTF-8; convert it first");
   }
   for (const TokenId token : request.prompt_tokens) {
     BASS_RETURN_IF_ERROR(require(token >= 0 && token < vocab_size, "a prompt token", token,

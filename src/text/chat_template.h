@@ -1,24 +1,28 @@
-// Chat formatting. BASS runs no Jinja: it recognises the template's kind.
+// A conversation as the model's own template writes it.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "bass/request.h"
 #include "bass/status.h"
 
 namespace bass {
 
-struct ChatMessage {
-  std::string role;  ///< "system", "user", "assistant", ...
-  std::string content;
+struct ChatFormat {
+  std::string_view chat_template;             ///< Jinja; empty: the model has none
+  std::optional<std::string_view> bos_token;  ///< texts of the vocabulary's tokens, for the template
+  std::optional<std::string_view> eos_token;
+  bool add_generation_prompt = true;  ///< begin the assistant's answer
 };
 
-/// The messages as the model's template writes them; `add_generation_prompt` begins the assistant's answer. The only
-/// kind known is ChatML (<|im_start|>ROLE, the content, <|im_end|>). If the template has a default system message, and
-/// the first message is of another role, it is put in front.
-/// Errors (kInvalidArgument): no template, another kind, no messages, a role that is no word.
-Result<std::string> format_chat(std::string_view chat_template, std::span<const ChatMessage> messages,
-                                bool add_generation_prompt);
+/// What the template prints when it gets the messages as transformers hands them over: `messages`,
+/// `add_generation_prompt`, `bos_token` and `eos_token` where there are such tokens, `tools` and `documents` none. The
+/// special tokens in it are to be parsed and none to be added: a template prints its own begin token. That holds for
+/// the messages' contents too, as in transformers: a content that spells a special token becomes that token.
+/// Errors (kInvalidArgument): no template, no messages, what the template refuses, with its line.
+Result<std::string> format_chat(const ChatFormat& format, std::span<const ChatMessage> messages);
 
 }  // namespace bass

@@ -1,0 +1,166 @@
+// A conversation in the terminal.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "base/check.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "cli/conversation.h"
+#include "cli/engine_loading.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
+#include "cli/terminal_text.h"
+
+namespace bass {
+namespace {
+
+constexpr int kAnswerTokens = 1024;
+
+constexpr std::string_view kHelp =
+    "/system TEXT  set the system message (without a text: none)\n"
+    "/reset        forget the conversation\n"
+    "/exit         end (Ctrl-D too); Ctrl-C stops an answer\n";
+
+class ChatCommand final : public Command {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "chat"; }
+  [[nodiscard]] std::string_view summary() const override { return "talk with a model: a line in, an answer out"; }
+  [[nodiscard]] std::string_view examples() const override {
+    return "  bass chat -m smollm2\n"
+           "  bass chat -m main.gguf -d draft.gguf --system 'Answer in one sentence.' --temperature 0\n"
+           "  printf 'What is 2+2?\\nAnd twice that?\\n' | bass chat -m smollm2 --seed 1 > answers.txt\n"
+           "\n"
+           "A line is a message. Lines that begin with a command are not sent: /reset, /system TEXT, /help, /exit.\n"
+           "Ctrl-C stops an answer, which stays in the conversation as far as it came; at the prompt it ends the "
+           "program.\n"
+           "With --seed N, answer j of the run (from 0) uses seed N + j.";
+  }
+
+  void add_options(CLI::App* app) override {
+    arguments_.add(app, {"model",
+                         "draft",
+                         "system",
+                         "max_tokens",
+                         "stop",
+                         "time_budget",
+                         "temperature",
+                         "top_p",
+                         "top_k",
+                         "min_p",
+                         "repetition_penalty",
+                         "presence_penalty",
+                         "frequency_penalty",
+                         "logit_bias",
+                         "seed",
+                         "drafter",
+                         "draft_length",
+                         "verify",
+                         "threads",
+                         "context",
+                         "kv_memory",
+                         "attention",
+                         "activations",
+                         "device"});
+    app->get_option("--max-tokens")->description(fmt::format("new tokens an answer, at most [{}]", kAnswerTokens));
+    app->get_option("--system")->description("system message");
+  }
+
+  int run(Console* console) override {
+    options_.request.chat = true;
+    if (Status status = start(); !status.ok()) return fail(console, status);
+    is_interactive_ = isatty(STDIN_FILENO) == 1;
+    if (is_interactive_) console->err.write("/help lists the commands; Ctrl-D ends.\n");
+    while (!has_ended_) {
+      if (is_interactive_) console->err.write("> ");
+      const Result<std::optional<std::string>> line = lines_.next();
+      if (!line.ok()) return end_input(line.status(), console);
+      if (!line.value().has_value()) break;
+      const Status status = take(*line.value(), console);
+      if (!status.ok() && !(is_interactive_ && status.code() == StatusCode::kInvalidArgument))
+        return fail(console, status);
+      if (!status.ok()) fail(console, status);  // a person can mend it
+      if (!console->out.status().ok()) break;
+    }
+    if (is_interactive_ && !has_ended_) console->err.write("\n");
+    return finish(console);
+  }
+
+ private:
+  Status start() {
+    options_.request.max_tokens = kAnswerTokens;
+    BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
+    BASS_RETURN_IF_ERROR(check_has_model(options_));
+    options_.engine.max_batch = 1;
+    BASS_ASSIGN_OR_RETURN(engine_, load_engine(options_.engine));
+    conversation_ = std::make_unique<Conversation>(engine_.get(), options_.request);
+    return conversation_->check();
+  }
+
+  int end_input(const Status& status, Console* console) const {
+    if (status.code() != StatusCode::kCancelled) return fail(console, status);
+    if (is_interactive_) console->err.write("\n");
+    return kExitInterrupted;
+  }
+
+  /// A line of the user: a command, or a message that is answered.
+  Status take(std::string line, Console* console) {
+    while (line.ends_with('\r')) line.pop_back();
+    BASS_RETURN_IF_ERROR(check_utf8("the line", line));
+    if (line.find_first_not_of(" \t") == std::string::npos) return ok_status();
+    const size_t word_end = line.find_first_of(" \t");
+    const std::string word = line.substr(0, word_end);
+    const bool is_command = word.size() > 1 && word[0] == '/' && word.find('/', 1) == std::string::npos;
+    if (!is_command) return answer(line, console);
+    const size_t begin = line.find_first_not_of(" \t", std::min(word_end, line.size()));
+    return obey(word, begin == std::string::npos ? "" : line.substr(begin), console);
+  }
+
+  Status obey(const std::string& word, const std::string& text, Console* console) {
+    if (word == "/exit") {
+      has_ended_ = true;
+    } else if (word == "/reset") {
+      conversation_->reset();
+    } else if (word == "/system") {
+      conversation_->set_system(text);
+    } else if (word == "/help") {
+      console->err.write(kHelp);
+    } else {
+      return invalid_argument(
+          fmt::format("{}: no such command; /help lists them (a line that begins with a blank is sent)", word));
+    }
+    return ok_status();
+  }
+
+  Status answer(const std::string& message, Console* console) {
+    Output& out = console->out;
+    const auto show = [&out](const std::string& text) {
+      out.write(out.is_terminal() ? for_terminal(text) : text);
+      return out.status().ok();
+    };
+    BASS_ASSIGN_OR_RETURN(const Answer answer, conversation_->answer(message, show));
+    out.write("\n");
+    if (answer.reason == FinishReason::kLength) {
+      console->err.write(answer.is_context_full ? "(the context is full: /reset begins anew)\n"
+                                                : "(cut: --max-tokens allows more)\n");
+    }
+    if (answer.reason == FinishReason::kDeadline) console->err.write("(cut: --time-budget is over)\n");
+    if (is_interrupted() && !forget_interrupt()) has_ended_ = true;  // Ctrl-C has only stopped the answer
+    return ok_status();
+  }
+
+  TableArguments arguments_;
+  GenerateOptions options_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Conversation> conversation_;
+  LineReader lines_;
+  bool is_interactive_ = false;
+  bool has_ended_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_chat_command() { return std::make_unique<ChatCommand>(); }
+
+}  // namespace bass

@@ -1,0 +1,77 @@
+#include "cli/conversation.h"
+
+#include <chrono>
+#include <memory>
+
+#include "cli/interrupt.h"
+
+namespace bass {
+namespace {
+
+constexpr std::chrono::duration<double> kPollInterval{0.05};
+
+}  // namespace
+
+void Conversation::set_system(const std::string& text) {
+  request_.system = text.empty() ? std::nullopt : std::optional(text);
+}
+
+Request Conversation::make_request() const {
+  Request request = request_;
+  if (request.system) request.messages.push_back({"system", *request.system});
+  request.messages.insert(request.messages.end(), turns_.begin(), turns_.end());
+  if (request.seed) *request.seed += n_answers_;
+  return request;
+}
+
+Status Conversation::check() const {
+  Request request = make_request();
+  request.messages.push_back({"user", "Hello"});
+  return engine_->check(request);
+}
+
+Conversation::Followed Conversation::follow(RequestId id, EventQueue* events, const Show& show) {
+  Followed answer;
+  bool is_done = false, is_cancelled = false;
+  while (!is_done) {
+    Event event;
+    const bool has_event = events->wait(&event, kPollInterval);
+    const bool is_unread = has_event && !event.text.empty() && !show(event.text);
+    if ((is_unread || is_interrupted()) && !is_cancelled) {
+      engine_->cancel(id);
+      is_cancelled = true;
+    }
+    if (!has_event) continue;
+    answer.text += event.text;
+    answer.n_tokens += static_cast<int>(event.tokens.size());
+    is_done = event.kind == Event::Kind::kDone;
+    const bool is_untold = is_done && !event.error.ok();  // there was no memory to tell of the choice
+    if (is_untold) event.finish_reason = FinishReason::kError;
+    if (event.kind == Event::Kind::kFinished || is_untold) answer.finished = std::move(event);
+  }
+  return answer;
+}
+
+Result<Answer> Conversation::answer(const std::string& message, const Show& show) {
+  turns_.push_back({"user", message});
+  const auto events = std::make_shared<EventQueue>();
+  const Result<RequestId> id = engine_->submit(make_request(), events);
+  if (!id.ok()) {
+    turns_.pop_back();
+    const char* mend = turns_.empty() ? "" : " (/reset forgets the conversation)";
+    return Status(id.status().code(), id.status().message() + mend);
+  }
+  ++n_answers_;
+  Followed answer = follow(id.value(), events.get(), show);
+  const FinishReason reason = answer.finished.finish_reason;
+  if (answer.text.empty() && (reason == FinishReason::kCancelled || reason == FinishReason::kError)) {
+    turns_.pop_back();
+  } else {
+    turns_.push_back({"assistant", std::move(answer.text)});
+  }
+  if (reason == FinishReason::kError) return answer.finished.error;
+  const bool is_context_full = reason == FinishReason::kLength && answer.n_tokens < request_.max_tokens;
+  return Answer{.reason = reason, .is_context_full = is_context_full};
+}
+
+}  // namespace bass
