@@ -10,6 +10,10 @@ extern const Kernels kScalarKernels;
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvxVnniKernels;
 extern const Kernels kAvx512VnniKernels;
+const Kernels& avx512_amx_kernels();
+const Kernels& emulated_amx_kernels();  // runs wherever AVX-512 VNNI does
+/// Whether a product of tiles gives what it must. Only where processor and operating system allow tiles.
+bool tiles_work();
 #endif
 
 }  // namespace bass::cpu

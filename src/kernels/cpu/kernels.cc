@@ -9,12 +9,14 @@
 
 #ifdef BASS_X86_KERNELS
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace bass::cpu {
 namespace {
 
-constexpr int kMaxTables = 4;
+constexpr int kMaxTables = 5;
 constexpr char kForceVariable[] = "BASS_FORCE_ISA";
 
 struct Candidate {
@@ -31,6 +33,22 @@ bool has_avx_vnni() {
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 4 & 1) != 0;
 }
 
+// The registers' state is large, so Linux wants to be asked before a process uses them (ARCH_REQ_XCOMP_PERM). The tiles
+// must also multiply as they should: they were written without a processor that has them.
+bool has_amx() {
+  constexpr unsigned kTiles = 1U << 24, kInt8 = 1U << 25, kOsXsave = 1U << 27;
+  constexpr unsigned kTileState = 3U << 17;  // of XCR0
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & kOsXsave) == 0) return false;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  if ((edx & kTiles) == 0 || (edx & kInt8) == 0) return false;
+  unsigned enabled = 0, enabled_high = 0;
+  asm("xgetbv" : "=a"(enabled), "=d"(enabled_high) : "c"(0));
+  if ((enabled & kTileState) != kTileState) return false;
+  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0 && tiles_work();
+}
+
 std::array<Candidate, kMaxTables> candidates() {
   __builtin_cpu_init();
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -39,15 +57,20 @@ std::array<Candidate, kMaxTables> candidates() {
   const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                           __builtin_cpu_supports("avx512vnni");
+  static const bool has_tiles = has_avx2 && has_avx512 && has_amx();
   return {{{&kScalarKernels, true},
            {&kAvx2Kernels, has_avx2},
            {&kAvxVnniKernels, has_avx2 && has_avx_vnni()},
-           {&kAvx512VnniKernels, has_avx2 && has_avx512}}};
+           {&kAvx512VnniKernels, has_avx2 && has_avx512},
+           {&avx512_amx_kernels(), has_tiles}}};
 }
+
+const Kernels* emulated_amx_table() { return &emulated_amx_kernels(); }
 
 #else
 
 std::array<Candidate, 1> candidates() { return {{{&kScalarKernels, true}}}; }
+const Kernels* emulated_amx_table() { return nullptr; }
 
 #endif
 
@@ -77,6 +100,8 @@ const Kernels* find_kernels(Isa isa) {
   }
   return nullptr;
 }
+
+const Kernels* emulated_amx() { return find_kernels(Isa::kAvx512Vnni) == nullptr ? nullptr : emulated_amx_table(); }
 
 Result<const Kernels*> select_kernels() {
   const char* forced = std::getenv(kForceVariable);

@@ -21,7 +21,7 @@
 
 namespace bass::cpu {
 
-enum class Isa { kScalar, kAvx2, kAvxVnni, kAvx512Vnni };
+enum class Isa { kScalar, kAvx2, kAvxVnni, kAvx512Vnni, kAvx512Amx };
 
 /// Output channels that a packed weight tile interleaves: one 512-bit vector of fp32.
 inline constexpr int kTileLen = 16;
@@ -147,7 +147,7 @@ inline constexpr size_t kActivations = 4;
 
 struct Kernels {
   Isa isa;
-  const char* name;  // as BASS_FORCE_ISA spells it: scalar, avx2, avxvnni, avx512vnni
+  const char* name;  // as BASS_FORCE_ISA spells it: scalar, avx2, avxvnni, avx512vnni, avx512amx
 
   /// out[i] = (x[i] * (1 / sqrt(mean(x^2) + eps))) * weight[i]. Sum of squares in 16 lanes (element i in lane i % 16,
   /// one FMA each, ascending), lanes added by the fixed tree (i with i + 8, then + 4, + 2, + 1). Any n. out may be x.
@@ -255,5 +255,8 @@ int available_kernels(const Kernels** tables, int max_tables);
 Result<const Kernels*> select_kernels();
 
 const Kernels* find_kernels(Isa isa);  // nullptr when this processor lacks it
+
+/// For tests: the kernels for AMX with plain loops in place of tiles. nullptr where AVX-512 VNNI is lacking.
+const Kernels* emulated_amx();
 
 }  // namespace bass::cpu

@@ -84,6 +84,11 @@ TEST_P(MatmulTest, HasTheBitsOfTheReferenceForEveryNumberOfRows) {
     }
     expect_reference_bits(type, 70, 50, 96, 1);
     expect_reference_bits(type, 70, 50, 96, 2);
+    for (const int n_rows : {5, 30}) {  // rows so long that they are taken in chunks
+      for (int n_planes = 1; n_planes <= (is_float(type) ? 1 : 2); ++n_planes) {
+        expect_reference_bits(type, n_rows, 17, 2304, n_planes);
+      }
+    }
   }
 }
 
@@ -194,7 +199,14 @@ TEST_P(MatmulTest, ReadsFloatRowsOfAnyLength) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, MatmulTest, ::testing::ValuesIn(testing::all_kernels()), testing::isa_name);
+// And the tiles of processors that are not this one.
+std::vector<const Kernels*> matmul_kernels() {
+  std::vector<const Kernels*> tables = testing::all_kernels();
+  if (emulated_amx() != nullptr) tables.push_back(emulated_amx());
+  return tables;
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, MatmulTest, ::testing::ValuesIn(matmul_kernels()), testing::isa_name);
 
 TEST(PackTest, UnpacksToTheBitsOfTheFile) {
   std::mt19937 rng(3);

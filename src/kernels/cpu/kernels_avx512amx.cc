@@ -1,0 +1,75 @@
+// The kernels for AMX: those of AVX-512 VNNI, but for matrix products of many rows.
+#define BASS_SIMD_NAMESPACE avx512amx
+
+// The vectors come first; the kernels are written in terms of them.
+// clang-format off
+#include "kernels/cpu/simd_avx512.h"
+#include "kernels/cpu/matmul_amx_impl.h"
+// clang-format on
+#include "kernels/cpu/kernel_tables.h"
+
+namespace bass::cpu {
+namespace avx512amx {
+namespace {
+
+// Below that the 16 rows of a tile are mostly empty. Not measured: no processor with AMX was at hand.
+constexpr int kMinRows = 8;
+
+template <bool kIsEmulated>
+void matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, float* out, int out_stride,
+            int first_channel, bool accumulate) {
+  const detail::MatmulOut where{out, static_cast<size_t>(out_stride), first_channel, w.n_out, accumulate, w.bias};
+  if (n_rows >= kMinRows && amx_matmul(w, x, n_rows, tiles, kIsEmulated, where)) return;
+  kAvx512VnniKernels.matmul(w, x, n_rows, tiles, out, out_stride, first_channel, accumulate);
+}
+
+constexpr double kTileOperations = 2.0 * kTileRows * kTileCols * 64 * kTileChains;  // of one iteration
+
+int64_t tile_peak(int64_t n_iterations) {
+  const TileUnit tiles(64, false);
+  TileUnit::repeat(n_iterations);
+  return 0;
+}
+
+// Not constant: the other table's functions are another file's. Both are constant-initialised there.
+Kernels make_kernels(Isa isa, const char* name, decltype(Kernels::matmul) matmul) {
+  Kernels kernels = kAvx512VnniKernels;
+  kernels.isa = isa;
+  kernels.name = name;
+  kernels.matmul = matmul;
+  return kernels;
+}
+
+}  // namespace
+}  // namespace avx512amx
+
+const Kernels& avx512_amx_kernels() {
+  static const Kernels kKernels = [] {
+    Kernels kernels = avx512amx::make_kernels(Isa::kAvx512Amx, "avx512amx", avx512amx::matmul<false>);
+    kernels.peak_loops[static_cast<size_t>(OperationClass::kInt8Dot)] = {avx512amx::tile_peak,
+                                                                         avx512amx::kTileOperations};
+    return kernels;
+  }();
+  return kKernels;
+}
+
+const Kernels& emulated_amx_kernels() {
+  static const Kernels kKernels =
+      avx512amx::make_kernels(Isa::kAvx512Amx, "avx512amx_emulated", avx512amx::matmul<true>);
+  return kKernels;
+}
+
+bool tiles_work() {
+  using namespace avx512amx;
+  alignas(64) int8_t a[kTileRows * kGroupLen];
+  alignas(64) std::byte b[kTileCols * kGroupLen];
+  for (int i = 0; i < kTileRows * kGroupLen; ++i) a[i] = static_cast<int8_t>(7 * i + i / 11);
+  for (int i = 0; i < kTileCols * kGroupLen; ++i) b[i] = static_cast<std::byte>(5 * i + i / 7);
+  alignas(64) int32_t product[kTileRows * kTileCols] = {};
+  alignas(64) int32_t expected[kTileRows * kTileCols] = {};
+  TileUnit(kGroupLen, false).multiply(a, kGroupLen, b, product);
+  TileUnit(kGroupLen, true).multiply(a, kGroupLen, b, expected);
+  return __builtin_memcmp(product, expected, sizeof(product)) == 0;
+}
+
+}  // namespace bass::cpu
