@@ -108,3 +108,27 @@ def test_attention(run):
         assert row["n_kv_heads"] * 2 == row["n_heads"] and row["s"] > 0
         assert row["lengths"] in ("uniform", "bimodal", "exponential")
     assert "limit %" in run(*arguments).out
+
+
+@pytest.mark.parametrize("kv_type", ["int16", "int8"])
+def test_context(run, tiny, kv_type):
+    arguments = ["bench", "context", "-m", tiny, "--batch", "1,3", "--context", "40,100", "--kv-type", kv_type]
+    rows = rows_of(run(*arguments, "--json"))
+    assert [(row["context"], row["batch"]) for row in rows] == [(40, 1), (40, 3), (100, 1), (100, 3)]
+    for row in rows:
+        assert row["tokens_per_s"] == pytest.approx(row["batch"] / row["s"])
+        assert row["limit_fraction"] == pytest.approx(row["limit_s"] / row["s"])
+        check_machine(row["machine"])
+    shared = rows_of(run(*arguments, "--shared", "--json"))
+    assert [row["shared"] for row in shared] == [True] * 4
+    # One sequence reads the same either way; three read one prompt's whole pages once.
+    assert shared[2]["bytes"] == rows[2]["bytes"] and shared[3]["bytes"] < rows[3]["bytes"]
+    assert shared[3]["operations"]["int16_dot"] == rows[3]["operations"]["int16_dot"]
+
+
+def test_context_leaves_out_what_does_not_fit(run, tiny):
+    done = run("bench", "context", "-m", tiny, "--batch", "1,4096", "--context", "200", "--kv-memory", "1", "--json")
+    assert done.code == 0 and len(done.out.splitlines()) == 1
+    assert "4096 sequences of 200 tokens are left out" in done.err
+    refused = run("bench", "context", "-m", tiny, "--context", "256")
+    assert refused.code == 2 and "was trained for 256 tokens" in refused.err

@@ -12,6 +12,7 @@ class BenchCommand final : public Command {
     commands_.push_back(make_bench_decode());
     commands_.push_back(make_bench_prompt());
     commands_.push_back(make_bench_step());
+    commands_.push_back(make_bench_context());
     commands_.push_back(make_bench_ops());
     commands_.push_back(make_bench_attention());
   }

@@ -10,6 +10,7 @@ namespace bass {
 std::unique_ptr<Command> make_bench_machine();
 std::unique_ptr<Command> make_bench_decode();
 std::unique_ptr<Command> make_bench_step();
+std::unique_ptr<Command> make_bench_context();
 std::unique_ptr<Command> make_bench_prompt();
 std::unique_ptr<Command> make_bench_ops();
 std::unique_ptr<Command> make_bench_attention();
