@@ -1,5 +1,6 @@
 // Matrix products and weight packing: the bits of reference/ for every format, shape and number of rows.
 #include <algorithm>
+#include <tuple>
 
 #include "kernels/cpu/kernels_testing.h"
 #include "kernels/reference/reference.h"
@@ -132,6 +133,29 @@ TEST_P(MatmulTest, IsExactAtTheExtremes) {
   }
 }
 
+TEST_P(MatmulTest, AddsABiasToTheFinishedSum) {
+  for (const DType type : kTypes) {
+    for (const auto& [n_rows, n_out, min_in] :
+         {std::tuple(1, 33, 64), {5, 16, 2304}, {20, 50, 96}}) {  // 2304: in chunks
+      const int n_in = whole_blocks(type, min_in);
+      const FileMatrix file(type, n_out, n_in, rng_);
+      PackedCopy packed(file);
+      const std::vector<float> bias = random_floats(static_cast<size_t>(n_out), rng_);
+      packed.matrix.bias = bias.data();
+      const std::vector<float> x = random_floats(static_cast<size_t>(n_rows * n_in), rng_);
+      const Activations activations(kernels_, x.data(), n_rows, n_in, 1);
+      std::vector<float> expected = reference_product(file, x, n_rows, 1);
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % bias.size()];
+      EXPECT_TRUE(same_bits(product(kernels_, packed.matrix, activations, n_rows), expected)) << dtype_info(type).name;
+      std::vector<float> out = random_floats(expected.size(), rng_);
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] = out[i] + expected[i];
+      kernels_.matmul(packed.matrix, activations.rows, n_rows, {0, packed.matrix.n_tiles()}, out.data(), n_out, 0,
+                      true);
+      EXPECT_TRUE(same_bits(out, expected)) << dtype_info(type).name;
+    }
+  }
+}
+
 TEST_P(MatmulTest, GivesARowTheSameBitsInEveryBatch) {
   constexpr int kRows = 27;
   for (const DType type : kTypes) {
@@ -196,6 +220,23 @@ TEST_P(MatmulTest, ReadsFloatRowsOfAnyLength) {
       kernels_.matmul(packed.matrix, rows, 3, {0, 2}, out.data(), 20, 0, false);
       EXPECT_TRUE(same_bits(out, reference_product(file, x, 3, 0)));
     }
+  }
+}
+
+TEST(PackTest, TakesHalvesOfHeadsAsPairs) {
+  constexpr RowOrder kOrder{.head_dim = 8, .rope_dim = 6};
+  constexpr int kFileRows[] = {0, 3, 1, 4, 2, 5, 6, 7, 8, 11, 9, 12, 10, 13, 14, 15};
+  std::mt19937 rng(3);
+  const FileMatrix file(DType::kQ8_0, 16, 64, rng);
+  const PackedCopy as_it_is(file);
+  PackedCopy ordered(file);
+  pack_tiles({file.type, file.n_out, file.n_in, file.data.data(), file.row_bytes, kOrder}, {0, 1}, ordered.data.data());
+  std::vector<float> got(64), expected(64);
+  for (int row = 0; row < 16; ++row) {
+    EXPECT_EQ(kOrder.file_row(row), kFileRows[row]);
+    unpack_row(ordered.matrix, row, got.data());
+    unpack_row(as_it_is.matrix, kFileRows[row], expected.data());
+    EXPECT_TRUE(same_bits(got, expected)) << row;
   }
 }
 
