@@ -13,12 +13,6 @@ constexpr int kGateUpRows = 96;                     // rows of gate and up that 
 
 size_t aligned(size_t size_bytes) { return (size_bytes + 63) / 64 * 64; }
 
-// The same rows for a call of quantise whose input is the f32 row itself, or has been stored there already.
-ActivationRows without_f32(ActivationRows rows) {
-  rows.f32 = nullptr;
-  return rows;
-}
-
 void add_to(float* x, const float* y, int n) {
   for (int i = 0; i < n; ++i) x[i] += y[i];
 }
@@ -266,123 +260,6 @@ void CpuOps::rope_and_write_kv(int layer) {
     }
   }
   end(StepPart::kRopeAndWriteKv);
-}
-
-void CpuOps::attend(int layer) {
-  const ModelConfig& config = f_.model_->config();
-  const AttentionPlan& plan = f_.plan_of(layer);
-  attend_stage(layer, plan.units, {}, &f_.next_unit_);
-  end(StepPart::kAttention);
-  if (!plan.late_units.empty() || !plan.finishes.empty()) {
-    attend_stage(layer, plan.late_units, plan.finishes, &f_.next_late_unit_);
-    end(StepPart::kAttention);
-  }
-  const int n_unit_cols = f_.model_->kv_shape().group_size() * config.head_dim;
-  if (f_.attended_.rows.groups == nullptr || n_unit_cols % kGroupLen == 0) return;
-  // A KV head's columns are no whole groups of activations: quantise row by row once all are there.
-  const WorkRange rows = context_.share(f_.n_rows());
-  for (int r = rows.begin; r < rows.end; ++r) {
-    f_.kernels_->quantise(f_.attention_out_.as<float>() + static_cast<size_t>(r) * static_cast<size_t>(config.q_dim()),
-                          r, 0, config.q_dim(), without_f32(f_.attended_.rows));
-  }
-  end(StepPart::kAttention);
-}
-
-// Units differ in cost by their context: threads take the next one when they are done. While there are plenty, a thread
-// takes one ahead, so that its keys can be on their way.
-void CpuOps::attend_stage(int layer, std::span<const PlannedUnit> units, std::span<const PlannedFinish> finishes,
-                          std::atomic<int>* next_idx) {
-  const auto n_units = static_cast<int>(units.size());
-  const int n = n_units + static_cast<int>(finishes.size());
-  const auto take = [&] { return next_idx->fetch_add(1, std::memory_order_relaxed); };
-  for (int i = take(), next = 0; i < n; i = next) {
-    const bool takes_ahead = i + context_.n_threads() < n;
-    if (takes_ahead) next = take();
-    const PlannedUnit* next_unit = takes_ahead && next < n_units ? &units[static_cast<size_t>(next)] : nullptr;
-    if (i < n_units) {
-      attend_unit(layer, units[static_cast<size_t>(i)], next_unit);
-    } else {
-      finish_unit(layer, finishes[static_cast<size_t>(i - n_units)]);
-    }
-    if (!takes_ahead) next = take();
-  }
-}
-
-const std::byte* CpuOps::first_head(int layer, const PlannedUnit& unit) const {
-  return f_.plan_of(layer).page_pointers[unit.pages_begin + static_cast<size_t>(unit.first_chunk)] +
-         f_.model_->head_offset(layer, unit.kv_head);
-}
-
-void CpuOps::attend_unit(int layer, const PlannedUnit& planned, const PlannedUnit* next) {
-  const ModelConfig& config = f_.model_->config();
-  const KvShape& shape = f_.model_->kv_shape();
-  const AttentionPlan& plan = f_.plan_of(layer);
-  const auto qkv_stride = static_cast<size_t>(config.q_dim() + 2 * config.kv_dim());
-  const auto first_col = static_cast<size_t>(planned.kv_head * shape.group_size() * config.head_dim);
-  AttentionToken tokens[kMaxAttentionRows];
-  const int n_tokens = planned.n_tokens + planned.n_padding_tokens;
-  for (int t = 0; t < n_tokens; ++t) {
-    const bool is_padding = t >= planned.n_tokens;
-    const auto row =
-        static_cast<size_t>(is_padding ? planned.padding_row : plan.rows[planned.rows_begin + static_cast<size_t>(t)]);
-    float* out = f_.attention_out_.as<float>() + row * static_cast<size_t>(config.q_dim()) + first_col;
-    const int position = f_.positions_[row];
-    tokens[t] = {f_.qkv_.as<float>() + row * qkv_stride + first_col, is_padding ? nullptr : out, position,
-                 plan.first_seen(position)};
-  }
-  const auto states = [&](ptrdiff_t idx) {
-    return idx == PlannedUnit::kNoState ? nullptr
-                                        : f_.attention_states_.as<float>() + idx * attention_state_len(config.head_dim);
-  };
-  AttentionUnit unit;
-  unit.tokens = tokens;
-  unit.n_tokens = n_tokens;
-  unit.first_chunk = planned.first_chunk;
-  unit.end_chunk = planned.end_chunk;
-  unit.pages = plan.page_pointers.data() + planned.pages_begin;
-  unit.head_offset = f_.model_->head_offset(layer, planned.kv_head);
-  unit.before = states(planned.before);
-  unit.state = states(planned.state);
-  unit.chunk_states = states(planned.chunk_states);
-  if (next != nullptr) unit.next_head = first_head(layer, *next);
-  f_.kernels_->attend(shape, unit);
-  if (unit.state != nullptr || unit.chunk_states != nullptr) return;
-  for (int t = 0; t < planned.n_tokens; ++t) {
-    quantise_attended(plan.rows[planned.rows_begin + static_cast<size_t>(t)], planned.kv_head);
-  }
-}
-
-void CpuOps::finish_unit(int layer, const PlannedFinish& planned) {
-  const ModelConfig& config = f_.model_->config();
-  const AttentionPlan& plan = f_.plan_of(layer);
-  const int group_size = f_.model_->kv_shape().group_size();
-  const ptrdiff_t state_len = attention_state_len(config.head_dim);
-  const float* first = f_.attention_states_.as<float>() + planned.first * state_len;
-  const float* rest = f_.attention_states_.as<float>() + planned.rest * state_len;
-  const int n_states = planned.n_tokens * group_size;  // of a chunk
-  for (int t = 0; t < planned.n_tokens; ++t) {
-    const int row = plan.rows[planned.rows_begin + static_cast<size_t>(t)];
-    float* out = f_.attention_out_.as<float>() + static_cast<ptrdiff_t>(row) * config.q_dim() +
-                 planned.kv_head * group_size * config.head_dim;
-    for (int head = 0; head < group_size; ++head) {
-      const ptrdiff_t state = (t * group_size + head) * state_len;
-      f_.kernels_->finish_attention(config.head_dim, first + state, rest + state,
-                                    static_cast<size_t>(n_states * state_len), planned.n_rest,
-                                    out + head * config.head_dim);
-    }
-    quantise_attended(row, planned.kv_head);
-  }
-}
-
-// Where a KV head's columns are whole groups of activations, they are quantised at once.
-void CpuOps::quantise_attended(int row, int kv_head) {
-  const KvShape& shape = f_.model_->kv_shape();
-  const int n_cols = shape.group_size() * shape.head_dim;
-  const ActivationRows out = without_f32(f_.attended_.rows);
-  if (out.groups == nullptr || n_cols % kGroupLen != 0) return;
-  const float* values =
-      f_.attention_out_.as<float>() + static_cast<ptrdiff_t>(row) * f_.model_->config().q_dim() + kv_head * n_cols;
-  f_.kernels_->quantise(values, row, kv_head * n_cols, (kv_head + 1) * n_cols, out);
 }
 
 void CpuOps::project_residual(const PackedMatrix& weight, const CpuNorm& post_norm, const ActivationRows& input,

@@ -29,6 +29,12 @@ struct ActivationStage {
   ActivationRows rows;
 };
 
+/// The same rows for a call of quantise whose input is the f32 row itself, or has been stored there already.
+inline ActivationRows without_f32(ActivationRows rows) {
+  rows.f32 = nullptr;
+  return rows;
+}
+
 /// Which experts see which rows of a batch. An expert's rows lie together, in slots: whole row blocks of kRowBlock.
 struct ExpertRows {
   int n_used = 0;               // experts of a row
