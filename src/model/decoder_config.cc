@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "base/check.h"
 #include "model/tensor_lookup.h"
@@ -79,6 +81,29 @@ Status read_rope_factors(const GgufFile& gguf, const char* name, int rope_dim, s
   return ok_status();
 }
 
+// YaRN (arXiv 2309.00071): pairs that turn more often than beta_fast times in the original context keep their
+// frequency, those that turn less often than beta_slow times are slowed down by the factor, the others by something
+// between.
+Status read_yarn(const GgufFile& gguf, ModelConfig* config) {
+  const auto key = [config](std::string_view name) { return config_key(*config, name); };
+  RopeConfig& rope = config->ropes.front();
+  BASS_ASSIGN_OR_RETURN(const float factor, read_positive_float_or(gguf, key("rope.scaling.factor"), 1.0f));
+  BASS_ASSIGN_OR_RETURN(const float fast, read_positive_float_or(gguf, key("rope.scaling.yarn_beta_fast"), 32.0f));
+  BASS_ASSIGN_OR_RETURN(const float slow, read_positive_float_or(gguf, key("rope.scaling.yarn_beta_slow"), 1.0f));
+  const double dim = config->rope_dim;
+  const auto pair_that_turns = [&](double n_turns) {
+    return dim * std::log(rope.original_context_len / (n_turns * 2 * std::numbers::pi)) / (2 * std::log(rope.base));
+  };
+  const double first = std::max(std::floor(pair_that_turns(fast)), 0.0);
+  const double last = std::max(std::min(std::ceil(pair_that_turns(slow)), dim - 1), first + 0.001);
+  for (int pair = 0; pair < config->rope_dim / 2; ++pair) {
+    const double slowed = std::clamp((pair - first) / (last - first), 0.0, 1.0);
+    rope.factors.push_back(static_cast<float>(1 / (slowed / factor + (1 - slowed))));
+  }
+  rope.magnitude *= static_cast<float>(1 + 0.1 * std::log(std::max(factor, 1.0f)));
+  return ok_status();
+}
+
 Status read_rope(const GgufFile& gguf, ModelConfig* config) {
   const auto key = [config](std::string_view name) { return config_key(*config, name); };
   RopeConfig& rope = config->ropes.front();
@@ -92,11 +117,9 @@ Status read_rope(const GgufFile& gguf, ModelConfig* config) {
   BASS_ASSIGN_OR_RETURN(const std::string_view scaling, gguf.get_string_or(key("rope.scaling.type"), "none"));
   if (scaling == "linear") {
     BASS_ASSIGN_OR_RETURN(rope.factor, read_positive_float_or(gguf, key("rope.scaling.factor"), 1.0f));
-  } else if (scaling != "none" && scaling != "longrope") {
+  } else if (scaling != "none" && scaling != "yarn" && scaling != "longrope") {
     return invalid_file(
-        fmt::format("{}: rope scaling '{}' is not supported; linear scaling and scaling by factors "
-                    "(rope_freqs.weight, rope_factors_*.weight) are",
-                    gguf.path(), scaling));
+        fmt::format("{}: rope scaling '{}' is not supported; linear, yarn and longrope are", gguf.path(), scaling));
   }
   if (scaling == "none") {  // as older files have it
     BASS_ASSIGN_OR_RETURN(rope.factor, read_positive_float_or(gguf, key("rope.scale_linear"), 1.0f));
@@ -104,6 +127,7 @@ Status read_rope(const GgufFile& gguf, ModelConfig* config) {
   BASS_ASSIGN_OR_RETURN(rope.magnitude, read_positive_float_or(gguf, key("rope.scaling.attn_factor"), 1.0f));
   BASS_ASSIGN_OR_RETURN(rope.original_context_len, read_int_or(gguf, key("rope.scaling.original_context_length"),
                                                                config->context_len, 1, kMaxContext));
+  if (scaling == "yarn") return read_yarn(gguf, config);
   BASS_RETURN_IF_ERROR(read_rope_factors(gguf, "rope_freqs.weight", config->rope_dim, &rope.factors));
   BASS_RETURN_IF_ERROR(read_rope_factors(gguf, "rope_factors_short.weight", config->rope_dim, &rope.factors));
   BASS_RETURN_IF_ERROR(read_rope_factors(gguf, "rope_factors_long.weight", config->rope_dim, &rope.long_factors));

@@ -60,6 +60,11 @@ class Finder {
  private:
   [[nodiscard]] bool has(const std::string& name) const { return gguf_.find_tensor(prefix_ + name) != nullptr; }
 
+  [[nodiscard]] bool has_rows(const std::string& name, int n) const {
+    const TensorInfo* tensor = gguf_.find_tensor(prefix_ + name);
+    return tensor != nullptr && tensor->shape.size() == 2 && tensor->shape[1] == n;
+  }
+
   std::string use(const std::string& name) { return *used_.insert(prefix_ + name).first; }
 
   Result<MatrixRef> matrix(const std::string& stem, int n_out, int n_in) {
@@ -135,7 +140,7 @@ class Finder {
   Status find_feed_forward(LayerRefs* layer) {
     const int d_ff = config_.d_ff, d_model = config_.d_model;
     const bool has_bias = config_.has_feed_forward_bias;
-    if (config_.is_gated && !has("ffn_gate.weight")) {
+    if (config_.is_gated && has_rows("ffn_up.weight", 2 * d_ff)) {
       BASS_ASSIGN_OR_RETURN(const MatrixRef gate_up, linear("ffn_up", 2 * d_ff, d_model, has_bias));
       layer->gate = rows_of(gate_up, 0, d_ff);
       layer->up = rows_of(gate_up, d_ff, d_ff);

@@ -12,6 +12,7 @@ namespace {
 Result<ModelConfig> read_config(const GgufFile& gguf) {
   ModelConfig config{.has_post_norms = true,
                      .rope_pairs = RopePairs::kHalves,
+                     .ropes = {RopeConfig{.base = 1e6f}},
                      .qk_norm = QkNorm::kEachHead,
                      .activation = Activation::kGeluTanh};
   BASS_RETURN_IF_ERROR(read_decoder_config(gguf, "gemma3", &config));

@@ -38,11 +38,9 @@ OPT_GLOBALS = {"model.decoder.embed_tokens": "token_embd", "model.decoder.embed_
 OPT_BLOCKS = {"self_attn_layer_norm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
               "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_output", "final_layer_norm": "ffn_norm",
               "fc1": "ffn_up", "fc2": "ffn_down"}
-NAMES = {  # GGUF architecture -> (names outside of blocks, names in them)
-    "llama": (LLAMA_GLOBALS, LLAMA_BLOCKS), "smollm3": (LLAMA_GLOBALS, LLAMA_BLOCKS),
-    "qwen2": (LLAMA_GLOBALS, LLAMA_BLOCKS), "qwen3": (LLAMA_GLOBALS, LLAMA_BLOCKS),
-    "gemma": (LLAMA_GLOBALS, LLAMA_BLOCKS), "gemma2": (LLAMA_GLOBALS, GEMMA_BLOCKS),
-    "gemma3": (LLAMA_GLOBALS, GEMMA_BLOCKS), "phi3": (LLAMA_GLOBALS, PHI_BLOCKS),
+LLAMA_NAMES = (LLAMA_GLOBALS, LLAMA_BLOCKS)
+OTHER_NAMES = {  # GGUF architecture -> (names outside of blocks, names in them), where they are not a llama's
+    "gemma2": (LLAMA_GLOBALS, GEMMA_BLOCKS), "gemma3": (LLAMA_GLOBALS, GEMMA_BLOCKS), "phi3": (LLAMA_GLOBALS, PHI_BLOCKS),
     "starcoder2": (LLAMA_GLOBALS, STARCODER_BLOCKS), "olmoe": (LLAMA_GLOBALS, EXPERT_BLOCKS),
     "qwen3moe": (LLAMA_GLOBALS, EXPERT_BLOCKS), "gpt2": (GPT_GLOBALS, GPT2_BLOCKS), "gptj": (GPT_GLOBALS, GPTJ_BLOCKS),
     "codegen": (GPT_GLOBALS, GPTJ_BLOCKS), "gptneox": (NEOX_GLOBALS, NEOX_BLOCKS), "opt": (OPT_GLOBALS, OPT_BLOCKS)}
@@ -52,7 +50,7 @@ CODEGEN_PARTS = 4
 
 def gguf_name(arch, name):
     """transformers' parameter name -> GGUF's (biases and experts keep what marks them)."""
-    global_names, block_names = NAMES[arch]
+    global_names, block_names = OTHER_NAMES.get(arch, LLAMA_NAMES)
     stem, dot, kind = name.rpartition(".")
     if kind not in ("weight", "bias"):
         stem, dot, kind = name, "", ""
@@ -198,6 +196,10 @@ def add_rope(number, real, writer, arch, config):
     if rope.get("rope_type") == "linear":
         writer.add_string(f"{arch}.rope.scaling.type", "linear")
         real("rope.scaling.factor", rope["factor"])
+    if rope.get("rope_type") == "yarn":
+        writer.add_string(f"{arch}.rope.scaling.type", "yarn")
+        real("rope.scaling.factor", rope["factor"])
+        number("rope.scaling.original_context_length", rope["original_max_position_embeddings"])
     if rope.get("rope_type") == "longrope":
         old_len = rope["original_max_position_embeddings"]
         writer.add_string(f"{arch}.rope.scaling.type", "longrope")

@@ -1,6 +1,6 @@
-"""Makes tiny random-weight checkpoints of every architecture (GGUF v3, F16) and their goldens by transformers in float32.
+"""Makes tiny random-weight checkpoints of every architecture (GGUF v3) and their goldens by transformers in float32.
 
-README.md says what is stored. The models are transformers' own, of a configuration; their weights, rounded to float16, are
+README.md says what is stored. The models are transformers' own, of a configuration; their weights, rounded to the file's type, are
 converted by architecture_mapping.py.
 """
 
@@ -12,6 +12,7 @@ import gguf
 import numpy as np
 import torch
 import transformers
+from gguf import GGMLQuantizationType as DType
 
 import architecture_mapping as mapping
 import golden_common as common
@@ -32,6 +33,7 @@ class ArchitectureModel:
     arch: str  # GGUF's
     config: transformers.PretrainedConfig
     seed: int
+    dtype: DType = DType.F16
 
     def __post_init__(self):
         self.config.attn_implementation = "eager"
@@ -62,7 +64,7 @@ def architecture_models():
                     long_factor=[1.5 + 0.5 * i for i in range(8)], original_max_position_embeddings=16)
     local_and_global = {"sliding_attention": rope(), "full_attention": rope(1e6)}
     experts = dict(num_experts_per_tok=2)
-    listed = [
+    listed = [  # a new one at the end: seeds are counted
         ("llama_rope_factors", "llama", t.LlamaConfig(**sizes(n_kv_heads=2, head_dim=16, rope_parameters=llama3))),
         ("llama_linear_biases", "llama", t.LlamaConfig(**sizes(
             n_heads=2, n_kv_heads=1, head_dim=32, tied=True, rope_parameters=rope(kind="linear", factor=4.0),
@@ -70,13 +72,15 @@ def architecture_models():
         ("llama_window", "llama", t.MistralConfig(**sizes(n_kv_heads=2, head_dim=32, sliding_window=WINDOW))),
         ("smollm3", "smollm3", t.SmolLM3Config(**sizes(n_layers=4, n_kv_heads=2, tied=True))),
         ("qwen2_gqa_tied", "qwen2", t.Qwen2Config(**sizes(n_kv_heads=2, tied=True))),
-        ("qwen2_mha_untied", "qwen2", t.Qwen2Config(**sizes(n_heads=2, n_kv_heads=2, rope_parameters=rope(1e6)))),
+        ("qwen2_yarn", "qwen2", t.Qwen2Config(**sizes(
+            n_heads=2, n_kv_heads=2,
+            rope_parameters=rope(100.0, "yarn", factor=4.0, original_max_position_embeddings=32)))),
         ("qwen3", "qwen3", t.Qwen3Config(**sizes(n_kv_heads=2, head_dim=32, tied=True))),
         ("gemma", "gemma", t.GemmaConfig(**sizes(n_heads=2, n_kv_heads=1, head_dim=48, tied=True))),
         ("gemma2", "gemma2", t.Gemma2Config(**sizes(
             n_kv_heads=2, head_dim=16, tied=True, sliding_window=WINDOW, query_pre_attn_scalar=24,
             attn_logit_softcapping=6.0, final_logit_softcapping=15.0))),
-        ("gemma3", "gemma3", t.Gemma3TextConfig(**sizes(
+        ("gemma3_q8_0", "gemma3", t.Gemma3TextConfig(**sizes(
             n_layers=3, n_kv_heads=1, head_dim=32, tied=True, sliding_window=WINDOW, query_pre_attn_scalar=24,
             layer_types=["sliding_attention", "full_attention", "sliding_attention"],
             rope_parameters=local_and_global))),
@@ -90,15 +94,16 @@ def architecture_models():
             use_parallel_residual=False, rope_parameters=rope(partial_rotary_factor=1.0)))),
         ("gptj", "gptj", t.GPTJConfig(**gpt_sizes(rotary_dim=8))),
         ("codegen", "codegen", t.CodeGenConfig(**gpt_sizes(rotary_dim=8))),
-        ("opt", "opt", t.OPTConfig(
+        ("opt_q8_0", "opt", t.OPTConfig(
             vocab_size=N_VOCAB, hidden_size=64, word_embed_proj_dim=64, ffn_dim=96, num_hidden_layers=2,
             num_attention_heads=4, max_position_embeddings=CONTEXT_LEN, pad_token_id=1, bos_token_id=2, eos_token_id=2)),
         ("starcoder2", "starcoder2", t.Starcoder2Config(**sizes(n_kv_heads=2, d_ff=80, tied=True, sliding_window=WINDOW))),
         ("olmoe", "olmoe", t.OlmoeConfig(**sizes(d_ff=48, num_experts=6, **experts))),
-        ("qwen3moe", "qwen3moe", t.Qwen3MoeConfig(**sizes(
+        ("qwen3moe_q8_0", "qwen3moe", t.Qwen3MoeConfig(**sizes(
             n_kv_heads=2, head_dim=32, moe_intermediate_size=32, num_local_experts=5, norm_topk_prob=True, **experts))),
     ]
-    return [ArchitectureModel(name, arch, config, 101 + i) for i, (name, arch, config) in enumerate(listed)]
+    return [ArchitectureModel(name, arch, config, 101 + i, DType.Q8_0 if name.endswith("q8_0") else DType.F16)
+            for i, (name, arch, config) in enumerate(listed)]
 
 
 def random_value(rng, arch, name, shape):
@@ -118,16 +123,28 @@ def random_value(rng, arch, name, shape):
     return draw((1.6 if "q_proj" in name or "k_proj" in name else 2.0) / n_inputs ** 0.5)
 
 
+def is_float32(name, values):
+    """Vectors and routers."""
+    return values.ndim == 1 or "gate_inp" in name or name.endswith("mlp.gate.weight")
+
+
+def rounded(name, values, dtype):
+    """As the file's type has them. Rows are the same in transformers and GGUF but in gpt2, whose type must not have groups."""
+    if is_float32(name, values):
+        return values
+    return gguf.quants.dequantize(gguf.quants.quantize(values, dtype), dtype)
+
+
 def make_model(model):
-    """The transformers model with weights that float16 has (vectors: float32)."""
+    """The transformers model with weights that the file's type has."""
     reference = transformers.AutoModelForCausalLM.from_config(model.config, attn_implementation="eager").float().eval()
     rng = np.random.default_rng(model.seed)
     state = {}
     for name, value in reference.state_dict().items():
         if name == "lm_head.weight" and model.config.tie_word_embeddings:
             continue
-        drawn = torch.from_numpy(random_value(rng, model.arch, name, tuple(value.shape)).astype(np.float32))
-        state[name] = drawn.half().float() if drawn.ndim > 1 else drawn
+        drawn = random_value(rng, model.arch, name, tuple(value.shape)).astype(np.float32)
+        state[name] = torch.from_numpy(rounded(name, drawn, model.dtype).astype(np.float32))
     missing, unexpected = reference.load_state_dict(state, strict=False)
     assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
     reference.tie_weights()
@@ -135,14 +152,14 @@ def make_model(model):
 
 
 def write_gguf(path, model, weights):
-    """Matrices in float16, vectors and the router in float32."""
+    """Matrices in the model's type, vectors and routers in float32."""
     writer = gguf.GGUFWriter(path, model.arch)
     writer.add_name(model.name)
     mapping.add_metadata(writer, model.arch, model.config)
     tiny.add_tokenizer(writer, tiny.TinyModel(model.name, model.seed, n_vocab=N_VOCAB))
     for name, values in mapping.to_gguf(model.arch, model.config, weights).items():
-        is_f16 = values.ndim > 1 and "gate_inp" not in name
-        writer.add_tensor(name, values.astype(np.float16 if is_f16 else np.float32))
+        dtype = DType.F32 if is_float32(name, values) else model.dtype
+        writer.add_tensor(name, gguf.quants.quantize(np.ascontiguousarray(values, np.float32), dtype), raw_dtype=dtype)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

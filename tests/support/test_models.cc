@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "io/gguf.h"
-#include "support/gguf_builder.h"
 
 namespace bass::testing {
 namespace {
@@ -38,6 +37,27 @@ bool is_layer_at_or_above(std::string_view tensor_name, int n_layers) {
 }
 
 }  // namespace
+
+void write_edited_model(const std::string& source, const ModelEdit& edit, const std::string& path) {
+  const GgufFile file = open(source);
+  GgufBuilder builder;
+  for (const auto& [key, value] : file.metadata()) {
+    if (key != edit.without) copy_entry(builder, key, value);
+  }
+  for (const TensorInfo& tensor : file.tensors()) {
+    if (tensor.name == edit.without) continue;
+    std::vector<uint64_t> shape(tensor.shape.begin(), tensor.shape.end());
+    size_t n_bytes = tensor.data.size();
+    if (tensor.name == edit.misshapen) {
+      n_bytes = n_bytes / shape.back() * (shape.back() / 2);
+      shape.back() /= 2;
+    }
+    builder.add_tensor(tensor.name, static_cast<uint32_t>(tensor.type), shape,
+                       {reinterpret_cast<const char*>(tensor.data.data()), n_bytes});
+  }
+  if (edit.add) edit.add(builder);
+  builder.write(path);
+}
 
 void write_truncated_model(const std::string& source, int n_layers, const std::string& path) {
   const GgufFile file = open(source);
