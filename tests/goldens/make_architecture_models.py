@@ -101,6 +101,10 @@ def architecture_models():
         ("olmoe", "olmoe", t.OlmoeConfig(**sizes(d_ff=48, num_experts=6, **experts))),
         ("qwen3moe_q8_0", "qwen3moe", t.Qwen3MoeConfig(**sizes(
             n_kv_heads=2, head_dim=32, moe_intermediate_size=32, num_local_experts=5, norm_topk_prob=True, **experts))),
+        ("stablelm_parallel", "stablelm", t.StableLmConfig(**sizes(
+            n_heads=2, n_kv_heads=2, use_parallel_residual=True, rope_parameters=rope(partial_rotary_factor=0.25)))),
+        ("stablelm_sequential", "stablelm", t.StableLmConfig(**sizes(
+            n_kv_heads=2, tied=True, use_qkv_bias=True, rope_parameters=rope(partial_rotary_factor=0.5)))),
     ]
     return [ArchitectureModel(name, arch, config, 101 + i, DType.Q8_0 if name.endswith("q8_0") else DType.F16)
             for i, (name, arch, config) in enumerate(listed)]

@@ -1,0 +1,22 @@
+// LayerNorm, rope on halves of a part of each head, SwiGLU, biases of q, k and v or not; blocks in parallel or not.
+#include "base/check.h"
+#include "model/architecture.h"
+#include "model/decoder_config.h"
+
+namespace bass {
+namespace {
+
+Result<ModelConfig> read_config(const GgufFile& gguf) {
+  ModelConfig config{.norm = NormType::kLayer, .rope_pairs = RopePairs::kHalves};
+  BASS_RETURN_IF_ERROR(read_decoder_config(gguf, "stablelm", &config));
+  // Files say "use_parallel_residual" also where it is not so; blocks in parallel have one norm.
+  const bool is_parallel = gguf.find_tensor("blk.0.ffn_norm.weight") == nullptr;
+  if (is_parallel) config.block_order = BlockOrder::kParallelOneNorm;
+  return config;
+}
+
+}  // namespace
+
+const Architecture kStableLmArchitecture{"stablelm", read_config};
+
+}  // namespace bass
