@@ -858,6 +858,7 @@ SNIPPETS = [
     "{{ '123'.isdigit() }} {{ 'a1'.isalnum() }} {{ 'ab'.isalpha() }} {{ ' '.isspace() }} {{ ''.isalpha() }} {{ 'A'.isupper() }} {{ 'a'.islower() }}",
     "{{ d.get('b') }} {{ d.get('z') }} {{ d.get('z', 5) }} {{ d.items() | list }} {{ {'items': 1}['items'] }} {{ {'items': 1}.items is callable }} {{ {'x': 1}.copy() }} {{ a.index(1) }} {{ a.count(1) }}",
     "{{ 'a %s %s' % ('b', 3) }} {{ '%d' % 3.7 }} {{ '%5s|%-5s|' % ('a', 'b') }} {{ '%.3s' % 'abcdef' }} {{ '%%' % () }} {{ '%s' % none }} {{ '%e %g' % (12345.678, 0.0001) }}",
+    "{{ {'_x': 1}._x }} {{ {'_x': 1}['_x'] }} {{ s._x }} {{ {'keys': 5}.keys is callable }} {{ {'keys': 5}['keys'] }}",
     "{{ dict(a=1, b=2) }} {{ dict([('x', 1)], y=2) }} {{ dict({'p': 1}) }}",
     "{{ strftime_now('%Y-%m-%d %H:%M:%S %j %A %b %B %p %y %%') }}",
     # white space

@@ -20,7 +20,7 @@ Value no_attribute(Runtime& rt, const Value& object, std::string_view name) {
 
 /// What object.name is in Python, items left out.
 std::optional<Value> own_attribute(Runtime& rt, const Value& object, std::string_view name) {
-  if (name.starts_with('_') || is_forbidden_method(object.kind(), name)) {
+  if (name.starts_with("__") || is_forbidden_method(object.kind(), name)) {
     return rt.undefined(fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(object)));
   }
   if (object.is(Kind::kNamespace)) {

@@ -20,8 +20,11 @@ Result<std::string> render(const std::string& source, const Json& variables = Js
   return parsed.ok() ? parsed.value().render(variables, 0, limits) : parsed.status();
 }
 
-std::string error_of(const std::string& source, const Json& variables = Json::object()) {
-  const Result<std::string> text = render(source, variables);
+/// Small, as what is tested does not depend on how far the limits are.
+constexpr Limits kSmall{.max_steps = 200'000, .max_bytes = 2 << 20};
+
+std::string error_of(const std::string& source, const Json& variables = Json::object(), const Limits& limits = kSmall) {
+  const Result<std::string> text = render(source, variables, limits);
   EXPECT_FALSE(text.ok()) << source.substr(0, 200) << " gives " << (text.ok() ? text.value().size() : 0) << " bytes";
   EXPECT_EQ(text.status().code(), StatusCode::kInvalidArgument);
   return text.status().message();
@@ -92,13 +95,16 @@ TEST(JinjaTemplateTest, ValuesInEachOtherStayShallow) {
   for (const std::string deeper : {"[ns.x]", "(ns.x,)", "{'a': ns.x}", "[ns.x] | select", "dict(a=ns.x).items()"}) {
     EXPECT_THAT(error_of(grow + deeper + " %}{% endfor %}"), HasSubstr("deep")) << deeper;
   }
-  // A tree of few bytes that is printed into very many.
+  // A tree of few bytes that is printed into very many, and compared in as many steps.
   const std::string tree =
-      "{% set ns = namespace(x=[1, 2]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}";
+      "{% set ns = namespace(x=[1, 2], y=[1, 2]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% set ns.y = "
+      "[ns.y, ns.y] %}"
+      "{% endfor %}";
   for (const std::string use :
-       {"ns.x", "ns.x | tojson", "ns.x == [ns.x]", "ns.x | string", "ns.x == ns.x", "'%s' % (ns.x,)"}) {
+       {"ns.x", "ns.x | tojson", "ns.x == ns.y", "ns.x < ns.y", "ns.x | string", "'%s' % (ns.x,)"}) {
     EXPECT_THAT(error_of(tree + "{{ " + use + " }}"), StartsWith("line 1: ")) << use;
   }
+  EXPECT_EQ(render(tree + "{{ ns.x == ns.x }}").value(), "True");  // as in Python, which looks at identity first
   Json deep = 1;
   for (int i = 0; i < 1000; ++i) deep = Json::array({std::move(deep)});
   EXPECT_THAT(error_of("{{ x }}", {{"x", deep}}), HasSubstr("deep"));
@@ -125,11 +131,16 @@ TEST(JinjaTemplateTest, CyclesAreFreed) {
 }
 
 TEST(JinjaTemplateTest, DeepSourcesAreErrors) {
-  for (const std::string open : {"(", "[", "{1:", "-", "not ", "x(", "x[", "x|f(", "1 if 1 else ", "{'a': [",
-                                 "x is eq (", "x is eq [", "1 if "}) {
-    EXPECT_THAT(error_of("{{ " + repeated(open, 20'000)), HasSubstr("deep")) << open;
+  using Pair = std::pair<const char*, const char*>;
+  for (const auto& [open, close] :
+       {Pair{"(", ")"}, Pair{"[", "]"}, Pair{"{1:", "}"}, Pair{"-", ""}, Pair{"not ", ""}, Pair{"x(", ")"},
+        Pair{"x[", "]"}, Pair{"x|f(", ")"}, Pair{"1 if 1 else ", ""}, Pair{"{'a': [", "]}"}, Pair{"x is eq (", ")"},
+        Pair{"x is eq [", "]"}, Pair{"x(*", ")"}, Pair{"x(a=", ")"}}) {
+    EXPECT_THAT(error_of("{{ " + repeated(open, 15'000) + "1" + repeated(close, 15'000) + " }}"), HasSubstr("deep"))
+        << open;
+    EXPECT_THAT(error_of("{{ " + repeated(open, 15'000)), StartsWith("line 1: ")) << open;
   }
-  EXPECT_THAT(error_of("{{ " + repeated("(", 100'000)), HasSubstr("deep"));
+  EXPECT_THAT(error_of("{{ " + repeated("(", 100'000) + repeated(")", 100'000) + " }}"), HasSubstr("deep"));
   for (const std::string chain :
        {"+ 1 ", ".a", "[0]", "|f", "()", "and 1 ", "or 1 ", "* 1 ", "** 1 ", "if 1 ", "is x "}) {
     EXPECT_THAT(error_of("{{ 1 " + repeated(chain, 20'000) + "}}"), StartsWith("line 1: ")) << chain;
@@ -138,7 +149,7 @@ TEST(JinjaTemplateTest, DeepSourcesAreErrors) {
                                 "{% with %}", "{% call x() %}", "{% generation %}"}) {
     EXPECT_THAT(error_of(repeated(tag, 10'000)), HasSubstr("deep")) << tag;
   }
-  EXPECT_THAT(error_of("{% set " + repeated("(", 10'000)), HasSubstr("deep"));
+  EXPECT_THAT(error_of("{% set " + repeated("(", 10'000) + repeated(")", 10'000) + " = 1 %}"), HasSubstr("deep"));
   EXPECT_TRUE(render("{{ 1 " + repeated("~ 1 ", 1000) + "}}").ok());  // long is not deep
   EXPECT_TRUE(render(repeated("{% if 0 %}a{% elif 1 %}", 1) + repeated("{% elif 0 %}", 1000) + "{% endif %}").ok());
   EXPECT_THAT(error_of(std::string(kMaxSourceBytes + 1, ' ')), HasSubstr("bytes"));
