@@ -24,6 +24,9 @@ bool equal_dicts(Runtime& rt, const Dict& a, const Dict& b) {
   });
 }
 
+/// Steps of looking at all of a text.
+int64_t cost_of(const Value& value) { return value.is_string() ? std::ssize(value.text()) / 64 : 0; }
+
 int sign(auto a, auto b) { return a < b ? -1 : a > b ? 1 : 0; }
 
 int compare_items(Runtime& rt, const std::vector<Value>& a, const std::vector<Value>& b, std::string_view symbol) {
@@ -66,7 +69,7 @@ bool is_true(const Value& value) {
 }
 
 bool equals(Runtime& rt, const Value& a, const Value& b) {
-  if (!rt.spend(1)) return false;
+  if (!rt.spend(1 + cost_of(a))) return false;
   if (a.is_integral() && b.is_integral()) return a.integer() == b.integer();
   if (a.is_number() && b.is_number()) return a.number() == b.number();
   if (a.kind() != b.kind()) return false;
@@ -88,7 +91,7 @@ bool equals(Runtime& rt, const Value& a, const Value& b) {
 }
 
 int compare(Runtime& rt, const Value& a, const Value& b, std::string_view symbol) {
-  rt.spend(1);
+  rt.spend(1 + cost_of(a));
   if (a.is_integral() && b.is_integral()) return sign(a.integer(), b.integer());
   if (a.is_number() && b.is_number()) return sign(a.number(), b.number());
   if (a.is_string() && b.is_string()) return sign(a.text(), b.text());  // UTF-8 sorts as its characters do
@@ -106,7 +109,7 @@ int compare(Runtime& rt, const Value& a, const Value& b, std::string_view symbol
 bool contains(Runtime& rt, const Value& container, const Value& item) {
   if (container.is_string()) {
     if (item.is_string()) {
-      rt.spend(static_cast<int64_t>(container.text().size() / 64));
+      rt.spend(cost_of(container));
       return container.text().find(item.text()) != std::string::npos;
     }
     rt.fail(fmt::format("'in <string>' requires string as left operand, not {}", type_name(item)));
@@ -139,7 +142,7 @@ std::vector<Value> items_of(Runtime& rt, const Value& value) {
 
 std::optional<int64_t> length(Runtime& rt, const Value& value) {
   if (value.is_string()) {
-    rt.spend(static_cast<int64_t>(value.text().size() / 64));
+    rt.spend_on_text(value.text().size());
     return static_cast<int64_t>(n_characters(value.text()));
   }
   if (value.is(Kind::kDict)) return std::ssize(value.as<Dict>().entries);

@@ -21,6 +21,7 @@ class PercentFormatter {
 
   Value run() {
     std::string out;
+    rt_.spend_on_text(rest_.size());
     while (!rest_.empty() && rt_.ok()) {
       const size_t plain = std::min(rest_.find('%'), rest_.size());
       out += rest_.substr(0, plain);
@@ -162,6 +163,7 @@ Value format_percent(Runtime& rt, std::string_view text, const Value& argument) 
 Value format_braces(Runtime& rt, std::string_view text, const Arguments& arguments) {
   std::string out;
   size_t n_used = 0;
+  rt.spend_on_text(text.size());
   while (!text.empty() && rt.has_room(std::ssize(out))) {
     const size_t plain = std::min(text.find_first_of("{}"), text.size());
     out += text.substr(0, plain);

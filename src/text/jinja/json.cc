@@ -89,7 +89,7 @@ class JsonWriter {
   }
 
   void write_string(std::string_view text) {
-    rt_.spend(static_cast<int64_t>(text.size() / 16));
+    rt_.spend_on_text(text.size());
     out_ += '"';
     while (!text.empty()) {
       const Utf8Char c = first_utf8_char(text);

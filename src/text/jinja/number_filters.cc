@@ -24,7 +24,9 @@ std::optional<double> parse_float(std::string_view text) {
 
 /// int(text, base) of Python; underscores may stand between digits.
 std::optional<int64_t> parse_int(std::string_view text, int base) {
+  constexpr size_t kMaxDigits = 4300;  // Python reads no more either
   text = strip(text, Side::kBoth);
+  if (text.size() > kMaxDigits) return std::nullopt;
   const bool is_negative = text.starts_with('-');
   if (is_negative || text.starts_with('+')) text.remove_prefix(1);
   const std::string_view prefix = base == 16 ? "0x" : base == 8 ? "0o" : "0b";

@@ -63,7 +63,7 @@ std::string to_text(Runtime& rt, const Value& value) {
 void append_repr(Runtime& rt, const Value& value, std::string* out) {
   if (!has_room(rt, *out)) return;
   if (value.is_string()) {
-    rt.spend(static_cast<int64_t>(value.text().size() / 16));
+    rt.spend_on_text(value.text().size());
     *out += quoted(value.text());
   } else if (value.is_undefined()) {
     *out += "Undefined";

@@ -174,6 +174,20 @@ std::string to_title(std::string_view text) {
   return out;
 }
 
+std::string title_words(std::string_view text) {
+  std::string out;
+  bool begins = true;
+  for_each(text, [&](char32_t c, std::string_view) {
+    if (begins) {
+      append_upper(c, &out);
+    } else {
+      append_utf8(lower(c), out);
+    }
+    begins = is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
+  });
+  return out;
+}
+
 bool all_alpha(std::string_view text) { return all(text, is_alpha); }
 bool all_digit(std::string_view text) { return all(text, is_digit); }
 bool all_space(std::string_view text) { return all(text, is_space); }

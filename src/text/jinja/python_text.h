@@ -28,6 +28,9 @@ std::string capitalize(std::string_view text);
 /// str.title: letters after something that is no letter are upper case.
 std::string to_title(std::string_view text);
 
+/// The filter `title`: a word begins behind a blank, a hyphen or an opening bracket.
+std::string title_words(std::string_view text);
+
 /// What str.isalpha and its like ask of each character; false for an empty text.
 bool all_alpha(std::string_view text);
 bool all_digit(std::string_view text);

@@ -17,7 +17,7 @@ namespace bass::jinja {
 /// What a template may use. Going beyond is an error, whatever the template does.
 struct Limits {
   int64_t max_steps = 5'000'000;          ///< expressions and statements, and work on long values in proportion
-  int64_t max_bytes = int64_t{32} << 20;  ///< of all values and texts that are alive
+  int64_t max_bytes = int64_t{16} << 20;  ///< of all values and texts that are alive, beyond 8 times the input
   int max_eval_depth = 500;               ///< of expressions, blocks and macro calls in each other
   int max_value_depth = 100;              ///< of containers in containers
 };
@@ -42,6 +42,8 @@ class Runtime {
 
   /// Uses up steps. False when there is an error, this one included.
   bool spend(int64_t n_steps);
+  /// The same for work on each character of a text.
+  bool spend_on_text(size_t n_bytes) { return spend(static_cast<int64_t>(n_bytes / kTextBytesPerStep)); }
   /// Whether so many more bytes may be alive; an error if not.
   bool has_room(int64_t n_bytes);
   /// The same, and uses up steps in proportion. To be asked before something is made that may be far larger than what
@@ -58,11 +60,14 @@ class Runtime {
   Value function(NativeFunction call, Value self);
   /// `what` completes the error of using the value: "'x' is undefined".
   Value undefined(std::string what);
+  /// What the template is given is made: values may take `factor` times as many bytes beyond the limit.
+  void allow_for_input(int64_t factor) { memory_.extend(factor); }
   /// Takes what may be part of a cycle: it lives until the template has ended.
   Value keep(std::unique_ptr<Object> object);
 
  private:
   static constexpr int64_t kBytesPerStep = 64;
+  static constexpr size_t kTextBytesPerStep = 8;
 
   /// Charges the object, and checks its depth.
   Value made(const std::shared_ptr<Object>& object, int64_t n_bytes);

@@ -79,13 +79,14 @@ int64_t count_text(std::string_view text, std::string_view part) {
 }
 
 Value replace_text(Runtime& rt, std::string_view text, std::string_view from, std::string_view to, int64_t count) {
-  if (!rt.spend(std::ssize(text) / 16)) return {};
+  if (!rt.spend_on_text(text.size())) return {};
   const int64_t n_found = count_text(text, from);
   const int64_t n = count < 0 ? n_found : std::min(count, n_found);
   int64_t n_added = 0;
   const bool is_huge = __builtin_mul_overflow(n, std::ssize(to) - std::ssize(from), &n_added);
   if (!rt.reserve(is_huge ? -1 : std::ssize(text) + n_added)) return {};
   std::string out;
+  out.reserve(static_cast<size_t>(std::ssize(text) + n_added));
   for (int64_t i = 0; i < n; ++i) {
     // Nothing is found in front of every character and at the end.
     const size_t at = from.empty() ? 0 : text.find(from);

@@ -16,19 +16,21 @@ Value strip_method(Runtime& rt, const Value& self, const Arguments& arguments) {
   const Bound bound(rt, "strip", arguments, {"chars"});
   const bool has_set = bound.is_given(0);
   const std::string set = has_set ? bound.text(0) : "";
+  if (!rt.spend_on_text(self.text().size())) return {};
   return rt.string(std::string(has_set ? strip(self.text(), set, side) : strip(self.text(), side)));
 }
 
 template <std::string (*change)(std::string_view)>
 Value changed(Runtime& rt, const Value& self, const Arguments& arguments) {
   const Bound bound(rt, "the method", arguments, {});
-  return rt.reserve(2 * std::ssize(self.text())) ? rt.string(change(self.text())) : Value();
+  const bool has_room = rt.has_room(2 * std::ssize(self.text())) && rt.spend_on_text(self.text().size());
+  return has_room ? rt.string(change(self.text())) : Value();
 }
 
 template <bool (*holds)(std::string_view)>
 Value asks(Runtime& rt, const Value& self, const Arguments& arguments) {
   const Bound bound(rt, "the method", arguments, {});
-  return Value::of_bool(rt.ok() && holds(self.text()));
+  return Value::of_bool(rt.spend_on_text(self.text().size()) && holds(self.text()));
 }
 
 template <bool from_right>
@@ -86,7 +88,7 @@ Value find_method_of(Runtime& rt, const Value& self, const Arguments& arguments)
   const Bound bound(rt, "find", arguments, {"sub"}, 1);
   const std::string sub = bound.text(0);
   const std::string& text = self.text();
-  if (!rt.spend(std::ssize(text) / 64)) return {};
+  if (!rt.spend_on_text(text.size())) return {};
   const size_t at = from_right ? text.rfind(sub) : text.find(sub);
   if (at != std::string::npos)
     return Value::of_int(static_cast<int64_t>(n_characters(std::string_view(text).substr(0, at))));
@@ -96,7 +98,7 @@ Value find_method_of(Runtime& rt, const Value& self, const Arguments& arguments)
 Value count_method(Runtime& rt, const Value& self, const Arguments& arguments) {
   const Bound bound(rt, "count", arguments, {"sub"}, 1);
   const std::string sub = bound.text(0);
-  if (!rt.spend(std::ssize(self.text()) / 16)) return {};
+  if (!rt.spend_on_text(self.text().size())) return {};
   return Value::of_int(count_text(self.text(), sub));
 }
 
@@ -136,6 +138,7 @@ Value partition_method(Runtime& rt, const Value& self, const Arguments& argument
   const std::string separator = bound.text(0);
   const std::string& text = self.text();
   if (rt.ok() && separator.empty()) return rt.fail("empty separator");
+  if (!rt.spend_on_text(text.size())) return {};
   const size_t at = from_right ? text.rfind(separator) : text.find(separator);
   const Value none = rt.string("");
   if (at == std::string::npos)

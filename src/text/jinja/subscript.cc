@@ -36,7 +36,7 @@ std::optional<Value> own_attribute(Runtime& rt, const Value& object, std::string
 
 std::optional<Value> at(Runtime& rt, const Value& object, int64_t index) {
   if (object.is_string()) {
-    if (!rt.reserve(16 * std::ssize(object.text()))) return std::nullopt;
+    if (!rt.has_room(16 * std::ssize(object.text())) || !rt.spend_on_text(object.text().size())) return std::nullopt;
     const std::vector<std::string_view> all = characters(object.text());
     if (index < 0) index += std::ssize(all);
     if (index < 0 || index >= std::ssize(all)) return std::nullopt;

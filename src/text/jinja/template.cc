@@ -15,6 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int64_t kInputFactor = 8;  // copies of the messages that are alive at once, the output among them
+
 Value from_json(Runtime& rt, const Json& json, int depth);
 
 Value from_array(Runtime& rt, const Json& json, int depth) {
@@ -81,6 +83,7 @@ Result<std::string> Template::render(const Json& variables, std::time_t now, con
   Runtime rt(limits, now);
   Evaluator evaluator(rt);
   for (const auto& [name, value] : variables.items()) evaluator.define(name, from_json(rt, value, 0));
+  rt.allow_for_input(kInputFactor);
   std::string text = evaluator.run(tree_->block);
   BASS_RETURN_IF_ERROR(rt.status());
   return text;

@@ -21,7 +21,7 @@ Result<std::string> render(const std::string& source, const Json& variables = Js
 }
 
 /// Small, as what is tested does not depend on how far the limits are.
-constexpr Limits kSmall{.max_steps = 200'000, .max_bytes = 2 << 20};
+constexpr Limits kSmall{.max_steps = 200'000, .max_bytes = 8 << 20};
 
 std::string error_of(const std::string& source, const Json& variables = Json::object(), const Limits& limits = kSmall) {
   const Result<std::string> text = render(source, variables, limits);
@@ -85,9 +85,23 @@ TEST(JinjaTemplateTest, WhatExplodesIsAnError) {
         "'a' * 9223372036854775807", "(1,) * 1000000000 * 1000000000", "-9223372036854775807 - 2"}) {
     EXPECT_THAT(error_of("{{ " + huge + " }}"), StartsWith("line 1: ")) << huge;
   }
-  EXPECT_THAT(error_of("{% for i in range(100000) %}{{ 'x' * 1000 }}{% endfor %}"), HasSubstr("MiB"));
-  EXPECT_THAT(error_of("{% set x %}{% for i in range(100000) %}{{ 'x' * 1000 }}{% endfor %}{% endset %}"),
-              HasSubstr("MiB"));
+}
+
+TEST(JinjaTemplateTest, TheUsualLimitsHoldTooAndLetLongChatsPass) {
+  const Limits usual;
+  const std::string print = "{% for i in range(100000) %}{{ 'x' * 1000 }}{% endfor %}";
+  EXPECT_THAT(error_of(print, Json::object(), usual), HasSubstr("more than 16 MiB"));
+  EXPECT_THAT(error_of("{% set x %}" + print + "{% endset %}", Json::object(), usual), HasSubstr("more than 16 MiB"));
+  EXPECT_THAT(
+      error_of("{% for i in range(100000) %}{% for j in range(1000) %}{% endfor %}{% endfor %}", Json::object(), usual),
+      HasSubstr("more than 5000000 steps"));
+  Json messages = Json::array();
+  for (int i = 0; i < 1000; ++i) messages.push_back({{"role", "user"}, {"content", std::string(8000, 'x')}});
+  const Result<std::string> text =
+      render("{% for m in messages %}{{ m.role + (m.content | trim | replace('y', 'z')) + '\n' }}{% endfor %}",
+             {{"messages", messages}});
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  EXPECT_EQ(text.value().size(), 8'005'000U);
 }
 
 TEST(JinjaTemplateTest, ValuesInEachOtherStayShallow) {

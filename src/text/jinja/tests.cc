@@ -52,7 +52,10 @@ Value is_divisible(Runtime& rt, const Value& value, const Arguments& arguments) 
 
 template <bool (*holds)(std::string_view)>
 Value is_text_that(Runtime& rt, const Value& value, const Arguments& arguments) {
-  return test_alone(rt, arguments, [&] { return holds(to_text(rt, value)); });
+  return test_alone(rt, arguments, [&] {
+    const std::string text = to_text(rt, value);
+    return rt.spend_on_text(text.size()) && holds(text);
+  });
 }
 
 template <NativeFunction (*find_named)(std::string_view)>

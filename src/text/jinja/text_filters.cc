@@ -7,7 +7,6 @@
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
 #include "text/jinja/string_functions.h"
-#include "text/utf8.h"
 
 namespace bass::jinja {
 namespace {
@@ -17,6 +16,7 @@ constexpr int64_t kMaxIndent = 1000;
 Value filter_trim(Runtime& rt, const Value& value, const Arguments& arguments) {
   const Bound bound(rt, "trim", arguments, {"chars"});
   const std::string text = to_text(rt, value), set = bound.is_given(0) ? bound.text(0) : "";
+  if (!rt.spend_on_text(text.size())) return {};
   return rt.string(std::string(bound.is_given(0) ? strip(text, set, Side::kBoth) : strip(text, Side::kBoth)));
 }
 
@@ -24,23 +24,11 @@ template <std::string (*change)(std::string_view)>
 Value filter_change(Runtime& rt, const Value& value, const Arguments& arguments) {
   const Bound bound(rt, "the filter", arguments, {});
   const std::string text = to_text(rt, value);
-  return rt.reserve(2 * std::ssize(text)) ? rt.string(change(text)) : Value();
+  const bool has_room = rt.has_room(2 * std::ssize(text)) && rt.spend_on_text(text.size());
+  return has_room ? rt.string(change(text)) : Value();
 }
 
 std::string unchanged(std::string_view text) { return std::string(text); }
-
-/// Unlike str.title: a word begins behind a blank, a hyphen or an opening bracket.
-std::string title_words(std::string_view text) {
-  std::string out;
-  bool begins = true;
-  for (const std::string_view c : characters(text)) {
-    out += begins ? to_upper(c) : to_lower(c);
-    const Utf8Char decoded = first_utf8_char(c);
-    begins =
-        c == "-" || c == "(" || c == "{" || c == "[" || c == "<" || (decoded.valid && is_space(decoded.code_point));
-  }
-  return out;
-}
 
 std::string escape_html(std::string_view text) {
   constexpr std::string_view kSpecial = "&<>'\"";
@@ -60,7 +48,8 @@ std::string escape_html(std::string_view text) {
 Value filter_escape(Runtime& rt, const Value& value, const Arguments& arguments) {
   const Bound bound(rt, "escape", arguments, {});
   const std::string text = to_text(rt, value);
-  return rt.reserve(5 * std::ssize(text)) ? rt.string(escape_html(text)) : Value();
+  const bool has_room = rt.has_room(5 * std::ssize(text)) && rt.spend_on_text(text.size());
+  return has_room ? rt.string(escape_html(text)) : Value();
 }
 
 Value filter_replace(Runtime& rt, const Value& value, const Arguments& arguments) {
@@ -84,6 +73,8 @@ Value filter_indent(Runtime& rt, const Value& value, const Arguments& arguments)
   const bool is_text = bound.has(0) && bound.get(0).is_string();
   const int64_t width = is_text ? 0 : std::clamp<int64_t>(bound.integer(0, 4), 0, kMaxIndent);
   const std::string indention = is_text ? bound.text(0) : std::string(static_cast<size_t>(width), ' ');
+  if (!rt.has_room(17 * std::ssize(value.text())) || !rt.spend_on_text(value.text().size()))
+    return {};  // lines may be empty
   const std::string text = value.text() + "\n";
   const std::vector<std::string_view> lines = split_lines(text, false);
   if (!rt.reserve(std::ssize(text) + std::ssize(lines) * std::ssize(indention))) return {};

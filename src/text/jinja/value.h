@@ -37,6 +37,8 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
   [[nodiscard]] bool has(int64_t n_bytes) const { return n_bytes <= limit_bytes_ - used_bytes_; }
   void take(int64_t n_bytes) { used_bytes_ += n_bytes; }
+  /// Raises the limit by `factor` times what is used.
+  void extend(int64_t factor) { limit_bytes_ += factor * used_bytes_; }
   void give_back(int64_t n_bytes) { used_bytes_ -= n_bytes; }
 
  private:
