@@ -247,8 +247,11 @@ Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request,
   set_sampling(state.get());
   set_drafting(state.get());
   BASS_ASSIGN_OR_RETURN(const StopMatcher stops, StopMatcher::create(state->request.stop));
+  // What is generated continues the prompt's text, if there is any.
+  const bool at_start = std::ranges::all_of(state->prompt, [&](TokenId id) { return tokenizer_->is_control(id); });
+  const StreamDetokenizer detokenizer(*tokenizer_, /*with_special=*/false, at_start);
   for (int i = 0; i < state->request.n; ++i) {
-    state->choices.push_back(std::make_unique<Sequence>(state.get(), i, *tokenizer_, stops));
+    state->choices.push_back(std::make_unique<Sequence>(state.get(), i, detokenizer, stops));
   }
   Event& done = state->done.emplace_back();
   done.n_prompt_tokens = static_cast<int>(prompt_len);

@@ -39,8 +39,8 @@ struct RequestState;
 /// One sample. Its text is the request's prompt and then `output`; the last token of that is *pending*: the next step
 /// feeds it to the main model. So the main cache holds text_len() - 1 tokens between steps.
 struct Sequence {
-  Sequence(RequestState* owner, int idx, const Tokenizer& tokenizer, StopMatcher stops)
-      : request(owner), choice_idx(idx), detokenizer(tokenizer), stop_matcher(std::move(stops)) {}
+  Sequence(RequestState* owner, int idx, StreamDetokenizer text, StopMatcher stops)
+      : request(owner), choice_idx(idx), detokenizer(std::move(text)), stop_matcher(std::move(stops)) {}
 
   RequestState* request;
   int choice_idx;

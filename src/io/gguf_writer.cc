@@ -69,6 +69,18 @@ void GgufWriter::add_i32s(std::string_view key, std::span<const int32_t> values)
   for (const int32_t value : values) append(&metadata_, value);
 }
 
+void GgufWriter::add_f32s(std::string_view key, std::span<const float> values) {
+  add_key(key, GgufType::kArray);
+  append_array_head(&metadata_, GgufType::kF32, values.size());
+  for (const float value : values) append(&metadata_, value);
+}
+
+void GgufWriter::add_u8s(std::string_view key, std::span<const uint8_t> values) {
+  add_key(key, GgufType::kArray);
+  append_array_head(&metadata_, GgufType::kU8, values.size());
+  for (const uint8_t value : values) append(&metadata_, value);
+}
+
 void GgufWriter::add_value(std::string_view key, const GgufValue& value) {
   struct Visitor {
     GgufWriter* writer;

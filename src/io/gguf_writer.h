@@ -37,6 +37,8 @@ class GgufWriter {
   void add_string(std::string_view key, std::string_view value);
   void add_strings(std::string_view key, std::span<const std::string> values);
   void add_i32s(std::string_view key, std::span<const int32_t> values);
+  void add_f32s(std::string_view key, std::span<const float> values);
+  void add_u8s(std::string_view key, std::span<const uint8_t> values);
   /// A value as the reader gives it. Readers widen numbers: they are written as U32, I32 and F32 where that loses
   /// nothing, else with 64 bits.
   void add_value(std::string_view key, const GgufValue& value);

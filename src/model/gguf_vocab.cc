@@ -4,8 +4,11 @@
 
 #include <limits>
 #include <string_view>
+#include <unordered_map>
 
 #include "base/check.h"
+#include "text/named_rules.h"
+#include "text/tokenizer_json.h"
 
 namespace bass {
 namespace {
@@ -44,6 +47,92 @@ Status load_id(const GgufFile& file, std::string_view name, std::optional<int32_
   return ok_status();
 }
 
+Status load_scores(const GgufFile& file, std::vector<double>& out) {
+  const std::string key = key_of("scores");
+  if (!file.has(key)) return ok_status();
+  BASS_ASSIGN_OR_RETURN(const std::vector<float> scores, file.get_float_array(key));
+  out.assign(scores.begin(), scores.end());
+  return ok_status();
+}
+
+Status load_charsmap(const GgufFile& file, std::string& out) {
+  const std::string key = key_of("precompiled_charsmap");
+  if (!file.has(key)) return ok_status();
+  BASS_ASSIGN_OR_RETURN(const std::vector<int64_t> bytes, file.get_int_array(key));
+  out.reserve(bytes.size());
+  for (const int64_t byte : bytes) {
+    if (byte < -128 || byte > 255) {
+      return invalid_file(fmt::format("{}: {} is no byte (key '{}')", file.path(), byte, key));
+    }
+    out += static_cast<char>(byte);
+  }
+  return ok_status();
+}
+
+/// What a file leaves out, by its kind: writers rely on it.
+void set_defaults(VocabData& vocab) {
+  const auto fallback = [&](std::optional<int32_t>& id, int32_t value) {
+    if (!id.has_value() && static_cast<size_t>(value) < vocab.tokens.size()) id = value;
+  };
+  if (vocab.model == "llama") {
+    fallback(vocab.unknown_id, 0);
+    fallback(vocab.bos_id, 1);
+    fallback(vocab.eos_id, 2);
+  } else if (vocab.model == "t5") {
+    fallback(vocab.eos_id, 1);
+    fallback(vocab.unknown_id, 2);
+  }
+  vocab.add_bos = vocab.bos_id.has_value() &&
+                  (vocab.model == "llama" || (vocab.model == "gpt2" && adds_begin_by_default(vocab.pre)));
+  vocab.add_eos = vocab.model == "t5" && vocab.eos_id.has_value();
+}
+
+/// A vocabulary from a tokenizer.json may merge by rank, where GGUF has scores: a token's is that of its first merge,
+/// as in SentencePiece's own BPE.
+std::vector<float> scores_of(const VocabData& vocab) {
+  if (!vocab.scores.empty() || vocab.merges.empty()) return {vocab.scores.begin(), vocab.scores.end()};
+  std::unordered_map<std::string, float> score_of;
+  for (const std::string& merge : vocab.merges) {
+    std::string joined = merge;
+    if (const size_t space = joined.find(' '); space != joined.npos) joined.erase(space, 1);
+    score_of.emplace(std::move(joined), -static_cast<float>(score_of.size()));
+  }
+  std::vector<float> scores;
+  for (const std::string& token : vocab.tokens) {
+    const auto found = score_of.find(token);
+    scores.push_back(found == score_of.end() ? 0.0F : found->second);
+  }
+  return scores;
+}
+
+/// A tokenizer.json in the file says more than the other keys.
+Status load_huggingface_json(const GgufFile& file, VocabData& vocab) {
+  constexpr std::string_view kKey = "tokenizer.huggingface.json";
+  if (!file.has(kKey)) return ok_status();
+  BASS_ASSIGN_OR_RETURN(const std::string_view json, file.get_string(kKey));
+  BASS_ASSIGN_OR_RETURN(VocabData parsed, parse_tokenizer_json(json, fmt::format("{} ({})", file.path(), kKey)));
+  if (parsed.tokens.size() > vocab.tokens.size()) {
+    return invalid_file(fmt::format("{}: {} tokens, but {} in the key '{}'", file.path(), vocab.tokens.size(),
+                                    parsed.tokens.size(), kKey));
+  }
+  // The list may be longer: it is as long as the model's embedding.
+  for (size_t i = parsed.tokens.size(); i < vocab.tokens.size(); ++i) {
+    parsed.tokens.push_back(vocab.tokens[i]);
+    parsed.token_types.push_back(static_cast<int32_t>(TokenType::kUnused));
+    if (!parsed.scores.empty()) parsed.scores.push_back(0);
+  }
+  vocab.model = std::move(parsed.model);
+  vocab.pre = std::move(parsed.pre);
+  vocab.tokens = std::move(parsed.tokens);
+  vocab.token_types = std::move(parsed.token_types);
+  vocab.merges = std::move(parsed.merges);
+  vocab.scores = std::move(parsed.scores);
+  vocab.rules = std::move(parsed.rules);
+  vocab.huggingface_json = std::move(parsed.huggingface_json);
+  if (parsed.unknown_id.has_value()) vocab.unknown_id = parsed.unknown_id;
+  return ok_status();
+}
+
 }  // namespace
 
 Result<VocabData> load_vocab(const GgufFile& file) {
@@ -53,15 +142,20 @@ Result<VocabData> load_vocab(const GgufFile& file) {
   BASS_ASSIGN_OR_RETURN(vocab.pre, file.get_string_or(key_of("pre"), ""));
   BASS_RETURN_IF_ERROR(load_strings(file, key_of("tokens"), vocab.tokens));
   BASS_RETURN_IF_ERROR(load_types(file, vocab.token_types));
-  // Other tokenizer models have no merges; Tokenizer::create refuses those by name.
   if (vocab.model == "gpt2") BASS_RETURN_IF_ERROR(load_strings(file, key_of("merges"), vocab.merges));
+  BASS_RETURN_IF_ERROR(load_scores(file, vocab.scores));
   BASS_RETURN_IF_ERROR(load_id(file, "bos_token_id", vocab.bos_id));
   BASS_RETURN_IF_ERROR(load_id(file, "eos_token_id", vocab.eos_id));
   BASS_RETURN_IF_ERROR(load_id(file, "eot_token_id", vocab.eot_id));
   BASS_RETURN_IF_ERROR(load_id(file, "unknown_token_id", vocab.unknown_id));
   BASS_RETURN_IF_ERROR(load_id(file, "padding_token_id", vocab.padding_id));
-  BASS_ASSIGN_OR_RETURN(vocab.add_bos, file.get_bool_or(key_of("add_bos_token"), false));
-  BASS_ASSIGN_OR_RETURN(vocab.add_eos, file.get_bool_or(key_of("add_eos_token"), false));
+  set_defaults(vocab);
+  BASS_ASSIGN_OR_RETURN(vocab.add_bos, file.get_bool_or(key_of("add_bos_token"), vocab.add_bos));
+  BASS_ASSIGN_OR_RETURN(vocab.add_eos, file.get_bool_or(key_of("add_eos_token"), vocab.add_eos));
+  BASS_ASSIGN_OR_RETURN(vocab.add_space_prefix, file.get_bool_or(key_of("add_space_prefix"), true));
+  BASS_ASSIGN_OR_RETURN(vocab.remove_extra_whitespaces, file.get_bool_or(key_of("remove_extra_whitespaces"), false));
+  BASS_RETURN_IF_ERROR(load_charsmap(file, vocab.precompiled_charsmap));
+  BASS_RETURN_IF_ERROR(load_huggingface_json(file, vocab));
   BASS_ASSIGN_OR_RETURN(vocab.chat_template, file.get_string_or("tokenizer.chat_template", ""));
   return vocab;
 }
@@ -71,7 +165,19 @@ void add_vocab(const VocabData& vocab, GgufWriter* writer) {
   if (!vocab.pre.empty()) writer->add_string(key_of("pre"), vocab.pre);
   writer->add_strings(key_of("tokens"), vocab.tokens);
   if (!vocab.token_types.empty()) writer->add_i32s(key_of("token_type"), vocab.token_types);
-  writer->add_strings(key_of("merges"), vocab.merges);
+  if (vocab.model == "gpt2" || !vocab.merges.empty()) writer->add_strings(key_of("merges"), vocab.merges);
+  if (vocab.model == "gpt2") {
+    if (vocab.pre.empty() && !vocab.huggingface_json.empty()) writer->add_string(key_of("pre"), "default");
+  } else {
+    writer->add_f32s(key_of("scores"), scores_of(vocab));
+    writer->add_bool(key_of("add_space_prefix"), vocab.add_space_prefix);
+    writer->add_bool(key_of("remove_extra_whitespaces"), vocab.remove_extra_whitespaces);
+  }
+  if (!vocab.precompiled_charsmap.empty()) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(vocab.precompiled_charsmap.data());
+    writer->add_u8s(key_of("precompiled_charsmap"), {bytes, vocab.precompiled_charsmap.size()});
+  }
+  if (!vocab.huggingface_json.empty()) writer->add_string("tokenizer.huggingface.json", vocab.huggingface_json);
   const auto add_id = [&](std::string_view name, std::optional<int32_t> id) {
     if (id.has_value()) writer->add_u32(key_of(name), static_cast<uint32_t>(*id));
   };

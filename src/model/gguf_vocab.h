@@ -8,11 +8,13 @@
 
 namespace bass {
 
-/// Works with vocabulary-only files too. Errors (kInvalidFile): keys that are missing or of a wrong kind. What the
-/// values mean is checked by Tokenizer::create.
+/// Works with vocabulary-only files too. A tokenizer.json under tokenizer.huggingface.json says how text is treated, if
+/// it is there: the tokenizer.ggml keys cannot express every rule. Errors (kInvalidFile): keys that are missing or of a
+/// wrong kind. What the values mean is checked by Tokenizer::create.
 Result<VocabData> load_vocab(const GgufFile& file);
 
-/// The metadata from which load_vocab makes the same data again.
+/// The metadata from which load_vocab makes the same tokenizer again. Rules that have no name in GGUF go along as their
+/// tokenizer.json; `pre` is then "default" for readers that look no further.
 void add_vocab(const VocabData& vocab, GgufWriter* writer);
 
 }  // namespace bass

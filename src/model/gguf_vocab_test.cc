@@ -6,9 +6,13 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "support/gguf_builder.h"
+#include "text/sentencepiece_file.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_json.h"
 
 namespace bass {
 namespace {
@@ -88,6 +92,73 @@ TEST(GgufVocabTest, OtherModelsNeedNoMerges) {
   const Result<VocabData> loaded = load(builder);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   EXPECT_EQ(loaded->model, "llama");
+}
+
+std::string write_and_reload(const VocabData& vocab, VocabData* out) {
+  const std::string path = ::testing::TempDir() + "bass_gguf_vocab_test_r" + std::to_string(::getpid());
+  std::ofstream stream(path, std::ios::binary);
+  GgufWriter writer([&](std::span<const std::byte> bytes) {
+    stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    return ok_status();
+  });
+  add_vocab(vocab, &writer);
+  EXPECT_TRUE(writer.begin().ok());
+  stream.close();
+  const Result<GgufFile> file = GgufFile::open(path);
+  std::filesystem::remove(path);
+  if (!file.ok()) return file.status().message();
+  Result<VocabData> loaded = load_vocab(file.value());
+  if (!loaded.ok()) return loaded.status().message();
+  *out = std::move(loaded).value();
+  return "";
+}
+
+// Whatever kind of tokenizer goes into a file, the same comes out of it.
+TEST(GgufVocabTest, EveryKindSurvivesTheFile) {
+  const std::string folder = std::string(BASS_TEST_DATA) + "/tokenizers/";
+  const auto read = [&](const std::string& name) {
+    std::ifstream stream(folder + name, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(stream), {});
+  };
+  const std::string text = " Hello  world, it's 12345 \u00e9e\u0301\n\t<s> <mask> solo <tag>\u3000\u5b57";
+  for (const auto& kind : nlohmann::json::parse(read("goldens.json")).at("kinds")) {
+    SCOPED_TRACE(kind.at("name"));
+    const auto source = kind.at("source").get<std::string>();
+    Result<VocabData> vocab = Status();
+    if (source == "tokenizer.json") {
+      nlohmann::json whole = kind.at("json"), model = nlohmann::json::parse(read(kind.at("base")));
+      model.update(kind.at("json").at("model"));
+      whole["model"] = std::move(model);
+      vocab = parse_tokenizer_json(whole.dump(), source);
+    } else {
+      vocab = parse_sentencepiece(read(source), source);
+    }
+    ASSERT_TRUE(vocab.ok()) << vocab.status().message();
+    VocabData loaded;
+    ASSERT_EQ(write_and_reload(vocab.value(), &loaded), "");
+    EXPECT_EQ(loaded.tokens, vocab->tokens);
+    EXPECT_EQ(loaded.add_bos, vocab->add_bos);
+    const auto before = Tokenizer::create(vocab.value()).value(), after = Tokenizer::create(loaded).value();
+    const EncodeOptions options{.add_special = true, .parse_special = true};
+    const std::vector<TokenId> ids = before->encode(text, options).value();
+    EXPECT_EQ(after->encode(text, options).value(), ids);
+    EXPECT_EQ(after->decode(ids, true).value(), before->decode(ids, true).value());
+  }
+}
+
+TEST(GgufVocabTest, WhatAFileLeavesOutDependsOnItsKind) {
+  GgufBuilder llama;
+  llama.add_string("tokenizer.ggml.model", "llama").add_strings("tokenizer.ggml.tokens", {"<unk>", "<s>", "</s>"});
+  const Result<VocabData> vocab = load(llama);
+  ASSERT_TRUE(vocab.ok());
+  EXPECT_EQ(vocab->bos_id, 1);
+  EXPECT_EQ(vocab->eos_id, 2);
+  EXPECT_TRUE(vocab->add_bos && vocab->add_space_prefix && !vocab->add_eos && !vocab->remove_extra_whitespaces);
+  EXPECT_THAT(Tokenizer::create(vocab.value()).status().message(), HasSubstr("3 tokens, but scores for 0"));
+  const auto message = [](GgufBuilder builder) { return load(builder).status().message(); };
+  EXPECT_THAT(message(minimal().add_i32s("tokenizer.ggml.scores", {1})), HasSubstr("(key 'tokenizer.ggml.scores')"));
+  EXPECT_THAT(message(minimal().add_i32s("tokenizer.ggml.precompiled_charsmap", {300})), HasSubstr("300 is no byte"));
+  EXPECT_THAT(message(minimal().add_string("tokenizer.huggingface.json", "{")), HasSubstr("not valid JSON"));
 }
 
 TEST(GgufVocabTest, WhatIsWrittenIsReadBack) {

@@ -5,8 +5,7 @@
 namespace bass {
 
 std::string StreamDetokenizer::push(TokenId id) {
-  if (!with_special_ && tokenizer_->is_control(id)) return "";
-  pending_ += tokenizer_->token_bytes(id);
+  tokenizer_->append_text(id, with_special_, at_start_, pending_);
   std::string out;
   size_t at = 0;
   while (at < pending_.size()) {

@@ -10,22 +10,24 @@
 namespace bass {
 
 /// Keeps back the bytes of a character until it is complete. What all calls return, put together, is valid UTF-8 and
-/// equals to_valid_utf8(tokenizer.decode(all ids)). One for each sequence; not thread-safe.
+/// equals to_valid_utf8(tokenizer.decode(all ids)), or its end. One for each sequence; not thread-safe.
 class StreamDetokenizer {
  public:
-  /// Borrows the tokenizer. Control tokens give no text unless `with_special`.
-  explicit StreamDetokenizer(const Tokenizer& tokenizer, bool with_special = false)
-      : tokenizer_(&tokenizer), with_special_(with_special) {}
+  /// Borrows the tokenizer. Control tokens give no text unless `with_special`. `at_start`: nothing stands before the
+  /// text, so that the space that SentencePiece puts there is not shown; false for what continues a text.
+  explicit StreamDetokenizer(const Tokenizer& tokenizer, bool with_special = false, bool at_start = true)
+      : tokenizer_(&tokenizer), with_special_(with_special), at_start_(at_start) {}
 
   /// The characters that this token completes. Bytes that can belong to no character any more become U+FFFD at once.
   std::string push(TokenId id);
 
-  /// The rest: nothing, or U+FFFD for a character that was not completed. The detokenizer is as new afterwards.
+  /// The rest: nothing, or U+FFFD for a character that was not completed. What comes next continues the text.
   std::string flush();
 
  private:
   const Tokenizer* tokenizer_;
   bool with_special_;
+  bool at_start_;
   std::string pending_;  // the beginning of a character: at most 3 bytes
 };
 

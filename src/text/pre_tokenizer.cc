@@ -1,12 +1,9 @@
 #include "text/pre_tokenizer.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <fmt/format.h>
-#include <pcre2.h>
-
 #include <algorithm>
+#include <limits>
 #include <optional>
-#include <string>
+#include <span>
 
 #include "base/check.h"
 #include "text/utf8.h"
@@ -14,53 +11,10 @@
 namespace bass {
 namespace {
 
-// Contents of character classes. The reference (Hugging Face tokenizers) follows Unicode 16 in its expressions, and
-// PCRE2 the Unicode of its own version, 14 in Debian 12: what came after 14 is spelled out, so that the same text gives
-// the same tokens wherever BASS was built.
-constexpr std::string_view kLetter =
-    R"(\p{L}\x{1c89}\x{1c8a}\x{a7cb}-\x{a7cd}\x{a7da}-\x{a7dc}\x{105c0}-\x{105f3}\x{10d4a}-\x{10d65}\x{10d6f}-\x{10d85})"
-    R"(\x{10ec2}-\x{10ec4}\x{1123f}\x{11240}\x{11380}-\x{11389}\x{1138b}\x{1138e}\x{11390}-\x{113b5}\x{113b7}\x{113d1})"
-    R"(\x{113d3}\x{11bc0}-\x{11be0}\x{11f02}\x{11f04}-\x{11f10}\x{11f12}-\x{11f33}\x{1342f}\x{13441}-\x{13446})"
-    R"(\x{13460}-\x{143fa}\x{16100}-\x{1611d}\x{16d40}-\x{16d6c}\x{18cff}\x{1b132}\x{1b155}\x{1df25}-\x{1df2a})"
-    R"(\x{1e030}-\x{1e06d}\x{1e4d0}-\x{1e4eb}\x{1e5d0}-\x{1e5ed}\x{1e5f0}\x{2b739}\x{2ebf0}-\x{2ee5d})"
-    R"(\x{31350}-\x{323af})";
-constexpr std::string_view kNumber =
-    R"(\p{N}\x{10d40}-\x{10d49}\x{116d0}-\x{116e3}\x{11bf0}-\x{11bf9}\x{11f50}-\x{11f59}\x{16130}-\x{16139})"
-    R"(\x{16d70}-\x{16d79}\x{1ccf0}-\x{1ccf9}\x{1d2c0}-\x{1d2d3}\x{1e4f0}-\x{1e4f9}\x{1e5f1}-\x{1e5fa})";
-// Its digit splitter knows Unicode 17's numbers too.
-constexpr std::string_view kNewerNumber = R"(\x{11de0}-\x{11de9}\x{16ff4}-\x{16ff6})";
-// Unicode's White_Space. PCRE2's \s also has U+180E.
-constexpr std::string_view kSpace =
-    R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+using Kind = SplitStep::Kind;
+using Piece = PreTokenizer::Pieces::Piece;
 
-constexpr std::string_view kContractions = "'s|'t|'re|'ve|'m|'ll|'d";
-
-/// GPT-2's expression: contractions, words, numbers and the rest, each with one space before it; of several spaces the
-/// last one goes with what follows.
-std::string gpt2_pattern() {
-  return fmt::format(R"({0}| ?[{1}]+| ?[{2}]+| ?[^{3}{1}{2}]+|[{3}]+(?![^{3}])|[{3}]+)", kContractions, kLetter,
-                     kNumber, kSpace);
-}
-
-/// Every digit is cut out first, then GPT-2's expression runs on what lies between. As one expression: a digit ends a
-/// run of spaces as the end of the text does.
-std::string smollm_pattern() {
-  const std::string number = fmt::format("{}{}", kNumber, kNewerNumber);
-  return fmt::format(R"([{2}]|{0}| ?[{1}]+| ?[^{3}{1}{2}]+|[{3}]+(?![^{3}{2}])|[{3}]+)", kContractions, kLetter, number,
-                     kSpace);
-}
-
-std::optional<std::string> find_pattern(std::string_view rules) {
-  if (rules == "smollm") return smollm_pattern();
-  if (rules == "gpt-2") return gpt2_pattern();
-  return std::nullopt;
-}
-
-std::string pcre2_error(int code) {
-  PCRE2_UCHAR8 message[256] = {};
-  pcre2_get_error_message_8(code, message, sizeof(message));
-  return reinterpret_cast<const char*>(message);
-}
+constexpr size_t kMaxTextBytes = std::numeric_limits<int32_t>::max();
 
 /// `text`, with each byte of invalid sequences replaced by a control character: one that no rule tells from other
 /// characters that are neither letter, number nor space, and that is as long as what it replaces.
@@ -74,52 +28,169 @@ std::string mask_invalid(std::string_view text, size_t first_invalid) {
   return masked;
 }
 
-}  // namespace
+/// A stretch of a piece: a match of the expression, or what lies between two.
+struct Stretch {
+  size_t begin = 0, end = 0;
+  bool is_match = false;
+};
 
-Result<PreTokenizer> PreTokenizer::create(std::string_view rules) {
-  const std::optional<std::string> pattern = find_pattern(rules);
-  if (!pattern.has_value()) {
-    // The name comes from a file and must not steer a terminal.
-    std::string name(rules.substr(0, 80));
-    std::ranges::replace_if(
-        name, [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
-    return invalid_file(fmt::format("the pre-tokenizer '{}' is unknown; BASS knows: smollm, gpt-2", name));
+/// All of `text` as stretches, in order. Empty matches cut, too.
+Status find_stretches(const Regex& regex, std::string_view text, const Regex::Scratch& scratch,
+                      std::vector<Stretch>& out) {
+  out.clear();
+  size_t covered = 0;
+  std::optional<size_t> last_end;
+  for (size_t from = 0; from <= text.size();) {
+    BASS_ASSIGN_OR_RETURN(const std::optional<Regex::Match> match, regex.find(text, from, scratch));
+    if (!match.has_value()) break;
+    if (match->begin == match->end && match->end == last_end) {  // empty, and right behind another match
+      from += from < text.size() ? first_utf8_char(text.substr(from)).n_bytes : 1;
+      continue;
+    }
+    if (covered < match->begin) out.push_back({covered, match->begin, false});
+    out.push_back({match->begin, match->end, true});
+    covered = from = match->end;
+    last_end = match->end;
   }
-  int error = 0;
-  PCRE2_SIZE error_at = 0;
-  pcre2_code_8* code = pcre2_compile_8(reinterpret_cast<PCRE2_SPTR8>(pattern->data()), pattern->size(),
-                                       PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error, &error_at, nullptr);
-  if (code == nullptr) {
-    return internal_error(fmt::format("pre-tokenizer {}: {} at {}", rules, pcre2_error(error), error_at));
-  }
-  std::shared_ptr<const pcre2_code_8> owner(code, [](pcre2_code_8* p) { pcre2_code_free_8(p); });
-  pcre2_jit_compile_8(code, PCRE2_JIT_COMPLETE);  // where there is no JIT, matching is interpreted: slower, the same
-  return PreTokenizer(std::move(owner));
+  if (covered < text.size()) out.push_back({covered, text.size(), false});
+  return ok_status();
 }
 
-Result<std::vector<uint32_t>> PreTokenizer::split(std::string_view text) const {
-  std::string masked;
-  if (const std::optional<size_t> invalid = find_invalid_utf8(text); invalid.has_value()) {
-    masked = mask_invalid(text, *invalid);
-    text = masked;
-  }
-  const std::unique_ptr<pcre2_match_data_8, decltype(&pcre2_match_data_free_8)> match(
-      pcre2_match_data_create_8(1, nullptr), &pcre2_match_data_free_8);
-  if (match == nullptr) return resource_exhausted("no memory left to tokenize");
-  std::vector<uint32_t> ends;
-  for (size_t at = 0; at < text.size();) {
-    // The text was checked above; checking it in each call would take quadratic time.
-    const int n_groups = pcre2_match_8(pattern_.get(), reinterpret_cast<PCRE2_SPTR8>(text.data()), text.size(), at,
-                                       PCRE2_NO_UTF_CHECK, match.get(), nullptr);
-    if (n_groups < 0) {
-      return internal_error(fmt::format("the pre-tokenizer failed at byte {}: {}", at, pcre2_error(n_groups)));
+/// Merges stretches into pieces as `behavior` says. Works from behind for kMergedWithNext.
+void merge_stretches(std::span<Stretch> stretches, SplitBehavior behavior, uint32_t base, std::vector<Piece>& out) {
+  const auto piece_of = [&](const Stretch& s) {
+    return Piece{base + static_cast<uint32_t>(s.begin), base + static_cast<uint32_t>(s.end)};
+  };
+  const size_t first_new = out.size();
+  if (behavior == SplitBehavior::kMergedWithNext) std::ranges::reverse(stretches);
+  bool was_match = false;
+  for (const Stretch& stretch : stretches) {
+    const bool has_piece = out.size() > first_new;
+    const bool joins =
+        has_piece && ((behavior == SplitBehavior::kContiguous && stretch.is_match == was_match) ||
+                      (behavior == SplitBehavior::kMergedWithPrevious && stretch.is_match && !was_match) ||
+                      (behavior == SplitBehavior::kMergedWithNext && stretch.is_match && !was_match));
+    was_match = stretch.is_match;
+    if (behavior == SplitBehavior::kRemoved && stretch.is_match) continue;
+    if (!joins) {
+      out.push_back(piece_of(stretch));
+    } else if (behavior == SplitBehavior::kMergedWithNext) {
+      out.back().begin = piece_of(stretch).begin;
+    } else {
+      out.back().end = piece_of(stretch).end;
     }
-    const size_t end = pcre2_get_ovector_pointer_8(match.get())[1];
-    BASS_CHECK(end > at);  // each rule takes at least one character
-    ends.push_back(static_cast<uint32_t>(end));
-    at = end;
   }
-  return ends;
+  const auto added = out.begin() + static_cast<std::ptrdiff_t>(first_new);
+  if (behavior == SplitBehavior::kMergedWithNext) std::reverse(added, out.end());
+  out.erase(std::remove_if(added, out.end(), [](const Piece& p) { return p.begin == p.end; }), out.end());
+}
+
+}  // namespace
+
+struct PreTokenizer::State {
+  Pieces result;
+  std::string masked;  // what expressions look at, where result.text is not valid UTF-8; else empty
+  bool is_first = false;
+
+  void set_text(std::string text) {
+    result.text = std::move(text);
+    const std::optional<size_t> invalid = find_invalid_utf8(result.text);
+    masked = invalid.has_value() ? mask_invalid(result.text, *invalid) : std::string();
+  }
+  [[nodiscard]] std::string_view view() const { return masked.empty() ? result.text : masked; }
+};
+
+Result<PreTokenizer> PreTokenizer::create(const std::vector<SplitStep>& steps) {
+  PreTokenizer pre_tokenizer;
+  for (const SplitStep& rule : steps) {
+    const bool is_spelled =
+        std::ranges::any_of(pre_tokenizer.steps_, [](const Step& step) { return step.rule.kind == Kind::kByteLevel; });
+    if (is_spelled && rule.kind != Kind::kSplit) {
+      return invalid_file("only splits may follow the byte-level step of a pre-tokenizer");
+    }
+    Step step{rule, nullptr};
+    if (rule.kind == Kind::kSplit || rule.kind == Kind::kMetaspace) {
+      const bool is_literal = rule.is_literal || rule.kind == Kind::kMetaspace;
+      BASS_ASSIGN_OR_RETURN(Regex regex, Regex::compile(rule.pattern, is_literal));
+      step.regex = std::make_unique<Regex>(std::move(regex));
+    }
+    pre_tokenizer.steps_.push_back(std::move(step));
+  }
+  // A byte-level step at the end has nothing to do: nobody looks at its alphabet.
+  if (!steps.empty() && steps.back().kind == Kind::kByteLevel) pre_tokenizer.steps_.pop_back();
+  pre_tokenizer.is_spelled_ =
+      std::ranges::any_of(pre_tokenizer.steps_, [](const Step& step) { return step.rule.kind == Kind::kByteLevel; });
+  return pre_tokenizer;
+}
+
+Status PreTokenizer::cut(const Step& step, State& state, const Regex::Scratch& scratch) const {
+  const bool is_metaspace = step.rule.kind == Kind::kMetaspace;
+  const SplitBehavior behavior = is_metaspace ? SplitBehavior::kMergedWithNext : step.rule.behavior;
+  std::vector<Piece> cut_pieces;
+  cut_pieces.reserve(state.result.pieces.size());
+  std::vector<Stretch> stretches;
+  for (const Piece& piece : state.result.pieces) {
+    const std::string_view text = state.view().substr(piece.begin, piece.end - piece.begin);
+    BASS_RETURN_IF_ERROR(find_stretches(*step.regex, text, scratch, stretches));
+    if (step.rule.is_inverted) {
+      for (Stretch& stretch : stretches) stretch.is_match = !stretch.is_match;
+    }
+    merge_stretches(stretches, behavior, piece.begin, cut_pieces);
+  }
+  state.result.pieces = std::move(cut_pieces);
+  return ok_status();
+}
+
+/// The steps that change the text: each piece is written anew.
+void PreTokenizer::rewrite(const Step& step, State& state) const {
+  const std::string_view space = step.rule.kind == Kind::kMetaspace ? std::string_view(step.rule.pattern) : " ";
+  std::string text;
+  text.reserve(state.result.text.size() + space.size());
+  for (size_t i = 0; i < state.result.pieces.size(); ++i) {
+    Piece& piece = state.result.pieces[i];
+    std::string_view old = std::string_view(state.result.text).substr(piece.begin, piece.end - piece.begin);
+    const bool has_space = old.starts_with(' ') || old.starts_with(space);
+    const bool is_prefixed = step.rule.prefix == SpacePrefix::kAlways ||
+                             (step.rule.prefix == SpacePrefix::kFirst && state.is_first && i == 0 && piece.begin == 0);
+    piece.begin = static_cast<uint32_t>(text.size());
+    if (is_prefixed && !has_space) text += space;
+    for (; !old.empty(); old.remove_prefix(1)) {
+      if (step.rule.kind == Kind::kByteLevel) {
+        text += alphabet_.spell(static_cast<uint8_t>(old.front()));
+      } else if (old.front() == ' ') {
+        text += space;
+      } else {
+        text += old.front();
+      }
+    }
+    piece.end = static_cast<uint32_t>(text.size());
+  }
+  state.set_text(std::move(text));
+}
+
+Result<PreTokenizer::Pieces> PreTokenizer::split(std::string text, bool is_first) const {
+  State state;
+  state.is_first = is_first;
+  if (text.empty()) return Pieces{};
+  state.result.pieces.push_back({0, static_cast<uint32_t>(text.size())});
+  state.set_text(std::move(text));
+  BASS_ASSIGN_OR_RETURN(const Regex::Scratch scratch, Regex::make_scratch());
+  for (const Step& step : steps_) {
+    if (step.rule.kind != Kind::kSplit) rewrite(step, state);
+    if (state.result.text.size() > kMaxTextBytes) return invalid_argument("the text is too long; shorten it");
+    if (step.regex != nullptr && step.rule.is_split) BASS_RETURN_IF_ERROR(cut(step, state, scratch));
+  }
+  if (!is_spelled_) return std::move(state.result);
+  Pieces bytes;
+  for (const Piece& piece : state.result.pieces) {
+    const std::string_view spelled = std::string_view(state.result.text).substr(piece.begin, piece.end - piece.begin);
+    const auto begin = static_cast<uint32_t>(bytes.text.size());
+    const std::optional<std::string> spelled_bytes = alphabet_.to_bytes(spelled);
+    BASS_CHECK(spelled_bytes.has_value());  // pieces are cut between characters, and steps behind spell nothing else
+    bytes.text += *spelled_bytes;
+    bytes.pieces.push_back({begin, static_cast<uint32_t>(bytes.text.size())});
+  }
+  return bytes;
 }
 
 }  // namespace bass

@@ -1,31 +1,52 @@
-// Cuts text into the pieces within which BPE merges.
+// Cuts text into the pieces within which tokens are found.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "bass/status.h"
-
-struct pcre2_real_code_8;
+#include "text/byte_level.h"
+#include "text/regex.h"
+#include "text/tokenizer_rules.h"
 
 namespace bass {
 
-/// The rules that a vocabulary names as its `pre`. Thread-safe after construction.
+/// Thread-safe after construction.
 class PreTokenizer {
  public:
-  /// Error: rules that BASS does not know; the message lists those it knows.
-  static Result<PreTokenizer> create(std::string_view rules);
+  /// A text and its pieces. Pieces are not empty and follow each other; what lies between them was removed.
+  struct Pieces {
+    struct Piece {
+      uint32_t begin = 0, end = 0;
+    };
+    std::string text;
+    std::vector<Piece> pieces;
+  };
 
-  /// End of each piece, ascending; pieces are not empty and cover `text`. A byte that is not part of valid UTF-8 counts
-  /// as a character of its own that is neither letter, digit nor space. At most 2^31 - 1 bytes.
-  [[nodiscard]] Result<std::vector<uint32_t>> split(std::string_view text) const;
+  /// Error: a broken expression.
+  static Result<PreTokenizer> create(const std::vector<SplitStep>& steps);
+
+  /// A byte that is not part of valid UTF-8 counts as a character of its own that is neither letter, digit nor space.
+  /// After a byte-level step the text that comes back is bytes again. `is_first`: nothing stands before `text`. Errors:
+  /// 2 GiB or more; an expression that takes too many steps.
+  [[nodiscard]] Result<Pieces> split(std::string text, bool is_first) const;
 
  private:
-  explicit PreTokenizer(std::shared_ptr<const pcre2_real_code_8> pattern) : pattern_(std::move(pattern)) {}
+  struct Step {
+    SplitStep rule;
+    std::unique_ptr<Regex> regex;  // of kSplit and kMetaspace
+  };
+  struct State;
 
-  std::shared_ptr<const pcre2_real_code_8> pattern_;
+  [[nodiscard]] Status cut(const Step& step, State& state, const Regex::Scratch& scratch) const;
+  void rewrite(const Step& step, State& state) const;
+
+  std::vector<Step> steps_;
+  bool is_spelled_ = false;  // a step behind the byte-level one looks at GPT-2's alphabet
+  ByteLevelMap alphabet_;
 };
 
 }  // namespace bass

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <random>
 #include <string>
+
+#include "text/named_rules.h"
 
 namespace bass {
 namespace {
@@ -13,12 +16,18 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+PreTokenizer make(const std::string& rules) {
+  return PreTokenizer::create(find_named_rules(rules).value().pre_tokenizer).value();
+}
+
 std::vector<std::string> split(const std::string& rules, std::string_view text) {
-  const PreTokenizer pre_tokenizer = PreTokenizer::create(rules).value();
+  const PreTokenizer pre_tokenizer = make(rules);
   std::vector<std::string> pieces;
   size_t at = 0;
-  const std::vector<uint32_t> ends = pre_tokenizer.split(text).value();
-  for (const uint32_t end : ends) {
+  const PreTokenizer::Pieces split = pre_tokenizer.split(std::string(text), true).value();
+  EXPECT_EQ(split.text, text);
+  for (const auto& [begin, end] : split.pieces) {
+    EXPECT_EQ(begin, at);
     pieces.emplace_back(text.substr(at, end - at));
     at = end;
   }
@@ -66,14 +75,15 @@ TEST(PreTokenizerTest, InvalidBytesAreCharactersOfTheirOwn) {
 }
 
 TEST(PreTokenizerTest, CoversAnyBytes) {
-  const PreTokenizer pre_tokenizer = PreTokenizer::create("smollm").value();
+  const PreTokenizer pre_tokenizer = make("smollm");
   std::mt19937 random(5);  // NOLINT(cert-msc51-cpp): the same bytes each run
   for (int round = 0; round < 3000; ++round) {
     std::string text(random() % 50, '\0');
     for (char& c : text) c = static_cast<char>(random());
     uint32_t at = 0;
-    const std::vector<uint32_t> ends = pre_tokenizer.split(text).value();
-    for (const uint32_t end : ends) {
+    const PreTokenizer::Pieces split = pre_tokenizer.split(text, true).value();
+    for (const auto& [begin, end] : split.pieces) {
+      ASSERT_EQ(begin, at);
       ASSERT_GT(end, at);
       at = end;
     }
@@ -89,10 +99,49 @@ TEST(PreTokenizerTest, LongRunsAreOnePiece) {
   }
 }
 
-TEST(PreTokenizerTest, UnknownRulesAreAnError) {
-  const Result<PreTokenizer> result = PreTokenizer::create("llama-bpe");
+TEST(PreTokenizerTest, BehaviorsOfMatches) {
+  const auto pieces = [](SplitBehavior behavior, bool is_inverted, std::string text) {
+    const SplitStep step{.pattern = "-", .behavior = behavior, .is_inverted = is_inverted};
+    const PreTokenizer::Pieces split = PreTokenizer::create({step}).value().split(std::move(text), true).value();
+    std::vector<std::string> out;
+    for (const auto& [begin, end] : split.pieces) out.push_back(split.text.substr(begin, end - begin));
+    return out;
+  };
+  const std::string text = "-a--b-";
+  EXPECT_THAT(pieces(SplitBehavior::kIsolated, false, text), ElementsAre("-", "a", "-", "-", "b", "-"));
+  EXPECT_THAT(pieces(SplitBehavior::kRemoved, false, text), ElementsAre("a", "b"));
+  EXPECT_THAT(pieces(SplitBehavior::kRemoved, true, text), ElementsAre("-", "-", "-", "-"));
+  EXPECT_THAT(pieces(SplitBehavior::kMergedWithPrevious, false, text), ElementsAre("-", "a-", "-", "b-"));
+  EXPECT_THAT(pieces(SplitBehavior::kMergedWithNext, false, text), ElementsAre("-a", "-", "-b", "-"));
+  EXPECT_THAT(pieces(SplitBehavior::kContiguous, false, text), ElementsAre("-", "a", "--", "b", "-"));
+}
+
+TEST(PreTokenizerTest, HostileExpressionsAreErrors) {
+  const SplitStep endless{.pattern = "(a|a)*(a|a)*$b|c"};
+  const auto start = std::clock();
+  const auto result = PreTokenizer::create({endless}).value().split(std::string(1000, 'a'), true);
   ASSERT_FALSE(result.ok());
-  EXPECT_THAT(result.status().message(), HasSubstr("'llama-bpe' is unknown; BASS knows: smollm, gpt-2"));
+  EXPECT_LT(std::clock() - start, 5 * CLOCKS_PER_SEC);
+  for (const std::string pattern : {"(", "[a", "[a&&b]", "\\p{", "[]a]", "\\h", "\\"}) {
+    EXPECT_FALSE(PreTokenizer::create({SplitStep{.pattern = pattern}}).ok()) << pattern;
+  }
+  EXPECT_FALSE(PreTokenizer::create({SplitStep{.pattern = std::string(1 << 20, 'a')}}).ok());
+  EXPECT_FALSE(PreTokenizer::create({SplitStep{.pattern = std::string(1000, '(') + std::string(1000, ')')}}).ok());
+}
+
+TEST(PreTokenizerTest, UnknownRulesAreAnError) {
+  const Result<TokenizerRules> result = find_named_rules("nonsense");
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.status().message(), HasSubstr("'nonsense' is unknown; BASS knows: default,gpt-2,phi-2,"));
+  EXPECT_FALSE(find_named_rules("gpt-2 phi-2").ok());
+}
+
+TEST(PreTokenizerTest, EveryNameIsRecognisedByItsRules) {
+  for (const std::string name :
+       {"default", "gpt-2", "smollm", "command-r", "olmo", "llama-bpe", "dbrx", "qwen2", "qwen35", "tekken", "gpt-4o",
+        "deepseek-llm", "deepseek-coder", "deepseek-v3", "falcon", "bloom", "viking"}) {
+    EXPECT_EQ(name_of_rules(find_named_rules(name).value()), name);
+  }
 }
 
 }  // namespace

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "base/check.h"
 #include "text/byte_level.h"
+#include "text/json_rules.h"
+#include "text/named_rules.h"
 
 namespace bass {
 namespace {
@@ -15,31 +19,69 @@ namespace {
 constexpr std::string_view kEndTexts[] = {
     "<|im_end|>", "<|endoftext|>",   "<|eot_id|>",    "<|eom_id|>", "<|end_of_text|>",
     "<|end|>",    "<|end_of_turn|>", "<end_of_turn>", "<|EOT|>",    "</s>",
+    "<|eot|>",    "<|endofturn|>",   "[|endofturn|]", "<|return|>", "<|END_OF_TURN_TOKEN|>",
 };
 
 constexpr size_t kMaxTextBytes = std::numeric_limits<int32_t>::max();
 
 bool is_ordinary(int byte) { return (byte >= ' ' && byte <= '~') || byte == '\n' || byte == '\t'; }
 
-/// Text of a file for a message: not endless, and no control characters for a terminal to obey.
-std::string printable(std::string_view text) {
-  std::string out(text.substr(0, 80));
-  std::ranges::replace_if(
-      out, [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
+constexpr std::string_view kMetaSpace = "\xE2\x96\x81";  // U+2581, SentencePiece's space
+
+std::string with_spaces(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t at = text.find(kMetaSpace);
+    out += text.substr(0, at);
+    if (at == text.npos) break;
+    out += ' ';
+    text.remove_prefix(at + kMetaSpace.size());
+  }
   return out;
+}
+
+/// The byte of a token like "<0x0A>".
+std::optional<uint8_t> byte_of(std::string_view text) {
+  if (text.size() != 6 || !text.starts_with("<0x") || text.back() != '>') return std::nullopt;
+  unsigned value = 0;
+  const char* last = text.data() + 5;
+  const auto [end, error] = std::from_chars(text.data() + 3, last, value, 16);
+  if (error != std::errc() || end != last) return std::nullopt;
+  return static_cast<uint8_t>(value);
+}
+
+/// The rules of a vocabulary that brings none along.
+Result<TokenizerRules> rules_by_name(const VocabData& vocab) {
+  if (vocab.model == "gpt2") return find_named_rules(vocab.pre);
+  if (vocab.model != "llama" && vocab.model != "t5") {
+    return invalid_file(
+        fmt::format("the tokenizer model '{}' is unknown; BASS knows: gpt2 (byte-level BPE), llama (SentencePiece "
+                    "BPE), t5 (unigram)",
+                    printable(vocab.model)));
+  }
+  TokenizerRules rules;
+  rules.is_byte_level = false;
+  rules.piece_model = vocab.model == "llama" ? PieceModel::kMergeScores : PieceModel::kUnigramFloat;
+  rules.has_byte_fallback = true;  // if the vocabulary has the tokens
+  rules.normalizer.push_back({.kind = NormalizeStep::Kind::kSentencePiece,
+                              .content = vocab.precompiled_charsmap,
+                              .adds_space_prefix = vocab.add_space_prefix,
+                              .removes_extra_whitespaces = vocab.remove_extra_whitespaces});
+  rules.first_space = vocab.remove_extra_whitespaces ? FirstSpace::kStripTokens
+                      : vocab.add_space_prefix       ? FirstSpace::kStripToken
+                                                     : FirstSpace::kKeep;
+  return rules;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::create(VocabData vocab) {
-  const std::string prefix = vocab.source.empty() ? "" : vocab.source + ": ";
-  if (vocab.model != "gpt2") {
-    return invalid_file(
-        fmt::format("{}the tokenizer model '{}' is unknown; BASS knows: gpt2 (byte-level BPE)", prefix, vocab.model));
+  Result<TokenizerRules> rules = vocab.rules.has_value() ? *std::move(vocab.rules) : rules_by_name(vocab);
+  if (!rules.ok()) {
+    const std::string prefix = vocab.source.empty() ? "" : vocab.source + ": ";
+    return Status(rules.status().code(), prefix + rules.status().message());
   }
-  Result<PreTokenizer> pre_tokenizer = PreTokenizer::create(vocab.pre);
-  if (!pre_tokenizer.ok()) return Status(pre_tokenizer.status().code(), prefix + pre_tokenizer.status().message());
-  std::unique_ptr<Tokenizer> tokenizer(new Tokenizer(std::move(vocab), std::move(pre_tokenizer).value()));
+  std::unique_ptr<Tokenizer> tokenizer(new Tokenizer(std::move(vocab), std::move(rules).value()));
   BASS_RETURN_IF_ERROR(tokenizer->build());
   return tokenizer;
 }
@@ -54,25 +96,21 @@ TokenType Tokenizer::type_of(size_t idx) const {
 
 Status Tokenizer::build() {
   BASS_RETURN_IF_ERROR(check_sizes_and_ids());
-  std::unordered_map<std::string_view, TokenId> id_of_text;
-  id_of_text.reserve(vocab_.tokens.size());
-  for (size_t i = 0; i < vocab_.tokens.size(); ++i) {
-    id_of_text.emplace(vocab_.tokens[i], static_cast<TokenId>(i));  // of equal texts the first one counts
-  }
-  const ByteLevelMap map;
-  spell_tokens(map);
-  for (int byte = 0; byte < 256; ++byte) {
-    const auto found = id_of_text.find(map.spell(static_cast<uint8_t>(byte)));
-    token_of_byte_[static_cast<size_t>(byte)] = found == id_of_text.end() ? kNoToken : found->second;
-    if (found == id_of_text.end() && is_ordinary(byte)) {
-      return error(fmt::format("the vocabulary has no token for byte 0x{:02X}: it is no byte-level vocabulary", byte));
-    }
-  }
-  BASS_RETURN_IF_ERROR(add_merges(id_of_text));
+  spell_tokens();
+  BASS_RETURN_IF_ERROR(make_encoder());
+  Result<Normalizer> normalizer =
+      Normalizer::create(rules_.normalizer, user_defined_.is_empty() ? nullptr : &user_defined_);
+  if (!normalizer.ok()) return error(normalizer.status().message());
+  normalizer_ = std::move(normalizer).value();
+  Result<PreTokenizer> pre_tokenizer = PreTokenizer::create(rules_.pre_tokenizer);
+  if (!pre_tokenizer.ok()) return error(pre_tokenizer.status().message());
+  pre_tokenizer_ = std::move(pre_tokenizer).value();
+  BASS_RETURN_IF_ERROR(add_special_tokens());
   find_end_ids();
-  id_of_text.clear();
-  vocab_.tokens = {};
+  if (rules_.is_byte_level) vocab_.tokens = {};  // the encoder looks at the bytes
   vocab_.merges = {};
+  vocab_.scores = {};
+  vocab_.huggingface_json = {};
   return ok_status();
 }
 
@@ -83,6 +121,13 @@ Status Tokenizer::check_sizes_and_ids() const {
   if (!vocab_.token_types.empty() && vocab_.token_types.size() != n_tokens) {
     return error(fmt::format("the vocabulary has {} tokens, but types for {}", n_tokens, vocab_.token_types.size()));
   }
+  if (rules_.piece_model != PieceModel::kMergeRanks && vocab_.scores.size() != n_tokens) {
+    return error(fmt::format("the vocabulary has {} tokens, but scores for {}", n_tokens, vocab_.scores.size()));
+  }
+  const auto bad = std::ranges::find_if_not(vocab_.scores, [](double score) { return std::isfinite(score); });
+  if (bad != vocab_.scores.end()) {
+    return error(fmt::format("the score of token {} is no number", bad - vocab_.scores.begin()));
+  }
   const auto check_id = [&](std::string_view name, std::optional<int32_t> id) {
     if (!id.has_value() || (*id >= 0 && static_cast<size_t>(*id) < n_tokens)) return ok_status();
     return error(fmt::format("the {} token is {}, outside of the vocabulary of {} tokens", name, *id, n_tokens));
@@ -92,29 +137,148 @@ Status Tokenizer::check_sizes_and_ids() const {
   BASS_RETURN_IF_ERROR(check_id("end-of-turn (eot)", vocab_.eot_id));
   BASS_RETURN_IF_ERROR(check_id("unknown", vocab_.unknown_id));
   BASS_RETURN_IF_ERROR(check_id("padding", vocab_.padding_id));
+  for (const AddedToken& token : rules_.added_tokens) BASS_RETURN_IF_ERROR(check_id("added", token.id));
   if (vocab_.add_bos && !vocab_.bos_id.has_value()) return error("a begin token is to be added, but there is none");
   if (vocab_.add_eos && !vocab_.eos_id.has_value()) return error("an end token is to be added, but there is none");
   return ok_status();
 }
 
-void Tokenizer::spell_tokens(const ByteLevelMap& map) {
+void Tokenizer::spell_tokens() {
+  const ByteLevelMap map;
   bytes_of_token_.reserve(vocab_.tokens.size());
   for (size_t i = 0; i < vocab_.tokens.size(); ++i) {
     const std::string& text = vocab_.tokens[i];
-    const auto id = static_cast<TokenId>(i);
     const TokenType type = type_of(i);
-    if (type == TokenType::kControl || type == TokenType::kUserDefined || type == TokenType::kUnknown) {
+    const bool is_control = type == TokenType::kControl || type == TokenType::kUnknown;
+    is_control_.push_back(is_control);
+    if (is_control || (rules_.is_byte_level && type == TokenType::kUserDefined)) {
       bytes_of_token_.push_back(text);
-      if (type == TokenType::kUserDefined) user_defined_.add(text, id);
-      if (type != TokenType::kUnknown) user_defined_and_control_.add(text, id);
-    } else {
+    } else if (rules_.is_byte_level) {
       bytes_of_token_.push_back(map.to_bytes(text).value_or(text));  // what spells no bytes stands for itself
+    } else if (const std::optional<uint8_t> byte = byte_of(text); type == TokenType::kByte && byte.has_value()) {
+      bytes_of_token_.emplace_back(1, static_cast<char>(*byte));
+    } else {
+      bytes_of_token_.push_back(with_spaces(text));
     }
   }
 }
 
-Status Tokenizer::add_merges(const std::unordered_map<std::string_view, TokenId>& id_of_text) {
-  merges_.reserve(vocab_.merges.size());
+Status Tokenizer::add_special_tokens() {
+  // SentencePiece finds user-defined tokens itself, in the text that it has normalised.
+  const bool has_own_user_defined =
+      rules_.piece_model == PieceModel::kMergeScores || rules_.piece_model == PieceModel::kUnigramFloat;
+  std::vector<AddedToken> properties(vocab_.tokens.size());
+  for (size_t i = 0; i < properties.size(); ++i) properties[i].id = static_cast<TokenId>(i);
+  for (const AddedToken& token : rules_.added_tokens) properties[static_cast<size_t>(token.id)] = token;
+  for (size_t i = 0; i < vocab_.tokens.size(); ++i) {
+    const TokenType type = type_of(i);
+    const bool is_control = type == TokenType::kControl;
+    if (!is_control && (type != TokenType::kUserDefined || has_own_user_defined)) continue;
+    if (!properties[i].is_normalized) {
+      special_.add(vocab_.tokens[i], properties[i], is_control);
+      continue;
+    }
+    BASS_ASSIGN_OR_RETURN(const std::string text, normalizer_->apply(vocab_.tokens[i]));
+    normalized_special_.add(text, properties[i], is_control);
+    bytes_of_token_[i] = rules_.is_byte_level ? text : with_spaces(text);
+  }
+  return ok_status();
+}
+
+/// Of equal texts the first one counts.
+PieceVocab Tokenizer::make_piece_vocab() const {
+  PieceVocab pieces;
+  pieces.is_byte_level = rules_.is_byte_level;
+  pieces.ignores_merges = rules_.ignores_merges;
+  pieces.fuses_unknown = rules_.fuses_unknown;
+  pieces.scores = vocab_.scores;
+  pieces.byte_ids.fill(kNoToken);
+  if (vocab_.unknown_id.has_value()) pieces.unknown_id = *vocab_.unknown_id;
+  bool is_cut = true;
+  for (size_t i = 0; i < vocab_.tokens.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    const TokenType type = type_of(i);
+    const std::string_view text = rules_.is_byte_level ? bytes_of_token_[i] : vocab_.tokens[i];
+    if (type == TokenType::kUnknown && pieces.unknown_id == kNoToken) pieces.unknown_id = id;
+    if (type == TokenType::kByte && !rules_.is_byte_level) {
+      const std::optional<uint8_t> byte = byte_of(vocab_.tokens[i]);
+      if (byte.has_value()) pieces.byte_ids[*byte] = id;
+      if (rules_.piece_model != PieceModel::kUnigram) continue;  // there its text is a text like others
+    }
+    if (is_control_[i] || text.empty()) continue;
+    pieces.id_of_text.emplace(text, id);
+    if (type == TokenType::kUserDefined) pieces.user_defined.emplace_back(text, id);
+    if (type == TokenType::kUnused) {
+      pieces.is_unused.resize(vocab_.tokens.size());
+      pieces.is_unused[i] = true;
+    }
+    size_t n_spaces = 0;
+    while (text.substr(n_spaces).starts_with(kMetaSpace)) n_spaces += kMetaSpace.size();
+    is_cut = is_cut && text.find(kMetaSpace, n_spaces) == text.npos;
+  }
+  pieces.is_cut_at_spaces =
+      is_cut && !rules_.is_byte_level && !rules_.ignores_merges && pieces.id_of_text.contains(kMetaSpace);
+  set_score_range(pieces);
+  return pieces;
+}
+
+/// SentencePiece looks at normal tokens only, Hugging Face at all.
+void Tokenizer::set_score_range(PieceVocab& pieces) const {
+  bool is_empty = true;
+  for (size_t i = 0; i < vocab_.scores.size(); ++i) {
+    if (rules_.piece_model != PieceModel::kUnigram && type_of(i) != TokenType::kNormal) continue;
+    const double score = vocab_.scores[i];
+    pieces.min_score = is_empty ? score : std::min(pieces.min_score, score);
+    pieces.max_score = std::max(pieces.max_score, score);  // at least 0, as in SentencePiece
+    is_empty = false;
+  }
+}
+
+Status Tokenizer::make_encoder() {
+  PieceVocab pieces = make_piece_vocab();
+  if (rules_.is_byte_level) {
+    const ByteLevelMap map;
+    std::unordered_map<std::string_view, TokenId> id_of_spelling;
+    for (size_t i = vocab_.tokens.size(); i-- > 0;) id_of_spelling[vocab_.tokens[i]] = static_cast<TokenId>(i);
+    for (int byte = 0; byte < 256; ++byte) {
+      const auto found = id_of_spelling.find(map.spell(static_cast<uint8_t>(byte)));
+      if (found != id_of_spelling.end()) pieces.byte_ids[static_cast<size_t>(byte)] = found->second;
+      if (found == id_of_spelling.end() && is_ordinary(byte)) {
+        return error(
+            fmt::format("the vocabulary has no token for byte 0x{:02X}: it is no byte-level vocabulary", byte));
+      }
+    }
+  }
+  token_of_byte_ = pieces.byte_ids;
+  const bool has_all_bytes = std::ranges::count(pieces.byte_ids, kNoToken) == 0;
+  const bool is_sentencepiece = rules_.piece_model != PieceModel::kMergeRanks;
+  pieces.has_byte_fallback = rules_.has_byte_fallback && (has_all_bytes || !is_sentencepiece);
+  if (is_sentencepiece && pieces.unknown_id == kNoToken && !pieces.has_byte_fallback) {
+    return error("the vocabulary has no unknown token");
+  }
+  if (rules_.piece_model == PieceModel::kMergeRanks) {
+    BASS_ASSIGN_OR_RETURN(BpeMerges merges, make_merges());
+    encoder_ = make_rank_encoder(std::move(pieces), std::move(merges));
+    return ok_status();
+  }
+  if (rules_.piece_model != PieceModel::kUnigram) user_defined_ = ByteTrie(pieces.user_defined);
+  if (rules_.piece_model == PieceModel::kMergeScores) {
+    encoder_ = make_score_encoder(std::move(pieces));
+  } else {
+    if (rules_.piece_model == PieceModel::kUnigram) pieces.user_defined.clear();
+    encoder_ = make_unigram_encoder(std::move(pieces), rules_.piece_model == PieceModel::kUnigramFloat);
+  }
+  return ok_status();
+}
+
+Result<BpeMerges> Tokenizer::make_merges() const {
+  std::unordered_map<std::string_view, TokenId> id_of_text;
+  id_of_text.reserve(vocab_.tokens.size());
+  for (size_t i = 0; i < vocab_.tokens.size(); ++i) {
+    id_of_text.emplace(vocab_.tokens[i], static_cast<TokenId>(i));  // of equal texts the first one counts
+  }
+  BpeMerges merges;
+  merges.reserve(vocab_.merges.size());
   std::string joined;
   for (size_t rank = 0; rank < vocab_.merges.size(); ++rank) {
     const std::string_view merge = vocab_.merges[rank];
@@ -130,14 +294,14 @@ Status Tokenizer::add_merges(const std::unordered_map<std::string_view, TokenId>
     for (size_t i = 0; i < 3; ++i) {
       const auto found = id_of_text.find(parts[i]);
       if (found == id_of_text.end()) {
-        return error(
-            fmt::format("merge {} ('{}') needs the token '{}', which is not in the vocabulary", rank, merge, parts[i]));
+        return error(fmt::format("merge {} ('{}') needs the token '{}', which is not in the vocabulary", rank,
+                                 printable(merge), printable(parts[i])));
       }
       ids[i] = found->second;
     }
-    merges_.add(ids[0], ids[1], {static_cast<uint32_t>(rank), ids[2]});
+    merges.add(ids[0], ids[1], {static_cast<uint32_t>(rank), ids[2]});
   }
-  return ok_status();
+  return merges;
 }
 
 void Tokenizer::find_end_ids() {
@@ -157,8 +321,7 @@ bool Tokenizer::is_end(TokenId id) const { return std::ranges::binary_search(end
 
 bool Tokenizer::is_control(TokenId id) const {
   BASS_CHECK(is_valid(id));
-  const TokenType type = type_of(static_cast<size_t>(id));
-  return type == TokenType::kControl || type == TokenType::kUnknown;
+  return is_control_[static_cast<size_t>(id)];
 }
 
 const std::string& Tokenizer::token_bytes(TokenId id) const {
@@ -168,42 +331,73 @@ const std::string& Tokenizer::token_bytes(TokenId id) const {
 
 std::vector<uint8_t> Tokenizer::missing_bytes() const {
   std::vector<uint8_t> missing;
-  for (size_t byte = 0; byte < 256; ++byte) {
+  for (size_t byte = 0; rules_.is_byte_level && byte < 256; ++byte) {
     if (token_of_byte_[byte] == kNoToken) missing.push_back(static_cast<uint8_t>(byte));
   }
   return missing;
 }
 
+void Tokenizer::append_text(TokenId id, bool with_special, bool& at_start, std::string& out) const {
+  const FirstSpace rule = rules_.first_space;
+  std::string_view text = token_bytes(id);
+  if (is_control(id)) {
+    if (!with_special) return;
+    out += text;
+    if (rule == FirstSpace::kStripOne || rule == FirstSpace::kStripFirstToken) at_start = false;
+    return;
+  }
+  if (!at_start || rule == FirstSpace::kKeep) {
+    out += text;
+    at_start = false;
+    return;
+  }
+  const bool is_byte = type_of(static_cast<size_t>(id)) == TokenType::kByte;
+  if (rule == FirstSpace::kStripFirstToken && !is_byte) {
+    std::ranges::copy_if(text, std::back_inserter(out), [](char c) { return c != ' '; });
+  } else {
+    if (text.starts_with(' ') && (rule == FirstSpace::kStripOne || !is_byte)) text.remove_prefix(1);
+    out += text;
+  }
+  at_start = rule == FirstSpace::kStripTokens && text.empty();
+}
+
 Result<std::string> Tokenizer::decode(std::span<const TokenId> ids, bool with_special) const {
   std::string out;
+  bool at_start = true;
   for (const TokenId id : ids) {
     if (!is_valid(id)) {
       return invalid_argument(fmt::format("token {} is outside of the vocabulary, need 0 to {}", id, vocab_size() - 1));
     }
-    if (with_special || !is_control(id)) out += token_bytes(id);
+    append_text(id, with_special, at_start, out);
   }
   return out;
 }
+
+/// What one call of encode() works with.
+struct Tokenizer::Encoding {
+  const EncodeOptions& options;
+  std::unique_ptr<PieceEncoder::Session> session;
+  std::vector<TokenId> out;
+};
 
 Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   if (text.size() > kMaxTextBytes) {
     return invalid_argument(fmt::format("the text has {} bytes, need fewer than 2 GiB", text.size()));
   }
-  std::vector<TokenId> out;
-  if (options.add_special && vocab_.add_bos) out.push_back(*vocab_.bos_id);
-  const SpecialTokens& special = options.parse_special ? user_defined_and_control_ : user_defined_;
-  BpeMerger merger(merges_);
-  for (size_t at = 0; at < text.size();) {
-    const std::optional<SpecialTokens::Match> match = special.find(text, at);
-    const std::string_view ordinary = text.substr(at, match.has_value() ? match->begin - at : text.npos);
-    if (!options.allow_loss) BASS_RETURN_IF_ERROR(check_lossless(ordinary));
-    BASS_RETURN_IF_ERROR(encode_ordinary(ordinary, merger, out));
+  Encoding state{options, encoder_->start(), {}};
+  if (options.add_special && vocab_.add_bos) state.out.push_back(*vocab_.bos_id);
+  size_t taken = 0;
+  for (size_t from = 0; taken < text.size();) {
+    const std::optional<SpecialTokens::Match> match = special_.find(text, from, taken, options.parse_special);
+    const size_t end = match.has_value() ? match->begin : text.size();
+    if (end > taken) BASS_RETURN_IF_ERROR(encode_raw(text.substr(taken, end - taken), taken == 0, state));
     if (!match.has_value()) break;
-    out.push_back(match->id);
-    at = match->begin + match->n_bytes;
+    state.out.push_back(match->id);
+    from = match->next;
+    taken = match->end;
   }
-  if (options.add_special && vocab_.add_eos) out.push_back(*vocab_.eos_id);
-  return out;
+  if (options.add_special && vocab_.add_eos) state.out.push_back(*vocab_.eos_id);
+  return std::move(state.out);
 }
 
 Status Tokenizer::check_lossless(std::string_view text) const {
@@ -216,17 +410,31 @@ Status Tokenizer::check_lossless(std::string_view text) const {
   return ok_status();
 }
 
-Status Tokenizer::encode_ordinary(std::string_view text, BpeMerger& merger, std::vector<TokenId>& out) const {
-  BASS_ASSIGN_OR_RETURN(const std::vector<uint32_t> ends, pre_tokenizer_.split(text));
-  std::vector<TokenId> piece;
-  size_t at = 0;
-  for (const uint32_t end : ends) {
-    piece.clear();
-    for (; at < end; ++at) {
-      const TokenId id = token_of_byte_[static_cast<unsigned char>(text[at])];
-      if (id != kNoToken) piece.push_back(id);
+/// Text between special tokens.
+Status Tokenizer::encode_raw(std::string_view text, bool is_first, Encoding& state) const {
+  if (!state.options.allow_loss && rules_.is_byte_level) BASS_RETURN_IF_ERROR(check_lossless(text));
+  BASS_ASSIGN_OR_RETURN(std::string normalized, normalizer_->apply(std::string(text)));
+  if (normalized_special_.is_empty()) return encode_normalized(std::move(normalized), is_first, state);
+  size_t taken = 0;
+  for (size_t from = 0; taken < normalized.size();) {
+    const std::optional<SpecialTokens::Match> match =
+        normalized_special_.find(normalized, from, taken, state.options.parse_special);
+    const size_t end = match.has_value() ? match->begin : normalized.size();
+    if (end > taken) {
+      BASS_RETURN_IF_ERROR(encode_normalized(normalized.substr(taken, end - taken), is_first && taken == 0, state));
     }
-    merger.merge(piece, out);
+    if (!match.has_value()) break;
+    state.out.push_back(match->id);
+    from = match->next;
+    taken = match->end;
+  }
+  return ok_status();
+}
+
+Status Tokenizer::encode_normalized(std::string text, bool is_first, Encoding& state) const {
+  BASS_ASSIGN_OR_RETURN(const PreTokenizer::Pieces pieces, pre_tokenizer_->split(std::move(text), is_first));
+  for (const auto& [begin, end] : pieces.pieces) {
+    state.session->encode(std::string_view(pieces.text).substr(begin, end - begin), state.out);
   }
   return ok_status();
 }

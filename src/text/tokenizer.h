@@ -1,4 +1,4 @@
-// Text to tokens and back: byte-level BPE.
+// Text to tokens and back: byte-level BPE, SentencePiece BPE, unigram.
 #pragma once
 
 #include <array>
@@ -7,25 +7,25 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "bass/status.h"
 #include "bass/types.h"
-#include "text/bpe.h"
+#include "text/byte_trie.h"
+#include "text/normalizer.h"
+#include "text/piece_encoder.h"
 #include "text/pre_tokenizer.h"
 #include "text/special_tokens.h"
 #include "text/vocab.h"
 
 namespace bass {
 
-class ByteLevelMap;
-
 struct EncodeOptions {
   bool add_special = false;    ///< begin and end tokens, if the vocabulary asks for them
   bool parse_special = false;  ///< the text of a control token becomes that token
-  /// A vocabulary may lack tokens for some bytes (SmolLM2's lacks 21: control characters, and bytes that valid text
-  /// hardly ever has). By default they are left out, as the models' own tokenizers do; false makes them an error.
+  /// A byte-level vocabulary may lack tokens for some bytes (SmolLM2's lacks 21: control characters, and bytes that
+  /// valid text hardly ever has). By default they are left out, as the models' own tokenizers do; false makes them an
+  /// error.
   bool allow_loss = true;
 };
 
@@ -33,7 +33,7 @@ struct EncodeOptions {
 class Tokenizer {
  public:
   /// Errors (kInvalidFile): an unknown model or pre-tokenizer, ids outside the vocabulary, merges of unknown tokens, no
-  /// tokens for ordinary characters.
+  /// tokens for ordinary characters, scores of another number than tokens.
   static Result<std::unique_ptr<Tokenizer>> create(VocabData vocab);
 
   /// The text is taken byte for byte; it need not be valid UTF-8. The texts of user-defined tokens always become those
@@ -46,6 +46,10 @@ class Tokenizer {
 
   /// Bytes of all tokens; control tokens are left out unless `with_special`. Error: an id outside the vocabulary.
   [[nodiscard]] Result<std::string> decode(std::span<const TokenId> ids, bool with_special) const;
+
+  /// Appends what a token adds to a text. `at_start` says whether the text has only begun, where SentencePiece does not
+  /// show the space that it has put before the text when it was encoded; it is kept up to date.
+  void append_text(TokenId id, bool with_special, bool& at_start, std::string& out) const;
 
   [[nodiscard]] int vocab_size() const { return static_cast<int>(bytes_of_token_.size()); }
   [[nodiscard]] bool is_valid(TokenId id) const { return id >= 0 && id < vocab_size(); }
@@ -62,31 +66,39 @@ class Tokenizer {
   /// Empty if the vocabulary has none.
   [[nodiscard]] const std::string& chat_template() const { return vocab_.chat_template; }
 
-  /// Bytes that no token of this vocabulary can spell, ascending.
+  /// Bytes that no token of this vocabulary can spell, ascending. Of byte-level vocabularies only: the others have an
+  /// unknown token.
   [[nodiscard]] std::vector<uint8_t> missing_bytes() const;
 
  private:
-  static constexpr TokenId kNoToken = -1;
-
-  Tokenizer(VocabData vocab, PreTokenizer pre_tokenizer)
-      : vocab_(std::move(vocab)), pre_tokenizer_(std::move(pre_tokenizer)) {}
+  Tokenizer(VocabData vocab, TokenizerRules rules) : vocab_(std::move(vocab)), rules_(std::move(rules)) {}
 
   Status build();
   [[nodiscard]] Status check_sizes_and_ids() const;
-  void spell_tokens(const ByteLevelMap& map);
-  Status add_merges(const std::unordered_map<std::string_view, TokenId>& id_of_text);
+  void spell_tokens();
+  Status add_special_tokens();
+  [[nodiscard]] PieceVocab make_piece_vocab() const;
+  void set_score_range(PieceVocab& pieces) const;
+  [[nodiscard]] Result<BpeMerges> make_merges() const;
+  Status make_encoder();
   void find_end_ids();
   [[nodiscard]] Status error(std::string_view what) const;
   [[nodiscard]] TokenType type_of(size_t idx) const;
   [[nodiscard]] Status check_lossless(std::string_view text) const;
-  [[nodiscard]] Status encode_ordinary(std::string_view text, BpeMerger& merger, std::vector<TokenId>& out) const;
+  struct Encoding;
+  [[nodiscard]] Status encode_raw(std::string_view text, bool is_first, Encoding& state) const;
+  [[nodiscard]] Status encode_normalized(std::string text, bool is_first, Encoding& state) const;
 
-  VocabData vocab_;  ///< merges and tokens are dropped once built
-  PreTokenizer pre_tokenizer_;
-  BpeMerges merges_;
-  std::vector<std::string> bytes_of_token_;   // [vocab_size]
+  VocabData vocab_;  ///< merges, tokens and scores are dropped once built
+  TokenizerRules rules_;
+  std::vector<std::string> bytes_of_token_;  // [vocab_size]; encoder_ looks into it
+  std::vector<bool> is_control_;             // [vocab_size]
+  ByteTrie user_defined_;                    // SentencePiece's
+  std::optional<Normalizer> normalizer_;
+  std::optional<PreTokenizer> pre_tokenizer_;
+  std::unique_ptr<PieceEncoder> encoder_;
   std::array<TokenId, 256> token_of_byte_{};  // kNoToken: the vocabulary lacks it
-  SpecialTokens user_defined_, user_defined_and_control_;
+  SpecialTokens special_, normalized_special_;
   std::vector<TokenId> end_ids_;
 };
 

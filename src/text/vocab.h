@@ -6,22 +6,34 @@
 #include <string>
 #include <vector>
 
+#include "text/tokenizer_rules.h"
+
 namespace bass {
 
 /// Kinds of tokens. The numbers are GGUF's.
 enum class TokenType : int32_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
 
 struct VocabData {
-  std::string source;                ///< for messages: the file it was read from
-  std::string model;                 ///< "gpt2": byte-level BPE
-  std::string pre;                   ///< rules of the pre-tokenizer: "smollm", "gpt-2"
-  std::vector<std::string> tokens;   ///< text of each token, as byte-level BPE writes it
+  std::string source;  ///< for messages: the file it was read from
+  /// GGUF's name of the kind: "gpt2" (byte-level BPE), "llama" (SentencePiece BPE), "t5" (SentencePiece unigram).
+  std::string model;
+  std::string pre;                   ///< of gpt2: the pre-tokenizer's rules by name ("smollm"); empty: "default"
+  std::vector<std::string> tokens;   ///< text of each token, as the kind writes it
   std::vector<int32_t> token_types;  ///< TokenType of each token; empty: all are normal
   std::vector<std::string> merges;   ///< "left right", best first
+  std::vector<double> scores;        ///< of each token: "llama" and "t5"
   std::optional<int32_t> bos_id, eos_id, eot_id, unknown_id, padding_id;
   bool add_bos = false;
   bool add_eos = false;
-  std::string chat_template;  ///< Jinja; empty if there is none
+  // SentencePiece's normaliser.
+  bool add_space_prefix = true;
+  bool remove_extra_whitespaces = false;
+  std::string precompiled_charsmap;  ///< replacement rules, as SentencePiece stores them; empty if there are none
+  std::string chat_template;         ///< Jinja; empty if there is none
+  /// The rules of a tokenizer.json. Where they are absent, `model` and `pre` say which they are.
+  std::optional<TokenizerRules> rules;
+  /// The tokenizer.json itself, where GGUF's keys have no words for its rules; else empty.
+  std::string huggingface_json;
 };
 
 }  // namespace bass
