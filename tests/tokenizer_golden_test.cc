@@ -99,7 +99,10 @@ TEST_F(TokenizerGoldenTest, FormatsChatsAsTheTemplate) {
   const std::string system =
       "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n";
   const auto format = [&](const std::vector<ChatMessage>& messages, bool add_generation_prompt) {
-    return format_chat(tokenizer_->chat_template(), messages, add_generation_prompt).value();
+    ChatFormat chat;
+    chat.chat_template = tokenizer_->chat_template();
+    chat.add_generation_prompt = add_generation_prompt;
+    return format_chat(chat, messages).value();
   };
   EXPECT_EQ(format({{"user", "Hi"}}, true), system + "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
   EXPECT_EQ(format({{"user", "Hi"}}, false), system + "<|im_start|>user\nHi<|im_end|>\n");
