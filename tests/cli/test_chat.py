@@ -93,7 +93,7 @@ def test_help(run):
     assert done.code == 0 and "[1024]" in done.out and "/reset" in done.out and "bass chat -m smollm2" in done.out
 
 
-LONG = ["--max-tokens", "3000", "--temperature", "0.1"]
+LONG = ["--max-tokens", "3000", "--logit-bias", "0:-1000", "--logit-bias", "2:-1000"]  # no end token ends an answer
 STORY = b"Count from one to one thousand in words, all the numbers, one after the other.\n"
 
 
