@@ -127,6 +127,7 @@ Value filter_unique(Runtime& rt, const Value& value, const Arguments& arguments)
   const Bound bound(rt, "unique", arguments, {"case_sensitive", "attribute"});
   std::vector<Value> seen, items;
   for (const auto& [key, item] : with_keys(rt, value, bound.get(1), bound.flag(0))) {
+    if (!rt.ok()) break;  // each item is compared with all before it
     if (std::ranges::any_of(seen, [&, &k = key](const Value& other) { return equals(rt, k, other); })) continue;
     seen.push_back(key);
     items.push_back(item);

@@ -58,6 +58,11 @@ bool is_hidden(char32_t c) {
 template <class F>
 void for_each(std::string_view text, F f) {
   while (!text.empty()) {
+    if ((text.front() & 0x80) == 0) {  // most of them
+      f(static_cast<char32_t>(text.front()), text.substr(0, 1));
+      text.remove_prefix(1);
+      continue;
+    }
     const Utf8Char c = first_utf8_char(text);
     f(c.valid ? c.code_point : U'\ufffd', text.substr(0, c.n_bytes));
     text.remove_prefix(c.n_bytes);

@@ -61,6 +61,10 @@ TEST(JinjaTemplateTest, ErrorsNameTheLine) {
 TEST(JinjaTemplateTest, LoopsThatNeverEndAreErrors) {
   const std::string nested = repeated("{% for x in range(100000) %}", 4) + repeated("{% endfor %}", 4);
   EXPECT_THAT(error_of(nested), HasSubstr("steps"));
+  for (const std::string squared :
+       {"x | unique | list", "x | map('string') | unique | list", "dict(x | batch(2))", "x | select('in', x) | list"}) {
+    EXPECT_THAT(error_of("{% set x = range(20000) | list %}{{ " + squared + " }}"), HasSubstr("steps")) << squared;
+  }
   EXPECT_THAT(error_of("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), HasSubstr("deep"));
   EXPECT_THAT(error_of("{% macro m() %}{{ m() }}{{ m() }}{% endmacro %}{{ m() }}"), HasSubstr("deep"));
   EXPECT_THAT(

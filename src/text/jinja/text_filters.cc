@@ -135,7 +135,7 @@ Value filter_tojson(Runtime& rt, const Value& value, const Arguments& arguments)
     const bool is_text = bound.get(1).is_string();
     const int64_t width = is_text ? 0 : std::clamp<int64_t>(bound.integer(1, 0), 0, kMaxIndent);
     style.indent = is_text ? bound.text(1) : std::string(static_cast<size_t>(width), ' ');
-    style.item_separator.assign(1, ',');
+    style.item_separator = ',';
   }
   if (bound.is_given(2)) {
     const std::vector<Value> separators = items_of(rt, bound.get(2));
