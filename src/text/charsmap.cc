@@ -11,6 +11,7 @@ namespace {
 uint32_t label_of(uint32_t unit) { return unit & 0x800000FFu; }
 bool has_leaf(uint32_t unit) { return (unit >> 8 & 1) != 0; }
 uint32_t offset_of(uint32_t unit) { return unit >> 10 << ((unit & 0x200u) >> 6); }
+constexpr size_t kMaxReplacementBytes = 256;  // Unicode's longest has 33
 uint32_t value_of(uint32_t unit) { return unit & 0x7FFFFFFFu; }
 
 }  // namespace
@@ -45,8 +46,10 @@ std::optional<Charsmap::Rule> Charsmap::find(std::string_view text, bool is_long
     if (!has_leaf(unit)) continue;
     const uint32_t begin = value_of(units_[at]);
     if (begin >= replacements_.size()) break;
-    const std::string_view rest = std::string_view(replacements_).substr(begin);
-    found = Rule{i + 1, rest.substr(0, rest.find('\0'))};
+    const std::string_view rest = std::string_view(replacements_).substr(begin, kMaxReplacementBytes);
+    const size_t n_bytes = rest.find('\0');
+    if (n_bytes == rest.npos) break;
+    found = Rule{i + 1, rest.substr(0, n_bytes)};
   }
   return found;
 }

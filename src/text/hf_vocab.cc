@@ -83,23 +83,25 @@ class Loader {
     return function(JsonView(json.value(), path));
   }
 
-  /// "eos_token_id": a number, or a list of which the first counts and a second one ends a turn.
+  /// "eos_token_id": a number, or a list of which the first counts and the second ends a turn. Numbers outside the
+  /// vocabulary say that there is none.
   Status read_ids(const JsonView& json) {
+    const auto to_id = [&](const nlohmann::json& value, std::optional<int32_t>& id) {
+      const int64_t number = value.is_number_integer() ? value.get<int64_t>() : -1;
+      if (number >= 0 && static_cast<size_t>(number) < vocab_.tokens.size()) id = static_cast<int32_t>(number);
+    };
     const auto read = [&](std::string_view key, std::optional<int32_t>& id) -> Status {
       if (!json.has(key)) return ok_status();
-      const nlohmann::json* value = &json.value()[std::string(key)];
-      if (value->is_array()) {
-        if (value->empty()) return ok_status();
-        value = &value->front();
-      }
-      if (!value->is_number_integer()) return json.error(fmt::format("'{}' is no token", key));
-      const auto number = value->get<int64_t>();
-      if (number < 0 || static_cast<size_t>(number) >= vocab_.tokens.size()) return ok_status();  // "there is none"
-      id = static_cast<int32_t>(number);
+      const nlohmann::json& value = json.value()[std::string(key)];
+      if (!value.is_number_integer() && !value.is_array()) return json.error(fmt::format("'{}' is no token", key));
+      const nlohmann::json& first = value.is_array() && !value.empty() ? value[0] : value;
+      to_id(first, id);
+      if (key == "eos_token_id" && value.is_array() && value.size() > 1) to_id(value[1], vocab_.eot_id);
       return ok_status();
     };
-    if (!vocab_.add_bos) BASS_RETURN_IF_ERROR(read("bos_token_id", vocab_.bos_id));
-    if (!vocab_.add_eos) BASS_RETURN_IF_ERROR(read("eos_token_id", vocab_.eos_id));
+    std::optional<int32_t> ignored;  // where the template has said it already
+    BASS_RETURN_IF_ERROR(read("bos_token_id", vocab_.add_bos ? ignored : vocab_.bos_id));
+    BASS_RETURN_IF_ERROR(read("eos_token_id", vocab_.add_eos ? ignored : vocab_.eos_id));
     return read("pad_token_id", vocab_.padding_id);
   }
 

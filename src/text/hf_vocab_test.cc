@@ -131,6 +131,7 @@ TEST_F(HfVocabTest, ReadsWhatStandsBesideTheTokenizer) {
   ASSERT_TRUE(vocab.ok()) << vocab.status().message();
   EXPECT_EQ(vocab->bos_id, 4);
   EXPECT_EQ(vocab->eos_id, 5);
+  EXPECT_EQ(vocab->eot_id, 2);
   EXPECT_EQ(vocab->padding_id, 5);
   EXPECT_TRUE(vocab->add_bos);
   EXPECT_FALSE(vocab->add_eos);
@@ -175,7 +176,7 @@ TEST_F(HfVocabTest, ErrorsNameTheFile) {
   for (size_t n_bytes = 1; n_bytes < model.size(); n_bytes += 97) {
     write("tokenizer.model", model.substr(0, n_bytes));
     const auto vocab = load_hf_vocab(folder_);  // cut between pieces it is a smaller model
-    if (!vocab.ok()) EXPECT_THAT(vocab.status().message(), HasSubstr("tokenizer.model: "));
+    EXPECT_THAT(vocab.ok() ? "tokenizer.model: " : vocab.status().message(), HasSubstr("tokenizer.model: "));
   }
   write("tokenizer.model", std::string(100, '\xFF'));
   EXPECT_THAT(load_hf_vocab(folder_).status().message(), HasSubstr("broken at byte "));

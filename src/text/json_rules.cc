@@ -14,7 +14,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxContentBytes = 1024;  // of what is put into a text, possibly at each of its characters
+constexpr size_t kMaxContentBytes = 64;  // of what is put into a text, possibly at each of its characters
+constexpr size_t kMaxSteps = 64;
 constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
 
 /// A pattern: {"String": text} or {"Regex": expression}.
@@ -252,7 +253,7 @@ Status add_normalizer(const JsonView& json, std::vector<NormalizeStep>& steps) {
     NormalizeStep step;
     BASS_RETURN_IF_ERROR(fill_normalize_step(part, type, step));
     steps.push_back(std::move(step));
-    return ok_status();
+    return steps.size() <= kMaxSteps ? ok_status() : part.error("too many steps");
   });
 }
 
@@ -281,7 +282,7 @@ Status add_pre_tokenizer(const JsonView& json, std::vector<SplitStep>& steps) {
       return unknown_type(part, type);
     }
     steps.push_back(std::move(step));
-    return ok_status();
+    return steps.size() <= kMaxSteps ? ok_status() : part.error("too many steps");
   });
 }
 

@@ -15,6 +15,9 @@ namespace bass {
 namespace {
 
 constexpr size_t kMaxTextBytes = std::numeric_limits<int32_t>::max();
+// No character of Unicode grows more when it is normalised; what a hostile file puts in does.
+constexpr size_t kMaxGrowth = 18;
+constexpr size_t kMaxAddedBytes = 4096;
 constexpr std::string_view kMetaSpace = "\xE2\x96\x81";  // U+2581, SentencePiece's space
 
 using Kind = NormalizeStep::Kind;
@@ -134,11 +137,18 @@ std::string map_chars(std::string_view text, const F& function) {
 }
 
 void append_lowercase(char32_t c, std::string& out) {
+  // Cased since Unicode 16, which the library may be older than.
+  constexpr std::pair<char32_t, char32_t> kNewer[] = {
+      {0x1C89, 0x1C8A}, {0xA7CB, 0x264}, {0xA7CC, 0xA7CD}, {0xA7DA, 0xA7DB}, {0xA7DC, 0x19B}};
   if (c == 0x130) {  // the only character whose lower case is two
     out += "i\xCC\x87";
-    return;
+  } else if (c >= 0x10D50 && c <= 0x10D65) {
+    append_utf8(c + 0x20, out);
+  } else {
+    const auto* const newer = std::ranges::find(kNewer, c, &std::pair<char32_t, char32_t>::first);
+    const auto lower = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+    append_utf8(newer == std::end(kNewer) ? lower : newer->second, out);
   }
-  append_utf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), out);
 }
 
 /// What the reference's "Nmt" step does.
@@ -244,7 +254,7 @@ std::string strip(std::string_view text, const NormalizeStep& rule) {
   return std::string(text);
 }
 
-Status too_long() { return invalid_argument("the text grows beyond 2 GiB when it is normalised; shorten it"); }
+Status too_long() { return invalid_argument("the text grows too long when it is normalised; shorten it"); }
 
 Result<std::string> replace(std::string_view text, const NormalizeStep& rule, const Regex& regex) {
   BASS_ASSIGN_OR_RETURN(const Regex::Scratch scratch, Regex::make_scratch());
@@ -339,11 +349,15 @@ Status Normalizer::apply_step(const Step& step, std::string& text) const {
       text = sentencepiece(text, rule, step.charsmap, user_defined_);
       break;
   }
-  return text.size() > kMaxTextBytes ? too_long() : ok_status();
+  return ok_status();
 }
 
 Result<std::string> Normalizer::apply(std::string text) const {
-  for (const Step& step : steps_) BASS_RETURN_IF_ERROR(apply_step(step, text));
+  const size_t max_bytes = std::min(kMaxTextBytes, kMaxGrowth * text.size() + kMaxAddedBytes);
+  for (const Step& step : steps_) {
+    BASS_RETURN_IF_ERROR(apply_step(step, text));
+    if (text.size() > max_bytes) return too_long();
+  }
   return text;
 }
 

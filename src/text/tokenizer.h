@@ -75,6 +75,7 @@ class Tokenizer {
 
   Status build();
   [[nodiscard]] Status check_sizes_and_ids() const;
+  [[nodiscard]] Status check_text_bytes() const;
   void spell_tokens();
   Status add_special_tokens();
   [[nodiscard]] PieceVocab make_piece_vocab() const;

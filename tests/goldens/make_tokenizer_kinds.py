@@ -115,7 +115,11 @@ def train_byte_level(texts):
     trainer = tokenizers.trainers.BpeTrainer(vocab_size=1500, max_token_length=12, show_progress=False,
                                              initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
     tokenizer.train_from_iterator(texts, trainer)
-    return json.loads(tokenizer.to_str())["model"]
+    model = json.loads(tokenizer.to_str())["model"]
+    # Some tokens that no merge makes: only where a piece that is a token needs no merging are they ever found.
+    words = [token for token in model["vocab"] if token.startswith("\u0120") and len(token) > 4 and token[1:].isalpha()]
+    model["merges"] = [merge for merge in model["merges"] if "".join(merge) not in words[::5]]
+    return model
 
 
 def train_sentencepiece(texts, **options):
