@@ -56,7 +56,7 @@ void append_normal_form(std::string_view text, utf8proc_option_t options, std::s
 /// Whether a character has no normal form yet in the reference's Unicode, 9: it neither changes nor combines there. All
 /// later characters with a normal form or a combining class, as of Unicode 16.
 bool is_inert(char32_t c) {
-  constexpr std::pair<char32_t, char32_t> kRanges[] = {
+  static constexpr std::pair<char32_t, char32_t> kRanges[] = {
       {0x7FD, 0x7FD},     {0x897, 0x897},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},
       {0xC3C, 0xC3C},     {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0xECE, 0xECE},     {0x1715, 0x1715},
       {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},   {0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},   {0xA82C, 0xA82C},
@@ -138,7 +138,7 @@ std::string map_chars(std::string_view text, const F& function) {
 
 void append_lowercase(char32_t c, std::string& out) {
   // Cased since Unicode 16, which the library may be older than.
-  constexpr std::pair<char32_t, char32_t> kNewer[] = {
+  static constexpr std::pair<char32_t, char32_t> kNewer[] = {
       {0x1C89, 0x1C8A}, {0xA7CB, 0x264}, {0xA7CC, 0xA7CD}, {0xA7DA, 0xA7DB}, {0xA7DC, 0x19B}};
   if (c == 0x130) {  // the only character whose lower case is two
     out += "i\xCC\x87";
