@@ -53,6 +53,7 @@ void pad_vocab(int n_tokens, VocabData* vocab) {
     vocab->tokens.push_back(fmt::format("[PAD{}]", i));
     vocab->token_types.push_back(static_cast<int32_t>(TokenType::kUnused));
   }
+  if (!vocab->scores.empty()) vocab->scores.resize(vocab->tokens.size());
 }
 
 }  // namespace bass
