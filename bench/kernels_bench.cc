@@ -125,7 +125,7 @@ void run_attention(benchmark::State& state) {
   const std::vector<float> kv = random_floats(kHeadDim);
   for (int p = 0; p < n_pages; ++p) {
     std::byte* page = storage.get() + static_cast<size_t>(p) * shape.head_bytes();
-    for (int t = 0; t < kKvPageLen; ++t) kernels().write_kv(kv.data(), kv.data(), kHeadDim, t, page);
+    for (int t = 0; t < kKvPageLen; ++t) kernels().write_kv(shape, kv.data(), kv.data(), t, page);
     pages.push_back(page);
   }
   const int row_len = group_size * kHeadDim;
