@@ -33,8 +33,9 @@ enum class KvKind : uint8_t { kInt16, kInt8 };
 
 /// Fixed for the life of an engine.
 struct EngineOptions {
-  std::string model_path;          ///< GGUF
-  std::string draft_path;          ///< GGUF of the same vocabulary; empty: none
+  std::string model_path;          ///< a GGUF file or a Hugging Face checkpoint
+  std::string draft_path;          ///< the same, of the same vocabulary; empty: none
+  std::string quantize = "none";   ///< what unquantised matrices become at load: q8_0, q5_1, q5_0, q4_1, q4_0; none
   int max_batch = 32;              ///< sequences at once, >= 1
   int n_threads = 0;               ///< 0: all processors of this process
   std::optional<int> context_len;  ///< tokens a sequence: one that fills it ends with kLength; none: the model's, or

@@ -1,4 +1,4 @@
-// A model file's tokenizer without its weights: works with vocabulary-only files too.
+// The tokenizer of a GGUF file or a Hugging Face checkpoint, without its weights: works with vocabulary-only files too.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace bass {
 /// Thread-safe.
 class FileTokenizer {
  public:
-  static Result<std::unique_ptr<FileTokenizer>> load(const std::string& gguf_path);
+  static Result<std::unique_ptr<FileTokenizer>> load(const std::string& path);
   virtual ~FileTokenizer() = default;
   /// Byte for byte. Error: a byte that no token of the vocabulary can spell.
   [[nodiscard]] virtual Result<std::vector<TokenId>> encode(std::string_view text, bool add_special,

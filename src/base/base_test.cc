@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 
@@ -79,6 +82,38 @@ TEST(MappedFile, RefusesWhatIsNoRegularFile) {
   const std::string empty = ::testing::TempDir() + "/bass_empty";
   std::ofstream(empty).close();
   EXPECT_FALSE(MappedFile::open(empty).ok());
+}
+
+TEST(MappedFile, BytesThatGoAwayAreZerosAndAnError) {
+  const std::string path = ::testing::TempDir() + "/bass_truncated_" + std::to_string(::getpid());
+  std::ofstream(path) << std::string(1 << 20, 'x');
+  const MappedFile file = MappedFile::open(path).value();
+  const MappedFile other = MappedFile::open(path).value();
+  const volatile auto* bytes = reinterpret_cast<const volatile char*>(file.bytes().data());
+  EXPECT_EQ(bytes[0], 'x');
+  EXPECT_TRUE(file.check_intact().ok());
+  std::filesystem::resize_file(path, 8192);
+  EXPECT_EQ(bytes[8191], 'x');
+  EXPECT_TRUE(file.check_intact().ok()) << "what is there still can be read";
+  ThreadTeam team(4);
+  std::atomic<int> n_read{0};
+  team.run([&](const TeamContext& context) {
+    const WorkRange mine = context.share(1 << 20);
+    for (int i = mine.begin; i < mine.end; ++i) n_read += i < 8192 ? bytes[i] == 'x' : bytes[i] == 0;
+  });
+  EXPECT_EQ(n_read, 1 << 20);
+  EXPECT_EQ(file.check_intact().code(), StatusCode::kInvalidFile);
+  EXPECT_NE(file.check_intact().message().find(path), std::string::npos);
+  EXPECT_TRUE(other.check_intact().ok()) << "its pages were not read";
+  std::filesystem::remove(path);
+}
+
+TEST(MappedFileDeathTest, OtherBusErrorsEndTheProcessAsBefore) {
+  const std::string path = ::testing::TempDir() + "/bass_bus_" + std::to_string(::getpid());
+  std::ofstream(path) << 'x';
+  const MappedFile file = MappedFile::open(path).value();  // so that the handler is in place
+  EXPECT_EXIT(::raise(SIGBUS), ::testing::KilledBySignal(SIGBUS), "");
+  std::filesystem::remove(path);
 }
 
 TEST(Memory, SomeIsAvailableAndNotMoreThanThereIs) {

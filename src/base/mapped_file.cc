@@ -8,8 +8,21 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
+
+#include "base/bus_guard.h"
 
 namespace bass {
+
+void release_pages(std::span<const std::byte> part) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<uintptr_t>(part.data());
+  const size_t n_before = (page - address % page) % page;
+  if (part.size() < n_before + page) return;
+  const size_t n_bytes = (part.size() - n_before) / page * page;
+  auto* begin = const_cast<std::byte*>(part.data()) + n_before;
+  ::madvise(begin, n_bytes, MADV_DONTNEED);  // a hint: failure is harmless
+}
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must not wait for its writer.
@@ -33,6 +46,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   file.data_ = static_cast<const std::byte*>(data);
   file.size_bytes_ = static_cast<size_t>(info.st_size);
   file.path_ = path;
+  file.guard_ = guard_mapping(file.data_, file.size_bytes_);
   return file;
 }
 
@@ -42,21 +56,20 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_bytes_, other.size_bytes_);
   std::swap(path_, other.path_);
+  std::swap(guard_, other.guard_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_bytes_);
+  if (data_ == nullptr) return;
+  unguard(guard_);
+  ::munmap(const_cast<std::byte*>(data_), size_bytes_);
 }
 
-void MappedFile::release(std::span<const std::byte> part) const {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto address = reinterpret_cast<uintptr_t>(part.data());
-  const size_t n_before = (page - address % page) % page;
-  if (part.size() < n_before + page) return;
-  const size_t n_bytes = (part.size() - n_before) / page * page;
-  auto* begin = const_cast<std::byte*>(part.data()) + n_before;
-  ::madvise(begin, n_bytes, MADV_DONTNEED);  // a hint: failure is harmless
+Status MappedFile::check_intact() const {
+  if (guard_ == nullptr || !guard_->has_faulted.load()) return ok_status();
+  return invalid_file(fmt::format(
+      "{}: its bytes went away while it was read: another program truncated it, or the disk failed", path_));
 }
 
 }  // namespace bass

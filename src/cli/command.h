@@ -34,6 +34,7 @@ std::unique_ptr<Command> make_tokenize_command();
 std::unique_ptr<Command> make_detokenize_command();
 std::unique_ptr<Command> make_score_command();
 std::unique_ptr<Command> make_info_command();
+std::unique_ptr<Command> make_convert_command();
 std::unique_ptr<Command> make_pull_command();
 std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_synth_command();

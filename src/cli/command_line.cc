@@ -28,6 +28,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(make_tokenize_command());
   commands.push_back(make_detokenize_command());
   commands.push_back(make_info_command());
+  commands.push_back(make_convert_command());
   commands.push_back(make_pull_command());
   commands.push_back(make_bench_command());
   commands.push_back(make_synth_command());

@@ -9,7 +9,7 @@
 #include "cli/command.h"
 #include "cli/model_store.h"
 #include "cli/terminal_text.h"
-#include "io/gguf.h"
+#include "model/model_source.h"
 
 namespace bass {
 namespace {
@@ -47,7 +47,7 @@ Json file_json(const GgufFile& file) {
       total->n_bytes += static_cast<int64_t>(tensor.data.size());
     }
   }
-  Json json{{"path", file.path()},        {"gguf_version", file.version()}, {"file_bytes", file.file().bytes().size()},
+  Json json{{"path", file.path()},        {"gguf_version", file.version()}, {"file_bytes", file.file_bytes()},
             {"n_params", all.n_elements}, {"n_tensors", all.n_tensors},     {"tensor_bytes", all.n_bytes}};
   json["tensor_types"] = Json::object();
   for (const auto& [name, total] : totals) {
@@ -108,7 +108,7 @@ class InfoCommand final : public Command {
     BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     BASS_ASSIGN_OR_RETURN(const std::string path, resolve_model(options_.engine.model_path));
-    BASS_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::open(path));
+    BASS_ASSIGN_OR_RETURN(const GgufFile file, open_model(path, std::nullopt, options_.engine.n_threads));
     return file_json(file);
   }
 

@@ -72,8 +72,8 @@ class ScoreCommand final : public Command {
            "  bass score -m smollm2 --json < text.txt";
   }
   void add_options(CLI::App* app) override {
-    arguments_.add(app, {"model", "prompt", "file", "threads", "context", "kv_memory", "max_step_tokens", "attention",
-                         "activations", "kv_type", "device", "json"});
+    arguments_.add(app, {"model", "quantize", "prompt", "file", "threads", "context", "kv_memory", "max_step_tokens",
+                         "attention", "activations", "kv_type", "device", "json"});
   }
   int run(Console* console) override {
     const Result<Score> score = compute();

@@ -14,7 +14,7 @@
 #include "cli/suggest.h"
 #include "cli/synth_config.h"
 #include "cli/terminal_text.h"
-#include "model/gguf_vocab.h"
+#include "model/model_source.h"
 #include "model/random_blocks.h"
 #include "text/tokenizer.h"
 
@@ -52,8 +52,7 @@ Result<uint64_t> parse_seed(const std::string& text) {
 /// Another file's vocabulary, checked to be one that BASS can use.
 Result<VocabData> read_vocab(const std::string& model) {
   BASS_ASSIGN_OR_RETURN(const std::string path, resolve_model(model));
-  BASS_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::open(path));
-  BASS_ASSIGN_OR_RETURN(VocabData vocab, load_vocab(file));
+  BASS_ASSIGN_OR_RETURN(VocabData vocab, open_vocab(path));
   BASS_RETURN_IF_ERROR(Tokenizer::create(vocab).status());
   return vocab;
 }

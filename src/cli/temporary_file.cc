@@ -9,9 +9,22 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 namespace bass {
+namespace {
+
+/// The new name on the disk too. Some file systems cannot do that; the file is whole all the same.
+void sync_folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  fsync(fd);
+  close(fd);
+}
+
+}  // namespace
 
 Status disk_error(const std::string& path) {
   return resource_exhausted(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
@@ -50,6 +63,7 @@ Status TemporaryFile::keep_as(const std::string& target, mode_t mode) {
   const int fd = std::exchange(fd_, -1);
   if (close(fd) != 0 || rename(path_.c_str(), target.c_str()) != 0) return disk_error(target);
   path_.clear();
+  sync_folder_of(target);
   return ok_status();
 }
 

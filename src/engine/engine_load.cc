@@ -10,6 +10,7 @@
 #include "base/thread_team.h"
 #include "engine/engine_core.h"
 #include "engine/validation.h"
+#include "tensor/quantise.h"
 
 namespace bass {
 namespace {
@@ -19,7 +20,7 @@ constexpr int64_t kDefaultKvShare = 4;
 
 ModelInfo describe(const ModelFile& model, KvKind kv) {
   ModelInfo info;
-  info.path = model.gguf->file().path();
+  info.path = model.gguf->path();
   info.name = model.config.name;
   info.architecture = model.config.architecture;
   info.n_layers = model.config.n_layers;
@@ -67,9 +68,10 @@ EngineCore::~EngineCore() {
 }
 
 Status EngineCore::load_models() {
-  BASS_ASSIGN_OR_RETURN(main_, load_model_file(options_.model_path));
+  const std::optional<DType> quantise = find_quantisable_type(options_.quantize);
+  BASS_ASSIGN_OR_RETURN(main_, load_model_file(options_.model_path, quantise, options_.n_threads));
   if (!options_.draft_path.empty()) {
-    BASS_ASSIGN_OR_RETURN(ModelFile draft, load_model_file(options_.draft_path));
+    BASS_ASSIGN_OR_RETURN(ModelFile draft, load_model_file(options_.draft_path, quantise, options_.n_threads));
     draft_ = std::make_unique<ModelFile>(std::move(draft));
     BASS_RETURN_IF_ERROR(check_same_vocabulary(main_, *draft_));
   }
@@ -109,6 +111,8 @@ Status EngineCore::make_executor() {
   executor_options.context_len = *options_.context_len;
   executor_options.profile = options_.profile;
   BASS_ASSIGN_OR_RETURN(executor_, make_cpu_executor(main_, draft_.get(), executor_options));
+  BASS_RETURN_IF_ERROR(main_.gguf->check_intact());  // the weights were read just now
+  if (draft_) BASS_RETURN_IF_ERROR(draft_->gguf->check_intact());
 
   SchedulerOptions scheduler_options;
   scheduler_options.max_batch = options_.max_batch;
@@ -123,7 +127,7 @@ Status EngineCore::make_executor() {
 
 // Memory is taken as it is touched, so what does not fit must be refused before.
 Status EngineCore::check_memory(int64_t available_bytes) const {
-  const int64_t weight_bytes = main_.file_bytes + (draft_ ? draft_->file_bytes : 0);
+  const int64_t weight_bytes = main_.weight_bytes + (draft_ ? draft_->weight_bytes : 0);
   if (weight_bytes > available_bytes) {
     return resource_exhausted(fmt::format("the models need {} MiB of memory, {} MiB are available", weight_bytes >> 20,
                                           available_bytes >> 20));
@@ -141,7 +145,7 @@ Status EngineCore::check_memory(int64_t available_bytes) const {
 Result<int> EngineCore::choose_n_pages(int64_t available_bytes) {
   const int64_t page_bytes =
       cpu_page_bytes(main_.config, options_.kv) + (draft_ ? cpu_page_bytes(draft_->config, options_.kv) : 0);
-  const int64_t weight_bytes = main_.file_bytes + (draft_ ? draft_->file_bytes : 0);
+  const int64_t weight_bytes = main_.weight_bytes + (draft_ ? draft_->weight_bytes : 0);
   kv_budget_bytes_ =
       options_.kv_memory_mib ? *options_.kv_memory_mib << 20 : (available_bytes - weight_bytes) / kDefaultKvShare;
   const int64_t context_len = options_.context_len.value_or(main_.config.context_len);

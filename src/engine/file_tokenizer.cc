@@ -5,16 +5,15 @@
 
 #include "base/check.h"
 #include "bass/tokenizer.h"
-#include "io/gguf.h"
-#include "model/gguf_vocab.h"
+#include "model/model_source.h"
 #include "text/tokenizer.h"
 
 namespace bass {
 namespace {
 
-class GgufTokenizer final : public FileTokenizer {
+class LoadedTokenizer final : public FileTokenizer {
  public:
-  explicit GgufTokenizer(std::unique_ptr<Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {}
+  explicit LoadedTokenizer(std::unique_ptr<Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {}
 
   [[nodiscard]] Result<std::vector<TokenId>> encode(std::string_view text, bool add_special,
                                                     bool parse_special) const override {
@@ -45,14 +44,13 @@ class GgufTokenizer final : public FileTokenizer {
 
 }  // namespace
 
-Result<std::unique_ptr<FileTokenizer>> FileTokenizer::load(const std::string& gguf_path) {
+Result<std::unique_ptr<FileTokenizer>> FileTokenizer::load(const std::string& path) {
   try {
-    BASS_ASSIGN_OR_RETURN(const GgufFile gguf, GgufFile::open(gguf_path));
-    BASS_ASSIGN_OR_RETURN(VocabData vocab, load_vocab(gguf));
+    BASS_ASSIGN_OR_RETURN(VocabData vocab, open_vocab(path));
     BASS_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::create(std::move(vocab)));
-    return std::unique_ptr<FileTokenizer>(std::make_unique<GgufTokenizer>(std::move(tokenizer)));
+    return std::unique_ptr<FileTokenizer>(std::make_unique<LoadedTokenizer>(std::move(tokenizer)));
   } catch (const std::exception& error) {
-    return resource_exhausted(fmt::format("{}: cannot load the vocabulary: {}", gguf_path, error.what()));
+    return resource_exhausted(fmt::format("{}: cannot load the vocabulary: {}", path, error.what()));
   }
 }
 

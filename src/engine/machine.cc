@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "base/cache_folder.h"
 #include "base/check.h"
 #include "base/thread_team.h"
 #include "engine/user_json.h"
-#include "executor/cpu/aligned_buffer.h"
 #include "kernels/cpu/kernels.h"
 
 namespace bass {
@@ -121,7 +121,7 @@ Result<double> measure_bandwidth_gb_s(int n_threads, int64_t n_bytes) {
   Sink sink(n_threads);
   const int64_t n_steps = std::clamp<int64_t>(n_bytes / kReadStep, 1, int64_t{1} << 18);  // at most 1 GiB
   const int64_t n_passes = std::max<int64_t>(kReadBytes / (n_steps * kReadStep), 1);
-  const cpu::AlignedBuffer memory(static_cast<size_t>(n_steps * kReadStep));
+  const AlignedBuffer memory(static_cast<size_t>(n_steps * kReadStep));
   if (!memory.ok()) return resource_exhausted(fmt::format("no memory for {} MiB to read", n_steps * kReadStep >> 20));
   std::memset(memory.data(), 1, memory.size_bytes());  // pages that were never written would all be one and the same
   const double seconds = best_seconds([&] {

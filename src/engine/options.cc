@@ -5,6 +5,7 @@
 #include <array>
 
 #include "speculation/draft_length.h"
+#include "tensor/quantise.h"
 #include "text/utf8.h"
 
 namespace bass {
@@ -44,6 +45,11 @@ Status check_device(std::string_view text) {
   return invalid_argument("must be auto or cpu");
 }
 
+Status check_quantize(std::string_view text) {
+  if (text == "none" || find_quantisable_type(text).has_value()) return ok_status();
+  return invalid_argument("must be none, q8_0, q5_1, q5_0, q4_1 or q4_0");
+}
+
 /// A row whose value is `expression`, a member's path of GenerateOptions `o`.
 #define BASS_FIELD(expression) [](GenerateOptions& o) -> OptionField { return &o.expression; }
 
@@ -53,7 +59,8 @@ constexpr std::array kOptions{
            .group = kModel,
            .value_name = "MODEL",
            .unset = "required",
-           .help = "main model: a GGUF file, or the name of a model that `bass pull` fetched (smollm2)",
+           .help = "main model: a GGUF file, a Hugging Face checkpoint (a directory, or a .safetensors file in it), or "
+                   "the name of a model that `bass pull` fetched (smollm2)",
            .field = BASS_FIELD(engine.model_path),
            .check = check_not_empty},
     Option{.name = "draft",
@@ -61,9 +68,15 @@ constexpr std::array kOptions{
            .group = kModel,
            .value_name = "DRAFT",
            .unset = "none",
-           .help = "draft model: a small GGUF file with the main model's vocabulary",
+           .help = "draft model: a small GGUF file or checkpoint with the main model's vocabulary",
            .field = BASS_FIELD(engine.draft_path),
            .check = check_not_empty},
+    Option{.name = "quantize",
+           .group = kModel,
+           .value_name = "none|q8_0|q5_1|q5_0|q4_1|q4_0",
+           .help = "quantise F32, F16 and BF16 matrices at load; what is quantised already stays as it is",
+           .field = BASS_FIELD(engine.quantize),
+           .check = check_quantize},
 
     Option{.name = "prompt",
            .short_name = 'p',

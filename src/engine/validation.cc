@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "tensor/quantise.h"
 #include "text/utf8.h"
 
 namespace bass {
@@ -32,6 +33,10 @@ Status validate_options(const EngineOptions& options) {
   if (options.device != "auto" && options.device != "cpu") {
     return invalid_argument(fmt::format(
         "device '{}' is not available: this build has the CPU backend only; use auto or cpu", options.device));
+  }
+  if (options.quantize != "none" && !find_quantisable_type(options.quantize).has_value()) {
+    return invalid_argument(
+        fmt::format("quantize '{}' is not known; use none, q8_0, q5_1, q5_0, q4_1 or q4_0", options.quantize));
   }
   return ok_status();
 }

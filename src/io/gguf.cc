@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "io/gguf_format.h"
+#include "io/gguf_split.h"
 
 namespace bass {
 namespace {
@@ -35,18 +36,53 @@ std::optional<int64_t> to_i64(const GgufValue& value) {
 }  // namespace
 
 Result<GgufFile> GgufFile::open(const std::string& path) {
-  BASS_ASSIGN_OR_RETURN(MappedFile mapping, MappedFile::open(path));
-  BASS_ASSIGN_OR_RETURN(GgufContents contents, parse_gguf(mapping.bytes(), path));
   GgufFile file;
-  file.file_ = std::move(mapping);
-  file.contents_ = std::move(contents);
-  for (size_t i = 0; i < file.contents_.metadata.size(); ++i) {
-    file.metadata_idx_.emplace(file.contents_.metadata[i].first, i);
+  file.path_ = path;
+  BASS_ASSIGN_OR_RETURN(OpenedGguf opened, open_gguf(path));
+  BASS_ASSIGN_OR_RETURN(const SplitFacts facts, read_split_facts(opened, path));
+  if (facts.n_shards <= 1) {
+    file.files_.push_back(std::move(opened.mapping));
+    file.contents_ = std::move(opened.contents);
+  } else {
+    BASS_RETURN_IF_ERROR(open_shards(path, facts, &file.files_, &file.contents_));
   }
-  for (size_t i = 0; i < file.contents_.tensors.size(); ++i) {
-    file.tensor_idx_.emplace(file.contents_.tensors[i].name, i);
-  }
+  file.build_index();
   return file;
+}
+
+Result<GgufFile> GgufFile::assemble(const std::string& path, std::string metadata, std::vector<MappedFile> files) {
+  GgufFile file;
+  file.path_ = path;
+  file.metadata_ = std::move(metadata);
+  const auto* bytes = reinterpret_cast<const std::byte*>(file.metadata_.data());
+  BASS_ASSIGN_OR_RETURN(file.contents_, parse_gguf({bytes, file.metadata_.size()}, path));
+  file.files_ = std::move(files);
+  file.build_index();
+  return file;
+}
+
+void GgufFile::replace_tensors(std::vector<TensorInfo> tensors, std::vector<AlignedBuffer> buffers) {
+  contents_.tensors = std::move(tensors);
+  buffers_ = std::move(buffers);
+  build_index();
+}
+
+void GgufFile::build_index() {
+  metadata_idx_.clear();
+  tensor_idx_.clear();
+  for (size_t i = 0; i < contents_.metadata.size(); ++i) metadata_idx_.emplace(contents_.metadata[i].first, i);
+  for (size_t i = 0; i < contents_.tensors.size(); ++i) tensor_idx_.emplace(contents_.tensors[i].name, i);
+}
+
+int64_t GgufFile::file_bytes() const {
+  size_t n_bytes = 0;
+  for (const MappedFile& file : files_) n_bytes += file.bytes().size();
+  return static_cast<int64_t>(n_bytes);
+}
+
+Status GgufFile::check_intact() const {
+  for (const MappedFile& file : files_) BASS_RETURN_IF_ERROR(file.check_intact());
+  return ok_status();
 }
 
 const GgufValue* GgufFile::find(std::string_view key) const {

@@ -1,4 +1,4 @@
-// GGUF files (versions 2 and 3): typed metadata and tensors, read in place from a mapped file.
+// GGUF files (versions 2 and 3), whole or split: typed metadata and tensors, read in place from mapped files.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "base/mapped_file.h"
 #include "bass/status.h"
 #include "tensor/dtype.h"
@@ -45,7 +46,7 @@ struct GgufArray {
 using GgufValue = std::variant<uint64_t, int64_t, double, bool, std::string_view, GgufArray>;
 
 struct TensorInfo {
-  std::string_view name;
+  std::string name;
   DType type = DType::kF32;
   std::vector<int64_t> shape;  ///< GGUF's order: shape[0] is the contiguous one. 1 to 4 sizes, each >= 1
   std::span<const std::byte> data;
@@ -63,13 +64,21 @@ struct GgufContents {
 /// Errors (kInvalidFile): "PATH: what is wrong (at byte N | key 'K')".
 Result<GgufContents> parse_gguf(std::span<const std::byte> bytes, const std::string& path);
 
-/// An open GGUF file. Owns the mapping that all its views point into (moving it keeps them valid). Thread-safe.
+/// An open GGUF file, or another model in a GGUF file's terms. Owns what all its views point into (moving it keeps them
+/// valid). Thread-safe.
 ///
 /// Getters fail with kInvalidFile, naming file and key, where the key is missing or its value is of another kind; the
 /// `_or` ones give the default for a missing key only, so that a value of a wrong kind is never ignored.
 class GgufFile {
  public:
+  /// Of a split file ("x-00001-of-00003.gguf") any part may be named: all are opened, and their tensors are one list.
   static Result<GgufFile> open(const std::string& path);
+  /// A model that lies in other files. path: for messages; metadata: a GGUF file without tensors, as GgufWriter makes
+  /// it; files: what its tensors will point into (`replace_tensors`).
+  static Result<GgufFile> assemble(const std::string& path, std::string metadata, std::vector<MappedFile> files);
+
+  /// Other tensors in the place of those that there are. They may point into this model's files or into `buffers`.
+  void replace_tensors(std::vector<TensorInfo> tensors, std::vector<AlignedBuffer> buffers);
 
   [[nodiscard]] bool has(std::string_view key) const { return find(key) != nullptr; }
   /// nullptr if there is no such key.
@@ -93,15 +102,23 @@ class GgufFile {
   [[nodiscard]] std::span<const TensorInfo> tensors() const { return contents_.tensors; }
   [[nodiscard]] std::span<const std::pair<std::string_view, GgufValue>> metadata() const { return contents_.metadata; }
   [[nodiscard]] uint32_t version() const { return contents_.version; }
-  [[nodiscard]] const MappedFile& file() const { return file_; }
-  [[nodiscard]] const std::string& path() const { return file_.path(); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  /// Of all files that this model lies in.
+  [[nodiscard]] int64_t file_bytes() const;
+  /// Error (kInvalidFile): bytes of a file went away while they were read.
+  [[nodiscard]] Status check_intact() const;
 
  private:
   [[nodiscard]] Status missing(std::string_view key) const;
   [[nodiscard]] Status wrong_kind(std::string_view key, std::string_view needed) const;
   [[nodiscard]] Result<const GgufArray*> get_array(std::string_view key, std::string_view needed) const;
 
-  MappedFile file_;
+  void build_index();
+
+  std::string path_;
+  std::string metadata_;  // the bytes of an assembled model's metadata
+  std::vector<MappedFile> files_;
+  std::vector<AlignedBuffer> buffers_;
   GgufContents contents_;
   std::unordered_map<std::string_view, size_t> metadata_idx_;
   std::unordered_map<std::string_view, size_t> tensor_idx_;

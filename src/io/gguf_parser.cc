@@ -18,7 +18,8 @@ namespace {
 using gguf_format::load;
 using gguf_format::quoted;
 
-constexpr size_t kMaxNameBytes = 65535;  // the format's limit for keys
+constexpr size_t kMaxKeyBytes = 65535;      // the format's limit
+constexpr size_t kMaxTensorNameBytes = 63;  // that of other readers
 constexpr uint64_t kMinAlignment = 8;
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 20;
 constexpr uint64_t kDefaultAlignment = 32;
@@ -44,7 +45,7 @@ constexpr ForeignType kForeignTypes[] = {
 std::string_view foreign_file_hint(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 64));
   if (text.starts_with("PK\x03\x04")) return "; it looks like a zip archive or a PyTorch checkpoint";
-  if (text.size() > 9 && text[8] == '{') return "; it looks like a safetensors file, convert it to GGUF";
+  if (text.size() > 9 && text[8] == '{') return "; it looks like a safetensors file, name it x.safetensors";
   if (text.starts_with("FUGG")) return "; it looks like a big-endian GGUF file";
   if (text.starts_with("version https://git-lfs")) return "; it is a Git LFS pointer, fetch the file itself";
   if (text.starts_with("<")) return "; it looks like a web page, download it again";
@@ -135,12 +136,13 @@ class GgufParser {
   }
 
   /// A key or a tensor's name: neither empty nor absurd, nor seen before.
-  Status read_name(std::string_view what, std::unordered_set<std::string_view>& seen, std::string_view& name) {
+  Status read_name(std::string_view what, size_t max_bytes, std::unordered_set<std::string_view>& seen,
+                   std::string_view& name) {
     const uint64_t begin = at_;
     BASS_RETURN_IF_ERROR(read_string(what, name));
     if (name.empty()) return error_at(begin, fmt::format("{} is empty", what));
-    if (name.size() > kMaxNameBytes) {
-      return error_at(begin, fmt::format("{} has {} bytes, more than {}", what, name.size(), kMaxNameBytes));
+    if (name.size() > max_bytes) {
+      return error_at(begin, fmt::format("{} has {} bytes, more than {}", what, name.size(), max_bytes));
     }
     if (!seen.insert(name).second) return error_at(begin, fmt::format("{} {} occurs twice", what, quoted(name)));
     return ok_status();
@@ -148,7 +150,7 @@ class GgufParser {
 
   Status parse_metadata_entry() {
     std::string_view key;
-    BASS_RETURN_IF_ERROR(read_name("a metadata key", keys_, key));
+    BASS_RETURN_IF_ERROR(read_name("a metadata key", kMaxKeyBytes, keys_, key));
     const uint64_t type_at = at_;
     uint32_t type_number = 0;
     BASS_RETURN_IF_ERROR(read("the type of a metadata value", type_number));
@@ -227,7 +229,9 @@ class GgufParser {
     TensorInfo tensor;
     TensorPlace place;
     place.described_at = at_;
-    BASS_RETURN_IF_ERROR(read_name("a tensor's name", names_, tensor.name));
+    std::string_view name;
+    BASS_RETURN_IF_ERROR(read_name("a tensor's name", kMaxTensorNameBytes, names_, name));
+    tensor.name = name;
     const std::string what = fmt::format("the description of tensor {}", quoted(tensor.name));
     uint32_t n_dims = 0;
     BASS_RETURN_IF_ERROR(read(what, n_dims));

@@ -159,7 +159,7 @@ TEST(GgufTest, FindsTensors) {
   EXPECT_EQ(b->data.back(), std::byte{0x11});
   EXPECT_EQ(file.find_tensor("c.weight")->data.size(), 20u);
   EXPECT_EQ(file.find_tensor("d.weight"), nullptr);
-  file.file().release(b->data);
+  release_pages(b->data);
   EXPECT_EQ(b->data.back(), std::byte{0x11});
 }
 
@@ -228,7 +228,7 @@ TEST(GgufTest, RefusesOtherVersions) {
 }
 
 TEST(GgufTest, RefusesHostileCounts) {
-  for (const uint64_t count : {uint64_t{1000}, uint64_t{1} << 32, uint64_t{1} << 60, ~uint64_t{0}}) {
+  for (const uint64_t count : {uint64_t{1000}, uint64_t{1} << 32, uint64_t{1} << 60, uint64_t{1} << 63, ~uint64_t{0}}) {
     EXPECT_THAT(error_of(GgufBuilder().override_n_metadata(count)), HasSubstr("metadata entries"));
     EXPECT_THAT(error_of(GgufBuilder().override_n_tensors(count)), HasSubstr("tensors"));
     const std::string count_bytes = GgufBuilder::bytes_of(count);
@@ -260,7 +260,7 @@ TEST(GgufTest, MessagesEscapeWhatTheFileSays) {
 }
 
 TEST(GgufTest, RefusesBadAlignment) {
-  for (const uint32_t alignment : {0u, 1u, 4u, 24u, 1u << 21, 0xFFFFFFFFu}) {
+  for (const uint32_t alignment : {0u, 1u, 3u, 4u, 24u, 1u << 21, 1u << 31, 0xFFFFFFFFu}) {
     EXPECT_THAT(error_of(GgufBuilder().add_u32("general.alignment", alignment)),
                 AllOf(HasSubstr("(key 'general.alignment')"), HasSubstr(std::to_string(alignment))));
   }
@@ -274,7 +274,11 @@ TEST(GgufTest, RefusesTensorTypes) {
       error_of(GgufBuilder().add_tensor("x", 23, {256}, data)),
       "broken.gguf: tensor 'x' has type 23 (IQ4_XS), which BASS cannot read; it reads F32, F16, BF16, Q8_0, Q4_0, "
       "Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL (at byte 24)");
-  EXPECT_THAT(error_of(GgufBuilder().add_tensor("x", 1234, {256}, data)), HasSubstr("has type 1234, which"));
+  // Removed ones, and such as there never were.
+  for (const uint32_t type : {4u, 5u, 31u, 33u, 36u, 38u, 1234u, 0xFFFFFFFFu}) {
+    EXPECT_THAT(error_of(GgufBuilder().add_tensor("x", type, {256}, data)),
+                HasSubstr("has type " + std::to_string(type) + ", which"));
+  }
 }
 
 TEST(GgufTest, RefusesShapes) {
@@ -286,6 +290,7 @@ TEST(GgufTest, RefusesShapes) {
   expect_error(kTypeF32, {}, "has 0 dimensions");
   expect_error(kTypeF32, {1, 1, 1, 1, 1}, "has 5 dimensions");
   expect_error(kTypeF32, {4, 0}, "has a dimension of 0");
+  expect_error(kTypeF32, {static_cast<uint64_t>(int64_t{-1})}, "impossible shape");
   expect_error(kTypeF32, {uint64_t{1} << 63}, "impossible shape");
   expect_error(kTypeF32, {uint64_t{1} << 62}, "impossible shape");
   expect_error(kTypeF32, {uint64_t{1} << 60}, "past the end");
@@ -295,6 +300,78 @@ TEST(GgufTest, RefusesShapes) {
   expect_error(kTypeQ4_1, {16, 2}, "rows of 16 elements");
   expect_error(kTypeQ4_K, {288, 2}, "rows of 288 elements, which is no multiple of Q4_K's block of 256");
   expect_error(kTypeF32, {257}, "past the end");
+}
+
+TEST(GgufTest, RefusesTensorNames) {
+  const std::string data(4, '\0');
+  EXPECT_EQ(error_of(GgufBuilder().add_tensor(std::string(63, 'n'), kTypeF32, {1}, data)), "");
+  EXPECT_THAT(error_of(GgufBuilder().add_tensor(std::string(64, 'n'), kTypeF32, {1}, data)),
+              HasSubstr("a tensor's name has 64 bytes, more than 63"));
+  EXPECT_THAT(error_of(GgufBuilder().add_tensor("", kTypeF32, {1}, data)), HasSubstr("a tensor's name is empty"));
+  EXPECT_THAT(error_of(GgufBuilder().add_tensor("x", kTypeF32, {1}, data).add_tensor("x", kTypeF32, {1}, data)),
+              HasSubstr("'x' occurs twice"));
+}
+
+/// A file of n shards; the test damages one.
+class SplitTest : public ::testing::Test {
+ protected:
+  SplitTest() : directory_(::testing::TempDir() + "bass_split_" + std::to_string(::getpid())) {
+    std::filesystem::create_directories(directory_);
+    for (int i = 0; i < 3; ++i) write(i, shard(i, 3, "t" + std::to_string(i)));
+  }
+  ~SplitTest() override { std::filesystem::remove_all(directory_); }
+
+  static GgufBuilder shard(int i, int n, const std::string& tensor) {
+    GgufBuilder builder;
+    if (i == 0) builder.add_string("general.architecture", "llama");
+    builder.add_u16("split.no", static_cast<uint16_t>(i)).add_u16("split.count", static_cast<uint16_t>(n));
+    return builder.add_i32("split.tensors.count", 3).add_f32_tensor(tensor, {1}, {static_cast<float>(i)});
+  }
+  [[nodiscard]] std::string path(int i) const {
+    return directory_ + "/x-0000" + std::to_string(i + 1) + "-of-00003.gguf";
+  }
+  void write(int i, const GgufBuilder& builder) const { builder.write(path(i)); }
+  [[nodiscard]] std::string error(int i = 0) const {
+    const Result<GgufFile> file = GgufFile::open(path(i));
+    return file.ok() ? "" : file.status().message();
+  }
+
+  std::string directory_;
+};
+
+TEST_F(SplitTest, AnyShardOpensAll) {
+  for (int i = 0; i < 3; ++i) {
+    const Result<GgufFile> file = GgufFile::open(path(i));
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    EXPECT_EQ(file->get_string("general.architecture").value(), "llama");
+    ASSERT_THAT(file->tensors(), SizeIs(3));
+    for (int k = 0; k < 3; ++k) {
+      const TensorInfo* tensor = file->find_tensor("t" + std::to_string(k));
+      ASSERT_NE(tensor, nullptr);
+      EXPECT_EQ(*reinterpret_cast<const float*>(tensor->data.data()), static_cast<float>(k));
+    }
+    EXPECT_EQ(file->file_bytes(),
+              static_cast<int64_t>(3 * std::filesystem::file_size(path(1)) +
+                                   (std::filesystem::file_size(path(0)) - std::filesystem::file_size(path(1)))));
+  }
+}
+
+TEST_F(SplitTest, RefusesBrokenSets) {
+  write(1, shard(2, 3, "t1"));
+  EXPECT_THAT(error(), AllOf(HasSubstr(path(1)), HasSubstr("is part 3 of 3 by its own account, not part 2 of 3")));
+  write(1, shard(1, 4, "t1"));
+  EXPECT_THAT(error(), HasSubstr("is part 2 of 4 by its own account"));
+  EXPECT_THAT(error(1), HasSubstr("so its name must end in -00002-of-00004.gguf"));
+  write(1, shard(1, 3, "t0"));
+  EXPECT_THAT(error(), AllOf(HasSubstr("tensor 't0' is in "), HasSubstr(path(0))));
+  write(1, shard(1, 3, "t1").add_f32_tensor("more", {1}, {1}));
+  EXPECT_THAT(error(), HasSubstr("its parts hold 4 tensors, not 3 (key 'split.tensors.count')"));
+  write(1, GgufBuilder().add_string("split.no", "1").add_u16("split.count", 3));
+  EXPECT_THAT(error(), HasSubstr("is no whole number from 0 to 99999 (key 'split.no')"));
+  write(1, GgufBuilder().add_i32("split.no", -1).add_u16("split.count", 3));
+  EXPECT_THAT(error(), HasSubstr("(key 'split.no')"));
+  std::filesystem::remove(path(1));
+  EXPECT_THAT(error(), AllOf(HasSubstr(path(1)), HasSubstr("cannot open")));
 }
 
 TEST(GgufTest, RefusesTensorPlaces) {

@@ -2,6 +2,8 @@
 // properties of ModelConfig, and its tensors are found by them (decoder_weights.h).
 #pragma once
 
+#include <array>
+#include <string>
 #include <string_view>
 
 #include "bass/status.h"
@@ -10,9 +12,18 @@
 
 namespace bass {
 
+class HfImport;
+
+/// How a Hugging Face checkpoint becomes a GGUF file of the architecture: hf_import.h.
+struct HfMapping {
+  std::array<std::string_view, 2> model_types;  // config.json's "model_type"
+  void (*import)(HfImport* import) = nullptr;
+};
+
 struct Architecture {
   std::string_view name;  // as general.architecture has it
   Result<ModelConfig> (*read_config)(const GgufFile& gguf);
+  HfMapping hf;
 };
 
 extern const Architecture kLlamaArchitecture;
@@ -42,5 +53,8 @@ inline constexpr const Architecture* kArchitectures[] = {
 
 /// Error names the supported architectures.
 Result<const Architecture*> find_architecture(const GgufFile& gguf);
+/// By config.json's "model_type". config_path: for messages.
+Result<const Architecture*> find_architecture_of_checkpoint(const std::string& model_type,
+                                                            const std::string& config_path);
 
 }  // namespace bass

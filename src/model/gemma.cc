@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "model/architecture.h"
 #include "model/decoder_config.h"
+#include "model/hf_usual.h"
 
 namespace bass {
 namespace {
@@ -15,8 +16,18 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
   return config;
 }
 
+/// Checkpoints have norms' weights less 1.
+TensorMaking making_of(std::string_view name) { return {.addend = name.ends_with("norm") ? 1.0F : 0.0F}; }
+
+void import_gemma(HfImport* import) {
+  import->expect_text("hidden_act", {"gelu_pytorch_tanh", "gelu"});  // older configurations say gelu and mean the other
+  const UsualShape shape = import_usual_shape(import);
+  import_llama_ends(import, making_of);
+  import_layers(import, shape, "model.layers.", kLlamaLayerNames, making_of);
+}
+
 }  // namespace
 
-const Architecture kGemmaArchitecture{"gemma", read_config};
+const Architecture kGemmaArchitecture{"gemma", read_config, {{"gemma"}, import_gemma}};
 
 }  // namespace bass

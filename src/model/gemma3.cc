@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "model/architecture.h"
 #include "model/decoder_config.h"
+#include "model/hf_usual.h"
 #include "model/tensor_lookup.h"
 
 namespace bass {
@@ -30,8 +31,38 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
   return config;
 }
 
+constexpr HfName kHfNames[] = {
+    {"input_layernorm", "attn_norm"},
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+    {"mlp.gate_proj", "ffn_gate"},
+    {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+};
+
+/// Checkpoints have norms' weights less 1.
+TensorMaking making_of(std::string_view name) { return {.addend = name.ends_with("norm") ? 1.0F : 0.0F}; }
+
+void import_gemma3(HfImport* import) {
+  import->expect_text("hidden_activation", {"gelu_pytorch_tanh"});
+  const UsualShape shape = import_usual_shape(import);
+  import_window_pattern(import, shape.n_layers);
+  const double scale_base = import->number_or("query_pre_attn_scalar", 256);
+  if (!(scale_base > 0)) import->fail_in_key("query_pre_attn_scalar", "need a number above 0");
+  import->set_number("attention.scale", 1.0 / std::sqrt(scale_base));
+  import_llama_ends(import, making_of);
+  import_layers(import, shape, "model.layers.", kHfNames, making_of);
+}
+
 }  // namespace
 
-const Architecture kGemma3Architecture{"gemma3", read_config};
+const Architecture kGemma3Architecture{"gemma3", read_config, {{"gemma3_text"}, import_gemma3}};
 
 }  // namespace bass

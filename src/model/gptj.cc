@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "model/architecture.h"
 #include "model/decoder_config.h"
+#include "model/hf_usual.h"
 
 namespace bass {
 namespace {
@@ -17,8 +18,23 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
   return config;
 }
 
+constexpr HfName kHfEnds[] = {{"wte", "token_embd"}, {"ln_f", "output_norm"}};
+constexpr HfName kHfNames[] = {
+    {"ln_1", "attn_norm"},      {"attn.q_proj", "attn_q"},        {"attn.k_proj", "attn_k"},
+    {"attn.v_proj", "attn_v"},  {"attn.out_proj", "attn_output"}, {"mlp.fc_in", "ffn_up"},
+    {"mlp.fc_out", "ffn_down"},
+};
+
+void import_gptj(HfImport* import) {
+  import->expect_text("activation_function", {"gelu_new"});
+  const UsualShape shape = import_usual_shape(import);
+  import_modules(import, "transformer.", "", kHfEnds);
+  import_head(import);
+  import_layers(import, shape, "transformer.h.", kHfNames);
+}
+
 }  // namespace
 
-const Architecture kGptJArchitecture{"gptj", read_config};
+const Architecture kGptJArchitecture{"gptj", read_config, {{"gptj"}, import_gptj}};
 
 }  // namespace bass

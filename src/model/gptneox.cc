@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "model/architecture.h"
 #include "model/decoder_config.h"
+#include "model/hf_usual.h"
 
 namespace bass {
 namespace {
@@ -21,8 +22,40 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
   return config;
 }
 
+constexpr HfName kHfEnds[] = {
+    {"gpt_neox.embed_in", "token_embd"}, {"gpt_neox.final_layer_norm", "output_norm"}, {"embed_out", "output"}};
+constexpr HfName kHfNames[] = {
+    {"input_layernorm", "attn_norm"},   {"attention.query_key_value", "attn_qkv"},
+    {"attention.dense", "attn_output"}, {"post_attention_layernorm", "ffn_norm"},
+    {"mlp.dense_h_to_4h", "ffn_up"},    {"mlp.dense_4h_to_h", "ffn_down"},
+};
+
+/// Checkpoints have q, k and v of a head together, GGUF files those of all heads.
+std::vector<int32_t> rows_of_qkv(const UsualShape& shape) {
+  std::vector<int32_t> rows;
+  for (int64_t part = 0; part < 3; ++part) {
+    for (int64_t head = 0; head < shape.n_heads; ++head) {
+      const std::vector<int32_t> some = row_range((3 * head + part) * shape.head_dim, shape.head_dim);
+      rows.insert(rows.end(), some.begin(), some.end());
+    }
+  }
+  return rows;
+}
+
+void import_gptneox(HfImport* import) {
+  import->expect_text("hidden_act", {"gelu"});
+  const UsualShape shape = import_usual_shape(import);
+  import->set_flag("use_parallel_residual", import->flag_or("use_parallel_residual", true));
+  import_modules(import, "", "", kHfEnds);
+  import_head(import);
+  import_layers(import, shape, "gpt_neox.layers.", kHfNames, [&](std::string_view name) -> TensorMaking {
+    if (name == "attn_qkv") return {.rows = rows_of_qkv(shape)};
+    return {};
+  });
+}
+
 }  // namespace
 
-const Architecture kGptNeoXArchitecture{"gptneox", read_config};
+const Architecture kGptNeoXArchitecture{"gptneox", read_config, {{"gpt_neox"}, import_gptneox}};
 
 }  // namespace bass

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "model/architecture.h"
 #include "model/decoder_config.h"
+#include "model/hf_usual.h"
 
 namespace bass {
 namespace {
@@ -13,8 +14,19 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
   return config;
 }
 
+void import_llama(HfImport* import) {
+  import->expect_text("hidden_act", {"silu", "swish"});
+  const UsualShape shape = import_usual_shape(import);
+  import_llama_ends(import);
+  import_layers(import, shape, "model.layers.", kLlamaLayerNames, [&](std::string_view name) -> TensorMaking {
+    if (name == "attn_q") return {.rows = neighbouring_pairs(shape.n_heads, shape.head_dim)};
+    if (name == "attn_k") return {.rows = neighbouring_pairs(shape.n_kv_heads, shape.head_dim)};
+    return {};
+  });
+}
+
 }  // namespace
 
-const Architecture kLlamaArchitecture{"llama", read_config};
+const Architecture kLlamaArchitecture{"llama", read_config, {{"llama", "mistral"}, import_llama}};
 
 }  // namespace bass

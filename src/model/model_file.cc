@@ -8,13 +8,15 @@
 #include "base/check.h"
 #include "model/architecture.h"
 #include "model/decoder_weights.h"
+#include "model/file_checks.h"
 #include "model/gguf_vocab.h"
+#include "model/model_source.h"
 #include "model/synthetic_model.h"
 
 namespace bass {
 
-Result<ModelFile> load_model_file(const std::string& path) {
-  BASS_ASSIGN_OR_RETURN(GgufFile gguf, GgufFile::open(path));
+Result<ModelFile> load_model_file(const std::string& path, std::optional<DType> quantise, int n_threads) {
+  BASS_ASSIGN_OR_RETURN(GgufFile gguf, open_model(path, quantise, n_threads));
   ModelFile model;
   model.gguf = std::make_unique<GgufFile>(std::move(gguf));
   BASS_ASSIGN_OR_RETURN(const Architecture* architecture, find_architecture(*model.gguf));
@@ -33,8 +35,11 @@ Result<ModelFile> load_model_file(const std::string& path) {
     int64_t n_elements = 1;
     for (const int64_t len : tensor.shape) n_elements *= len;
     model.n_params += n_elements;
+    model.weight_bytes += static_cast<int64_t>(tensor.data.size());
   }
-  model.file_bytes = static_cast<int64_t>(model.gguf->file().bytes().size());
+  model.file_bytes = model.gguf->file_bytes();
+  ThreadTeam team(n_threads > 0 ? n_threads : available_threads());
+  BASS_RETURN_IF_ERROR(check_weights(*model.gguf, &team));
   return model;
 }
 
@@ -47,7 +52,7 @@ Status check_same_vocabulary(const ModelFile& main, const ModelFile& draft) {
     return invalid_file(fmt::format(
         "{}: has another vocabulary than the main model {} (token {} is '{}', the main model's is '{}'); a draft model "
         "must share the main model's vocabulary",
-        draft.gguf->file().path(), main.gguf->file().path(), id, draft_tokens[id], main_tokens[id]));
+        draft.gguf->path(), main.gguf->path(), id, draft_tokens[id], main_tokens[id]));
   }
   // Ids beyond the common ones are padding if they are few; a truly larger vocabulary would tokenise text otherwise.
   const size_t n_more = std::max(main_tokens.size(), draft_tokens.size()) - n_common;
@@ -55,7 +60,7 @@ Status check_same_vocabulary(const ModelFile& main, const ModelFile& draft) {
     return invalid_file(
         fmt::format("{}: has {} tokens, the main model {} has {}; a draft model must share the main "
                     "model's vocabulary (padding apart)",
-                    draft.gguf->file().path(), draft_tokens.size(), main.gguf->file().path(), main_tokens.size()));
+                    draft.gguf->path(), draft_tokens.size(), main.gguf->path(), main_tokens.size()));
   }
   return ok_status();
 }

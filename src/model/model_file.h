@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -83,11 +84,14 @@ struct ModelFile {
   WeightRefs weights;
   int64_t n_params = 0;
   int64_t file_bytes = 0;
+  int64_t weight_bytes = 0;  ///< of all tensors
 };
 
-/// Opens and checks a model: architecture known, every tensor present and of the right shape.
-/// Errors are kInvalidFile and name the file and the key or tensor.
-Result<ModelFile> load_model_file(const std::string& path);
+/// Opens and checks a GGUF file or a Hugging Face checkpoint: architecture known, every tensor present and of the right
+/// shape. Errors are kInvalidFile and name the file and the key or tensor. quantise: matrices of numbers become this
+/// type (as in a checkpoint); nullopt: as they are. n_threads: that this takes (0: all).
+Result<ModelFile> load_model_file(const std::string& path, std::optional<DType> quantise = std::nullopt,
+                                  int n_threads = 0);
 
 /// Whether `draft` can draft for `main`: the tokens of both vocabularies must have equal text, id by id; a vocabulary
 /// may have more ids than the other when those are padding (never drafted, never accepted).

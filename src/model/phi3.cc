@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "model/architecture.h"
 #include "model/decoder_config.h"
+#include "model/hf_usual.h"
 
 namespace bass {
 namespace {
@@ -12,8 +13,20 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
   return config;
 }
 
+constexpr HfName kHfNames[] = {
+    {"input_layernorm", "attn_norm"},         {"self_attn.qkv_proj", "attn_qkv"}, {"self_attn.o_proj", "attn_output"},
+    {"post_attention_layernorm", "ffn_norm"}, {"mlp.gate_up_proj", "ffn_up"},     {"mlp.down_proj", "ffn_down"},
+};
+
+void import_phi3(HfImport* import) {
+  import->expect_text("hidden_act", {"silu", "swish"});
+  const UsualShape shape = import_usual_shape(import);
+  import_llama_ends(import);
+  import_layers(import, shape, "model.layers.", kHfNames);
+}
+
 }  // namespace
 
-const Architecture kPhi3Architecture{"phi3", read_config};
+const Architecture kPhi3Architecture{"phi3", read_config, {{"phi3"}, import_phi3}};
 
 }  // namespace bass

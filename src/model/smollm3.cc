@@ -1,7 +1,10 @@
 // Llama, but every fourth layer does not know positions (NoPE).
+#include <fmt/format.h>
+
 #include "base/check.h"
 #include "model/architecture.h"
 #include "model/decoder_config.h"
+#include "model/hf_usual.h"
 
 namespace bass {
 namespace {
@@ -14,8 +17,27 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
   return config;
 }
 
+void import_smollm3(HfImport* import) {
+  import->expect_text("hidden_act", {"silu", "swish"});
+  import->expect_flag("use_sliding_window", false);
+  const UsualShape shape = import_usual_shape(import);
+  if (import->integer_or("no_rope_layer_interval", 4) != 4) {
+    import->fail_in_key("no_rope_layer_interval", "is not 4, which BASS does not compute");
+  }
+  for (int64_t i = 0; i < kMaxHfLayers && import->has(fmt::format("no_rope_layers.{}", i)); ++i) {
+    const std::string key = fmt::format("no_rope_layers.{}", i);
+    if ((import->integer(key) == 0) != (i % 4 == 3)) import->fail_in_key(key, "differs from every fourth layer's");
+  }
+  import_llama_ends(import);
+  import_layers(import, shape, "model.layers.", kLlamaLayerNames, [&](std::string_view name) -> TensorMaking {
+    if (name == "attn_q") return {.rows = neighbouring_pairs(shape.n_heads, shape.head_dim)};
+    if (name == "attn_k") return {.rows = neighbouring_pairs(shape.n_kv_heads, shape.head_dim)};
+    return {};
+  });
+}
+
 }  // namespace
 
-const Architecture kSmolLm3Architecture{"smollm3", read_config};
+const Architecture kSmolLm3Architecture{"smollm3", read_config, {{"smollm3"}, import_smollm3}};
 
 }  // namespace bass

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "model/architecture.h"
 #include "model/decoder_config.h"
+#include "model/hf_usual.h"
 
 namespace bass {
 namespace {
@@ -15,8 +16,17 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
   return config;
 }
 
+void import_stablelm(HfImport* import) {
+  import->expect_text("hidden_act", {"silu", "swish"});
+  import->expect_flag("qk_layernorm", false);
+  const UsualShape shape = import_usual_shape(import);
+  import->set_flag("use_parallel_residual", import->flag_or("use_parallel_residual", false));
+  import_llama_ends(import);
+  import_layers(import, shape, "model.layers.", kLlamaLayerNames);
+}
+
 }  // namespace
 
-const Architecture kStableLmArchitecture{"stablelm", read_config};
+const Architecture kStableLmArchitecture{"stablelm", read_config, {{"stablelm"}, import_stablelm}};
 
 }  // namespace bass

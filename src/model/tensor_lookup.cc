@@ -13,9 +13,9 @@ namespace {
 Result<const TensorInfo*> find_shaped(const GgufFile& gguf, const std::string& name,
                                       const std::vector<int64_t>& shape) {
   const TensorInfo* tensor = gguf.find_tensor(name);
-  if (tensor == nullptr) return invalid_file(fmt::format("{}: tensor '{}' is missing", gguf.file().path(), name));
+  if (tensor == nullptr) return invalid_file(fmt::format("{}: tensor '{}' is missing", gguf.path(), name));
   if (tensor->shape != shape) {
-    return invalid_file(fmt::format("{}: tensor '{}' has shape [{}], expected [{}]", gguf.file().path(), name,
+    return invalid_file(fmt::format("{}: tensor '{}' has shape [{}], expected [{}]", gguf.path(), name,
                                     fmt::join(tensor->shape, ", "), fmt::join(shape, ", ")));
   }
   return tensor;
@@ -39,7 +39,7 @@ Result<std::vector<float>> read_vector(const GgufFile& gguf, const std::string& 
   dequantise_row(tensor->type, tensor->data.data(), n, values.data());
   for (const float value : values) {
     if (!std::isfinite(value)) {
-      return invalid_file(fmt::format("{}: tensor '{}' holds a value that is not finite", gguf.file().path(), name));
+      return invalid_file(fmt::format("{}: tensor '{}' holds a value that is not finite", gguf.path(), name));
     }
   }
   return values;
@@ -48,8 +48,7 @@ Result<std::vector<float>> read_vector(const GgufFile& gguf, const std::string& 
 Result<int> read_int(const GgufFile& gguf, const std::string& key, int low, int high) {
   BASS_ASSIGN_OR_RETURN(const uint32_t value, gguf.get_u32(key));
   if (value < static_cast<uint32_t>(low) || value > static_cast<uint32_t>(high)) {
-    return invalid_file(
-        fmt::format("{}: key '{}' is {}, expected {} to {}", gguf.file().path(), key, value, low, high));
+    return invalid_file(fmt::format("{}: key '{}' is {}, expected {} to {}", gguf.path(), key, value, low, high));
   }
   return static_cast<int>(value);
 }
@@ -63,7 +62,7 @@ Result<float> read_positive_float_or(const GgufFile& gguf, const std::string& ke
   if (!gguf.has(key)) return fallback;
   BASS_ASSIGN_OR_RETURN(const float value, gguf.get_f32(key));
   if (!std::isfinite(value) || value <= 0) {
-    return invalid_file(fmt::format("{}: key '{}' is {}, expected a number above 0", gguf.file().path(), key, value));
+    return invalid_file(fmt::format("{}: key '{}' is {}, expected a number above 0", gguf.path(), key, value));
   }
   return value;
 }

@@ -29,7 +29,7 @@ MadeUpActivations::MadeUpActivations(const cpu::Kernels& kernels, int n_rows, in
   f32_.resize(n);
   rows_ = {n_cols, 0, f32_.data(), nullptr};
   if (n_cols % kGroupLen == 0) {
-    groups_ = cpu::AlignedBuffer(cpu::activation_bytes(n_rows, n_cols, n_planes));
+    groups_ = AlignedBuffer(cpu::activation_bytes(n_rows, n_cols, n_planes));
     BASS_CHECK(groups_.ok());
     rows_.n_planes = n_planes;
     rows_.groups = groups_.data();

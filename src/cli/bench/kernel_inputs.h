@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "executor/cpu/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "kernels/cpu/kernels.h"
 
 namespace bass {
@@ -18,7 +18,7 @@ class MadeUpWeights {
   [[nodiscard]] const cpu::PackedMatrix& matrix() const { return matrix_; }
 
  private:
-  cpu::AlignedBuffer memory_;
+  AlignedBuffer memory_;
   cpu::PackedMatrix matrix_;
 };
 
@@ -31,7 +31,7 @@ class MadeUpActivations {
 
  private:
   std::vector<float> f32_;
-  cpu::AlignedBuffer groups_;
+  AlignedBuffer groups_;
   cpu::ActivationRows rows_;
 };
 

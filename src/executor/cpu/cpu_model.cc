@@ -75,8 +75,7 @@ Status CpuModel::pack_weights(const ModelFile& file, ThreadTeam* team) {
   }
   weights_ = AlignedBuffer(total_bytes);
   if (!weights_.ok()) {
-    return resource_exhausted(
-        fmt::format("{}: no memory for {} MiB of weights", file.gguf->file().path(), total_bytes >> 20));
+    return resource_exhausted(fmt::format("{}: no memory for {} MiB of weights", file.gguf->path(), total_bytes >> 20));
   }
   std::byte* cursor = weights_.data();
   for (const LayerRefs& layer : refs.layers) pack_layer(file, layer, team, &cursor);
@@ -130,7 +129,7 @@ void CpuModel::pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTe
   *cursor += padded_bytes(ref);
   const PackSource source{ref.type, ref.n_out, ref.n_in, ref.data.data(), ref.row_bytes(), ref.order};
   team->run([&](const TeamContext& context) { pack_tiles(source, context.share(out->n_tiles()), destination); });
-  if (file.gguf != nullptr) file.gguf->file().release(ref.data);  // a model that was made up has no file
+  if (file.gguf != nullptr) release_pages(ref.data);  // a model that was made up has no file
   (out->is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
 }
 

@@ -4,10 +4,10 @@
 #include <memory>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "bass/engine.h"
 #include "bass/status.h"
 #include "cache/page_table.h"
-#include "executor/cpu/aligned_buffer.h"
 #include "executor/step_profile.h"
 #include "kernels/cpu/kernels.h"
 #include "model/model_file.h"

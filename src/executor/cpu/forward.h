@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "base/thread_team.h"
 #include "bass/engine.h"
-#include "executor/cpu/aligned_buffer.h"
 #include "executor/cpu/attention_plan.h"
 #include "executor/cpu/cpu_model.h"
 #include "kernels/cpu/kernels.h"

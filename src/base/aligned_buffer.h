@@ -1,4 +1,4 @@
-// Memory for weights, KV pages and workspaces.
+// Memory straight from the system: weights, KV pages, workspaces.
 #pragma once
 
 #include <sys/mman.h>
@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace bass::cpu {
+namespace bass {
 
 /// Zero-filled memory straight from the system, page-aligned; resident only where touched. Movable, not copyable.
 /// `ok()` is false when the system has none left.
@@ -44,4 +44,4 @@ class AlignedBuffer {
   size_t size_bytes_ = 0;
 };
 
-}  // namespace bass::cpu
+}  // namespace bass

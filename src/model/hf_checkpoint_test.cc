@@ -1,0 +1,249 @@
+// Hugging Face checkpoints of every architecture: configurations and tensors as transformers saves them must become the
+// GGUF file that tests/goldens/architecture_mapping.py makes of them (and architecture_test.cc computes with).
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "model/architecture.h"
+#include "model/model_source.h"
+#include "support/byte_vocab.h"
+
+namespace bass {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// The goldens' pattern of whole numbers, as F16.
+std::string pattern(uint64_t tensor_idx, size_t n_elements) {
+  std::string bytes;
+  for (uint64_t i = 0; i < n_elements; ++i) {
+    const auto mixed = static_cast<uint32_t>(i * 2654435761U + tensor_idx * 40503U);
+    const uint16_t half = f32_to_f16(static_cast<float>(mixed >> 22));
+    bytes.append(reinterpret_cast<const char*>(&half), sizeof(half));
+  }
+  return bytes;
+}
+
+uint64_t fnv1a(std::span<const std::byte> bytes) {
+  uint64_t value = 0xCBF29CE484222325U;
+  for (const std::byte byte : bytes) value = (value ^ static_cast<uint64_t>(byte)) * 0x100000001B3U;
+  return value;
+}
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  CheckpointTest() : directory_(::testing::TempDir() + "bass_checkpoint_" + std::to_string(::getpid())) {
+    std::ifstream file(std::string(BASS_TEST_DATA) + "/checkpoint_goldens.json");
+    goldens_ = json::parse(file);
+    fs::create_directories(directory_);
+  }
+  ~CheckpointTest() override { fs::remove_all(directory_); }
+
+  const json& golden(const std::string& name) const {
+    for (const json& model : goldens_["models"]) {
+      if (model["name"] == name) return model;
+    }
+    ADD_FAILURE() << name;
+    return goldens_;
+  }
+
+  /// Tensors in two shards, so that both ways of storing are read.
+  void write(const json& model) const {
+    std::ofstream(directory_ + "/config.json") << model["config"];
+    json header[2] = {json::object(), json::object()};
+    json weight_map = json::object();
+    std::string data[2];
+    for (size_t i = 0; i < model["tensors"].size(); ++i) {
+      const auto& [name, shape] = model["tensors"][i].get<std::pair<std::string, std::vector<size_t>>>();
+      size_t n_elements = 1;
+      for (const size_t size : shape) n_elements *= size;
+      const size_t begin = data[i % 2].size();
+      data[i % 2] += pattern(i, n_elements);
+      header[i % 2][name] = {{"dtype", "F16"}, {"shape", shape}, {"data_offsets", {begin, data[i % 2].size()}}};
+      weight_map[name] = i % 2 == 0 ? "a.safetensors" : "b.safetensors";
+    }
+    for (const size_t k : {0, 1}) {
+      const std::string text = header[k].dump();
+      const uint64_t len = text.size();
+      std::ofstream file(directory_ + (k == 0 ? "/a.safetensors" : "/b.safetensors"), std::ios::binary);
+      file.write(reinterpret_cast<const char*>(&len), sizeof(len)) << text << data[k];
+    }
+    std::ofstream(directory_ + "/model.safetensors.index.json") << json{{"weight_map", weight_map}};
+  }
+
+  Result<GgufFile> open(std::optional<DType> quantise = std::nullopt, int n_threads = 2) const {
+    const VocabData vocab = testing::make_byte_vocab({}, {});
+    Result<ModelSource> source = open_checkpoint(directory_, &vocab);
+    if (!source.ok()) return source.status();
+    if (quantise.has_value()) quantise_recipes(*quantise, source->recipes);
+    ThreadTeam team(n_threads);
+    return make_gguf(std::move(source).value(), &team);
+  }
+
+  std::string directory_;
+  json goldens_;
+};
+
+void expect_metadata(const GgufFile& gguf, const std::string& key, const json& expected) {
+  if (expected.is_boolean()) {
+    EXPECT_EQ(gguf.get_bool_or(key, !expected.get<bool>()).value(), expected.get<bool>()) << key;
+  } else if (expected.is_string()) {
+    EXPECT_EQ(gguf.get_string(key).value(), expected.get<std::string>()) << key;
+  } else if (expected.is_array()) {
+    EXPECT_EQ(gguf.get_int_array(key).value(), expected.get<std::vector<int64_t>>()) << key;
+  } else if (expected.is_number_float()) {
+    EXPECT_FLOAT_EQ(gguf.get_f32(key).value(), expected.get<float>()) << key;
+  } else {
+    EXPECT_EQ(gguf.get_u32(key).value(), expected.get<uint32_t>()) << key;
+  }
+}
+
+TEST_F(CheckpointTest, BecomesTheGgufFileOfTheModel) {
+  for (const json& model : goldens_["models"]) {
+    SCOPED_TRACE(model["name"].get<std::string>());
+    write(model);
+    const Result<GgufFile> gguf = open();
+    ASSERT_TRUE(gguf.ok()) << gguf.status().message();
+    EXPECT_EQ(gguf->get_string("general.architecture").value(), model["architecture"].get<std::string>());
+    for (const auto& [key, value] : model["metadata"].items()) {
+      ASSERT_TRUE(gguf->has(model["architecture"].get<std::string>() + key.substr(key.find('.')))) << key;
+      expect_metadata(gguf.value(), key, value);
+    }
+    EXPECT_EQ(gguf->tensors().size(), model["converted"].size());
+    for (const json& expected : model["converted"]) {
+      const TensorInfo* tensor = gguf->find_tensor(expected[0].get<std::string>());
+      ASSERT_NE(tensor, nullptr) << expected[0];
+      EXPECT_EQ(tensor->shape, expected[1].get<std::vector<int64_t>>()) << expected[0];
+      if (expected[2].is_string()) {
+        EXPECT_EQ(fmt::format("{:016x}", fnv1a(tensor->data)), expected[2].get<std::string>()) << expected[0];
+      } else {
+        for (size_t i = 0; i < expected[2].size(); ++i) {
+          EXPECT_FLOAT_EQ(reinterpret_cast<const float*>(tensor->data.data())[i], expected[2][i].get<float>());
+        }
+      }
+    }
+    // The architecture finds all that it needs.
+    const Architecture* architecture = find_architecture(gguf.value()).value();
+    const Result<ModelConfig> config = architecture->read_config(gguf.value());
+    EXPECT_TRUE(config.ok()) << config.status().message();
+  }
+}
+
+TEST_F(CheckpointTest, EveryArchitectureHasAGolden) {
+  for (const Architecture* architecture : kArchitectures) {
+    bool has_golden = false;
+    for (const json& model : goldens_["models"]) has_golden |= model["architecture"] == std::string(architecture->name);
+    EXPECT_TRUE(has_golden) << architecture->name;
+  }
+}
+
+TEST_F(CheckpointTest, QuantisesMatricesTheSameWithAnyThreads) {
+  write(golden("olmoe"));
+  const GgufFile one = open(DType::kQ8_0, 1).value();
+  const GgufFile three = open(DType::kQ8_0, 3).value();
+  for (const TensorInfo& tensor : one.tensors()) {
+    const bool is_kept = tensor.shape.size() == 1 || tensor.name.find("ffn_gate_inp") != std::string::npos ||
+                         tensor.shape.front() % 32 != 0;
+    EXPECT_EQ(tensor.type == DType::kQ8_0, !is_kept) << tensor.name;
+    const TensorInfo* other = three.find_tensor(tensor.name);
+    ASSERT_EQ(other->data.size(), tensor.data.size());
+    EXPECT_EQ(std::memcmp(other->data.data(), tensor.data.data(), tensor.data.size()), 0) << tensor.name;
+  }
+}
+
+TEST_F(CheckpointTest, WrittenAsOneFileItIsTheSameModel) {
+  write(golden("codegen"));
+  const GgufFile made = open().value();
+  const VocabData vocab = testing::make_byte_vocab({}, {});
+  const ModelSource source = open_checkpoint(directory_, &vocab).value();
+  ThreadTeam team(2);
+  std::string bytes;
+  ASSERT_TRUE(write_gguf(source, &team, [&](std::span<const std::byte> piece) {
+                bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+                return ok_status();
+              }).ok());
+  EXPECT_EQ(static_cast<int64_t>(bytes.size()), gguf_bytes(source));
+  const GgufContents written =
+      parse_gguf({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, "x.gguf").value();
+  ASSERT_EQ(written.tensors.size(), made.tensors().size());
+  for (const TensorInfo& tensor : written.tensors) {
+    const TensorInfo* other = made.find_tensor(tensor.name);
+    ASSERT_NE(other, nullptr) << tensor.name;
+    EXPECT_EQ(other->shape, tensor.shape);
+    EXPECT_EQ(fnv1a(other->data), fnv1a(tensor.data)) << tensor.name;
+  }
+}
+
+TEST_F(CheckpointTest, RefusesConfigurationsThatDoNotFit) {
+  struct Case {
+    const char* model;
+    const char* key;
+    json value;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"qwen3", "model_type", "bert", "model type 'bert' is not supported; supported: llama, mistral"},
+      {"qwen3", "model_type", 5, "need a string, not a number (key 'model_type')"},
+      {"qwen3", "num_hidden_layers", nullptr, "an entry is missing (key 'num_hidden_layers')"},
+      {"qwen3", "num_hidden_layers", 0, "is 0, need 1 to 1024 (key 'num_hidden_layers')"},
+      {"qwen3", "num_hidden_layers", "2", "need a whole number from 0 to 4294967295, not a string"},
+      {"qwen3", "num_hidden_layers", -1, "not a negative number (key 'num_hidden_layers')"},
+      {"qwen3", "num_hidden_layers", 1e300, "not a fraction (key 'num_hidden_layers')"},
+      {"qwen3", "num_hidden_layers", uint64_t{1} << 40, "not 1099511627776 (key 'num_hidden_layers')"},
+      {"qwen3", "num_hidden_layers", 1, "tensor 'model.layers.1.input_layernorm.weight' is none of the qwen3"},
+      {"qwen3", "num_attention_heads", 0, "key 'num_attention_heads'"},
+      {"qwen3", "num_key_value_heads", 99, "is 99, need 1 to 4 (key 'num_key_value_heads')"},
+      {"qwen3", "head_dim", 1 << 20, "need 1 to 4096 (key 'head_dim')"},
+      {"qwen3", "hidden_act", "relu", "is 'relu', which BASS does not compute here (key 'hidden_act')"},
+      {"qwen3", "use_sliding_window", true, "is true, which BASS does not compute (key 'use_sliding_window')"},
+      {"qwen3", "quantization_config", {{"quant_method", "gptq"}}, "(key 'quantization_config')"},
+      {"llama_window", "num_attention_heads", 8, "does not fit what config.json says"},
+      {"opt_q8_0", "do_layer_norm_before", false, "(key 'do_layer_norm_before')"},
+      {"olmoe", "num_experts", 7, "tensor 'model.layers.0.mlp.experts.6.gate_proj.weight' is missing"},
+      {"olmoe", "num_experts", 1 << 30, "need 1 to 4096 (key 'num_experts')"},
+      {"phi3_longrope", "original_max_position_embeddings", 1, "is below 2"},
+  };
+  for (const Case& broken : cases) {
+    json model = golden(broken.model);
+    model["config"][broken.key] = broken.value;
+    write(model);
+    const Result<GgufFile> gguf = open();
+    ASSERT_FALSE(gguf.ok()) << broken.key;
+    EXPECT_EQ(gguf.status().code(), StatusCode::kInvalidFile);
+    EXPECT_THAT(gguf.status().message(), AllOf(HasSubstr(directory_), HasSubstr(broken.message)));
+  }
+}
+
+TEST_F(CheckpointTest, RefusesTensorsThatDoNotFit) {
+  json model = golden("llama_window");
+  model["tensors"].push_back({"model.layers.0.self_attn.extra.weight", {2, 2}});
+  write(model);
+  EXPECT_THAT(open().status().message(), HasSubstr("'model.layers.0.self_attn.extra.weight' is none of the llama"));
+  write(golden("llama_window"));
+  fs::remove(directory_ + "/config.json");
+  EXPECT_THAT(open().status().message(), HasSubstr("config.json: cannot open"));
+}
+
+TEST_F(CheckpointTest, AFileThatIsCutWhileItIsReadIsAnError) {
+  write(golden("llama_window"));
+  const VocabData vocab = testing::make_byte_vocab({}, {});
+  ModelSource source = open_checkpoint(directory_, &vocab).value();
+  fs::resize_file(directory_ + "/a.safetensors", 5000);
+  ThreadTeam team(2);
+  const Result<GgufFile> gguf = make_gguf(std::move(source), &team);
+  ASSERT_FALSE(gguf.ok());
+  EXPECT_THAT(gguf.status().message(), AllOf(HasSubstr("a.safetensors"), HasSubstr("its bytes went away")));
+}
+
+}  // namespace
+}  // namespace bass
