@@ -25,12 +25,20 @@ if(BASS_SANITIZE)
   target_link_options(bass_flags INTERFACE -fsanitize=${BASS_SANITIZE})
 endif()
 
+if(BASS_FUZZ)  # libFuzzer sees which code an input reached
+  target_compile_options(bass_private_flags INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(bass_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 function(bass_folder name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS;TEST_LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   list(FILTER sources EXCLUDE REGEX "(_test|_main)\\.cc$")
+  if(BASS_FUZZ)  # nothing that is fuzzed needs them, and kernels with sanitizers take clang many minutes
+    list(REMOVE_ITEM ARG_DEPS kernels cache)
+  endif()
   list(TRANSFORM ARG_DEPS PREPEND bass_)
 
   add_library(bass_${name} STATIC ${sources})

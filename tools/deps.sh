@@ -9,6 +9,8 @@ build_packages=(g++ cmake ninja-build pkg-config ccache libfmt-dev libspdlog-dev
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3-venv)
 # shellcheck disable=SC2034
 check_packages=(clang-format clang-tidy shellcheck)
+# shellcheck disable=SC2034
+fuzz_packages=(clang)
 
 # Those of the named packages that are not installed, one a line.
 missing_packages() {
@@ -47,7 +49,8 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     build) printf '%s\n' "${build_packages[@]}" ;;
     test) printf '%s\n' "${test_packages[@]}" ;;
     check) printf '%s\n' "${check_packages[@]}" ;;
-    all) printf '%s\n' "${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}" ;;
-    *) echo "usage: tools/deps.sh [build|test|check|all]" >&2; exit 2 ;;
+    fuzz) printf '%s\n' "${fuzz_packages[@]}" ;;
+    all) printf '%s\n' "${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}" "${fuzz_packages[@]}" ;;
+    *) echo "usage: tools/deps.sh [build|test|check|fuzz|all]" >&2; exit 2 ;;
   esac
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up all that the tests need, then runs them: every test in the dev build, the unit tests under
 # AddressSanitizer and UndefinedBehaviorSanitizer, the tests of the thread team and the engine under ThreadSanitizer.
-#   tools/test.sh [unit|asan|tsan ...]    only these parts
+#   tools/test.sh [unit|asan|tsan|fuzz ...]    only these parts; fuzz (tools/fuzz.sh) only when it is named
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/deps.sh
@@ -10,8 +10,8 @@ parts=("$@")
 [ "${#parts[@]}" -gt 0 ] || parts=(unit asan tsan)
 for part in "${parts[@]}"; do
   case "$part" in
-    unit | asan | tsan) ;;
-    *) echo "usage: tools/test.sh [unit|asan|tsan ...]" >&2; exit 2 ;;
+    unit | asan | tsan | fuzz) ;;
+    *) echo "usage: tools/test.sh [unit|asan|tsan|fuzz ...]" >&2; exit 2 ;;
   esac
 done
 
@@ -74,6 +74,8 @@ part_tsan() {
   "${prefix[@]}" true 2>/dev/null || prefix=()
   TSAN_OPTIONS=halt_on_error=1 "${prefix[@]}" ctest --test-dir build/tsan --no-tests=error --parallel "$n_jobs" -L "^(base|engine)\$"
 }
+
+part_fuzz() { tools/fuzz.sh; }
 
 say "Setting up"
 install_packages "${build_packages[@]}" "${test_packages[@]}" || exit 1

@@ -9,8 +9,8 @@ namespace bass {
 ByteTrie::ByteTrie(std::vector<std::pair<std::string_view, int32_t>> texts) {
   std::erase_if(texts, [](const auto& text) { return text.first.empty(); });
   std::ranges::stable_sort(texts, {}, &std::pair<std::string_view, int32_t>::first);
-  const auto equal = std::ranges::unique(texts, {}, &std::pair<std::string_view, int32_t>::first);
-  texts.erase(equal.begin(), equal.end());
+  const auto is_same = [](const auto& a, const auto& b) { return a.first == b.first; };
+  texts.erase(std::unique(texts.begin(), texts.end(), is_same), texts.end());
 
   // Breadth first, so that a node's children have consecutive numbers. A node stands for the texts [begin, end), which
   // share their first `depth` bytes.
