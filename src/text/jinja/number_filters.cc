@@ -51,7 +51,7 @@ Value truncated(Runtime& rt, double value, const Value& otherwise, bool is_text)
 
 Value filter_int(Runtime& rt, const Value& value, const Arguments& arguments) {
   const Bound bound(rt, "int", arguments, {"default", "base"});
-  const Value otherwise = bound.has(0) ? bound.get(0) : Value::of_int(0);
+  Value otherwise = bound.has(0) ? bound.get(0) : Value::of_int(0);
   const int64_t base = bound.integer(1, 10);
   if (base != 10 && base != 2 && base != 8 && base != 16) return rt.fail("int: the base must be 2, 8, 10 or 16");
   if (value.is_undefined()) return rt.fail(value.text());
@@ -66,7 +66,7 @@ Value filter_int(Runtime& rt, const Value& value, const Arguments& arguments) {
 
 Value filter_float(Runtime& rt, const Value& value, const Arguments& arguments) {
   const Bound bound(rt, "float", arguments, {"default"});
-  const Value otherwise = bound.has(0) ? bound.get(0) : Value::of_float(0);
+  Value otherwise = bound.has(0) ? bound.get(0) : Value::of_float(0);
   if (value.is_undefined()) return rt.fail(value.text());
   if (value.is_number()) return Value::of_float(value.number());
   const std::optional<double> number = value.is_string() ? parse_float(value.text()) : std::nullopt;

@@ -16,8 +16,8 @@ namespace {
 
 /// glibc's tables of characters, whatever the process's locale is.
 locale_t unicode_locale() {
-  static const locale_t locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
-  return locale;
+  static const locale_t kLocale = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  return kLocale;
 }
 
 bool is_alpha(char32_t c) {
