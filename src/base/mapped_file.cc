@@ -62,7 +62,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 MappedFile::~MappedFile() {
   if (data_ == nullptr) return;
-  unguard(guard_);
+  if (guard_ != nullptr) unguard(guard_);  // there was no memory for one
   ::munmap(const_cast<std::byte*>(data_), size_bytes_);
 }
 

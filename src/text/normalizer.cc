@@ -137,13 +137,16 @@ std::string map_chars(std::string_view text, const F& function) {
 }
 
 void append_lowercase(char32_t c, std::string& out) {
-  // Cased since Unicode 16, which the library may be older than.
-  static constexpr std::pair<char32_t, char32_t> kNewer[] = {
-      {0x1C89, 0x1C8A}, {0xA7CB, 0x264}, {0xA7CC, 0xA7CD}, {0xA7DA, 0xA7DB}, {0xA7DC, 0x19B}};
+  // Cased since Unicode 16 or 17, which the library may be older than.
+  static constexpr std::pair<char32_t, char32_t> kNewer[] = {{0x1C89, 0x1C8A}, {0xA7CB, 0x264}, {0xA7CC, 0xA7CD},
+                                                             {0xA7DA, 0xA7DB}, {0xA7DC, 0x19B}, {0xA7CE, 0xA7CF},
+                                                             {0xA7D2, 0xA7D3}, {0xA7D4, 0xA7D5}};
   if (c == 0x130) {  // the only character whose lower case is two
     out += "i\xCC\x87";
   } else if (c >= 0x10D50 && c <= 0x10D65) {
     append_utf8(c + 0x20, out);
+  } else if (c >= 0x16EA0 && c <= 0x16EB8) {
+    append_utf8(c + 0x1B, out);
   } else {
     const auto* const newer = std::ranges::find(kNewer, c, &std::pair<char32_t, char32_t>::first);
     const auto lower = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
