@@ -16,12 +16,12 @@ struct sigaction g_previous {};
 uintptr_t g_page_bytes = 0;
 
 /// Zeros from the page that could not be read to the end of the mapping: what was cut off has no other bytes behind it.
-bool replace_by_zeros(GuardedRange* range, uintptr_t at) {
-  const uintptr_t page = at / g_page_bytes * g_page_bytes;
-  const size_t n_bytes = range->end.load() - page;
+bool replace_by_zeros(GuardedRange* range, std::byte* at) {
+  const auto address = reinterpret_cast<uintptr_t>(at);
+  std::byte* page = at - address % g_page_bytes;
+  const size_t n_bytes = range->end.load() - reinterpret_cast<uintptr_t>(page);
   range->has_faulted.store(true);
-  return ::mmap(reinterpret_cast<void*>(page), n_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
-         MAP_FAILED;
+  return ::mmap(page, n_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
 void on_bus_error(int signal, siginfo_t* info, void* context) {
@@ -30,7 +30,7 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
   for (GuardedRange* range = g_ranges.load(); range != nullptr; range = range->next) {
     const uintptr_t begin = range->begin.load();
     if (info->si_code <= 0 || begin == 0 || at < begin || at >= range->end.load()) continue;
-    if (!replace_by_zeros(range, at)) break;
+    if (!replace_by_zeros(range, static_cast<std::byte*>(info->si_addr))) break;
     errno = saved_errno;
     return;
   }

@@ -64,9 +64,8 @@ void import_layers(HfImport* import, const UsualShape& shape, const std::string&
 void import_llama_ends(HfImport* import, const MakingOf& making = {});
 void import_head(HfImport* import);
 
-/// Matrices "FROM.N.MODULE.weight" of n_experts as one tensor, for each of the names.
-void import_experts(HfImport* import, const std::string& from, const std::string& to, int64_t n_experts,
-                    std::span<const HfName> names);
+/// Router and gated experts of every layer ("model.layers.N.mlp."), the experts' matrices stacked.
+void import_expert_layers(HfImport* import, int64_t n_layers, int64_t n_experts);
 
 /// q's and k's rows: checkpoints have the two of a rotated pair half a head apart, GGUF's llama has them side by side.
 std::vector<int32_t> neighbouring_pairs(int64_t n_heads, int64_t head_dim);

@@ -1,6 +1,4 @@
 // Norms over all heads of q and of k, rope on halves, experts weighed by their probabilities as they are.
-#include <fmt/format.h>
-
 #include "base/check.h"
 #include "model/architecture.h"
 #include "model/decoder_config.h"
@@ -19,9 +17,6 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
   return config;
 }
 
-constexpr HfName kHfExperts[] = {
-    {"gate_proj", "ffn_gate_exps"}, {"up_proj", "ffn_up_exps"}, {"down_proj", "ffn_down_exps"}};
-
 void import_olmoe(HfImport* import) {
   import->expect_text("hidden_act", {"silu", "swish"});
   import->expect_flag("norm_topk_prob", false);
@@ -30,12 +25,7 @@ void import_olmoe(HfImport* import) {
   const int64_t n_experts = import_expert_counts(import);
   import_llama_ends(import);
   import_layers(import, shape, "model.layers.", kLlamaLayerNames);
-  for (int64_t layer = 0; layer < shape.n_layers; ++layer) {
-    const std::string from = fmt::format("model.layers.{}.mlp.", layer);
-    const std::string to = fmt::format("blk.{}.", layer);
-    import->tensor(to + "ffn_gate_inp.weight", from + "gate.weight");
-    import_experts(import, from + "experts.", to, n_experts, kHfExperts);
-  }
+  import_expert_layers(import, shape.n_layers, n_experts);
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // Qwen 3 with experts, whose weights are normalised.
-#include <fmt/format.h>
-
 #include "base/check.h"
 #include "model/architecture.h"
 #include "model/decoder_config.h"
@@ -16,9 +14,6 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
   return config;
 }
 
-constexpr HfName kHfExperts[] = {
-    {"gate_proj", "ffn_gate_exps"}, {"up_proj", "ffn_up_exps"}, {"down_proj", "ffn_down_exps"}};
-
 void import_qwen3moe(HfImport* import) {
   import->expect_text("hidden_act", {"silu", "swish"});
   import->expect_flag("norm_topk_prob", true);
@@ -27,12 +22,7 @@ void import_qwen3moe(HfImport* import) {
   const int64_t n_experts = import_expert_counts(import);
   import_llama_ends(import);
   import_layers(import, shape, "model.layers.", kLlamaLayerNames);
-  for (int64_t layer = 0; layer < shape.n_layers; ++layer) {
-    const std::string from = fmt::format("model.layers.{}.mlp.", layer);
-    const std::string to = fmt::format("blk.{}.", layer);
-    import->tensor(to + "ffn_gate_inp.weight", from + "gate.weight");
-    import_experts(import, from + "experts.", to, n_experts, kHfExperts);
-  }
+  import_expert_layers(import, shape.n_layers, n_experts);
 }
 
 }  // namespace
