@@ -121,7 +121,8 @@ TEST(GgufVocabTest, EveryKindSurvivesTheFile) {
     return std::string(std::istreambuf_iterator<char>(stream), {});
   };
   const std::string text = " Hello  world, it's 12345 \u00e9e\u0301\n\t<s> <mask> solo <tag>\u3000\u5b57";
-  for (const auto& kind : nlohmann::json::parse(read("goldens.json")).at("kinds")) {
+  const auto goldens = nlohmann::json::parse(read("goldens.json"));
+  for (const auto& kind : goldens.at("kinds")) {
     SCOPED_TRACE(kind.at("name"));
     const auto source = kind.at("source").get<std::string>();
     Result<VocabData> vocab = Status();

@@ -64,16 +64,20 @@ std::string readable_dtypes() {
 }
 
 void dequantise_row(DType type, const void* row, int len, float* out) {
-  const auto* halves = static_cast<const uint16_t*>(row);
+  const auto half = [row](int i) {  // safetensors may lie at odd addresses
+    uint16_t bits;
+    std::memcpy(&bits, static_cast<const std::byte*>(row) + static_cast<size_t>(i) * sizeof(bits), sizeof(bits));
+    return bits;
+  };
   switch (type) {
     case DType::kF32:
       std::memcpy(out, row, static_cast<size_t>(len) * sizeof(float));
       return;
     case DType::kF16:
-      for (int i = 0; i < len; ++i) out[i] = f16_to_f32(halves[i]);
+      for (int i = 0; i < len; ++i) out[i] = f16_to_f32(half(i));
       return;
     case DType::kBF16:
-      for (int i = 0; i < len; ++i) out[i] = bf16_to_f32(halves[i]);
+      for (int i = 0; i < len; ++i) out[i] = bf16_to_f32(half(i));
       return;
     default:
       dequantise_blocks(type, row, len, out);
