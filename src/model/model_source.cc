@@ -86,9 +86,7 @@ bool is_checkpoint(const std::string& path) {
 }
 
 Result<ModelSource> open_model_source(const std::string& path) {
-  if (is_checkpoint(path)) {
-    return open_checkpoint(path, nullptr);
-  }
+  if (is_checkpoint(path)) return open_checkpoint(path, nullptr);
   ModelSource source;
   BASS_ASSIGN_OR_RETURN(source.gguf, open_checked(path));
   for (const TensorInfo& tensor : source.gguf.tensors()) source.recipes.push_back(recipe_of(tensor, path));

@@ -4,19 +4,19 @@
 
 namespace bass {
 
-std::string StreamDetokenizer::push(TokenId id) {
+std::string_view StreamDetokenizer::push(TokenId id) {
   tokenizer_->append_text(id, with_special_, at_start_, pending_);
-  std::string out;
+  complete_.clear();
   size_t at = 0;
   while (at < pending_.size()) {
     const std::string_view rest = std::string_view(pending_).substr(at);
     const Utf8Char c = first_utf8_char(rest);
     if (c.cut) break;
-    out += c.valid ? rest.substr(0, c.n_bytes) : kReplacementChar;
+    complete_ += c.valid ? rest.substr(0, c.n_bytes) : kReplacementChar;
     at += c.n_bytes;
   }
   pending_.erase(0, at);
-  return out;
+  return complete_;
 }
 
 std::string StreamDetokenizer::flush() { return to_valid_utf8(std::exchange(pending_, {})); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "bass/types.h"
 #include "text/tokenizer.h"
@@ -18,8 +19,9 @@ class StreamDetokenizer {
   explicit StreamDetokenizer(const Tokenizer& tokenizer, bool with_special = false, bool at_start = true)
       : tokenizer_(&tokenizer), with_special_(with_special), at_start_(at_start) {}
 
-  /// The characters that this token completes. Bytes that can belong to no character any more become U+FFFD at once.
-  std::string push(TokenId id);
+  /// The characters that this token completes, valid until the next call. Bytes that can belong to no character any
+  /// more become U+FFFD at once.
+  std::string_view push(TokenId id);
 
   /// The rest: nothing, or U+FFFD for a character that was not completed. What comes next continues the text.
   std::string flush();
@@ -28,7 +30,8 @@ class StreamDetokenizer {
   const Tokenizer* tokenizer_;
   bool with_special_;
   bool at_start_;
-  std::string pending_;  // the beginning of a character: at most 3 bytes
+  std::string pending_;   // the beginning of a character: at most 3 bytes
+  std::string complete_;  // what push returned; kept, so that tokens need no memory
 };
 
 }  // namespace bass

@@ -53,7 +53,7 @@ TEST_F(StreamDetokenizerTest, EqualsDecodingEverything) {
     StreamDetokenizer stream(*tokenizer_);
     std::string all;
     for (const TokenId id : ids) {
-      const std::string part = stream.push(id);
+      const std::string_view part = stream.push(id);
       ASSERT_TRUE(is_valid_utf8(part));
       all += part;
     }

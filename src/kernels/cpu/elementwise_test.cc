@@ -267,55 +267,41 @@ KvShape kv_shape(int head_dim, int number_bytes) {
   return {.n_heads = 1, .n_kv_heads = 1, .head_dim = head_dim, .number_bytes = number_bytes};
 }
 
-TEST_P(ElementwiseTest, WritesKeysAndValuesInPairsOfBytes) {
+/// What write_kv leaves in a page of Int, of which nothing else changes.
+template <class Int>
+void expect_pairs(const Kernels& kernels, std::mt19937& rng) {
   constexpr int kDim = 48;
+  constexpr bool kIsInt8 = sizeof(Int) == 1;
   constexpr size_t kHalf = kDim * kKvPageLen;  // numbers of K, and of V
-  std::vector<float> k = random_floats(kDim, rng_);
-  const std::vector<float> v = random_floats(kDim, rng_);
+  constexpr size_t kScaleLen = sizeof(float) / sizeof(Int);
+  std::vector<float> k = random_floats(kDim, rng);
+  const std::vector<float> v = random_floats(kDim, rng);
   for (const float special : {0.5f, 1e9f, -1e9f}) {
     k[3] = special;
-    const reference::QuantisedHead key = reference::quantise_by_maximum(k.data(), kDim, reference::kInt8Steps);
-    const reference::QuantisedHead value = reference::quantise_by_maximum(v.data(), kDim, reference::kInt8Steps);
+    const reference::QuantisedHead key = kIsInt8 ? reference::quantise_by_maximum(k.data(), kDim, reference::kInt8Steps)
+                                                 : reference::quantise_by_norm(k.data(), kDim);
+    const reference::QuantisedHead value =
+        reference::quantise_by_maximum(v.data(), kDim, kIsInt8 ? reference::kInt8Steps : reference::kInt16Steps);
     for (const int slot : {0, 5, 31}) {
-      std::vector<int8_t> page(2 * kHalf + 8 * kKvPageLen, -7);
-      std::vector<int8_t> expected = page;
-      kernels_.write_kv(kv_shape(kDim, 1), k.data(), v.data(), slot, reinterpret_cast<std::byte*>(page.data()));
+      std::vector<Int> page(2 * kHalf + 2 * kScaleLen * kKvPageLen, -7);
+      std::vector<Int> expected = page;
+      kernels.write_kv(kv_shape(kDim, sizeof(Int)), k.data(), v.data(), slot,
+                       reinterpret_cast<std::byte*>(page.data()));
       for (int d = 0; d < kDim; ++d) {
         const auto i = static_cast<size_t>(d);
-        expected[static_cast<size_t>((d / 2 * kKvPageLen + slot) * 2 + d % 2)] = static_cast<int8_t>(key.q[i]);
-        expected[kHalf + static_cast<size_t>((slot / 2 * kDim + d) * 2 + slot % 2)] = static_cast<int8_t>(value.q[i]);
+        expected[static_cast<size_t>((d / 2 * kKvPageLen + slot) * 2 + d % 2)] = static_cast<Int>(key.q[i]);
+        expected[kHalf + static_cast<size_t>((slot / 2 * kDim + d) * 2 + slot % 2)] = static_cast<Int>(value.q[i]);
       }
-      std::memcpy(&expected[2 * kHalf + static_cast<size_t>(4 * slot)], &key.scale, sizeof(float));
-      std::memcpy(&expected[2 * kHalf + static_cast<size_t>(4 * (kKvPageLen + slot))], &value.scale, sizeof(float));
+      const auto scale = [&](int idx) { return &expected[2 * kHalf + kScaleLen * static_cast<size_t>(idx)]; };
+      std::memcpy(scale(slot), &key.scale, sizeof(float));
+      std::memcpy(scale(kKvPageLen + slot), &value.scale, sizeof(float));
       EXPECT_EQ(page, expected) << "slot " << slot;
     }
   }
 }
 
-TEST_P(ElementwiseTest, WritesKeysAndValuesInPairs) {
-  constexpr int kDim = 48;
-  constexpr size_t kHalf = kDim * kKvPageLen;  // numbers of K, and of V
-  std::vector<float> k = random_floats(kDim, rng_);
-  const std::vector<float> v = random_floats(kDim, rng_);
-  for (const float special : {0.5f, 1e9f, -1e9f}) {
-    k[3] = special;
-    const reference::QuantisedHead key = reference::quantise_by_norm(k.data(), kDim);
-    const reference::QuantisedHead value = reference::quantise_by_maximum(v.data(), kDim, reference::kInt16Steps);
-    for (const int slot : {0, 5, 31}) {
-      std::vector<int16_t> page(2 * kHalf + 4 * kKvPageLen, -7);
-      std::vector<int16_t> expected = page;
-      kernels_.write_kv(kv_shape(kDim, 2), k.data(), v.data(), slot, reinterpret_cast<std::byte*>(page.data()));
-      for (int d = 0; d < kDim; ++d) {
-        const auto i = static_cast<size_t>(d);
-        expected[static_cast<size_t>((d / 2 * kKvPageLen + slot) * 2 + d % 2)] = static_cast<int16_t>(key.q[i]);
-        expected[kHalf + static_cast<size_t>((slot / 2 * kDim + d) * 2 + slot % 2)] = static_cast<int16_t>(value.q[i]);
-      }
-      std::memcpy(&expected[2 * kHalf + static_cast<size_t>(2 * slot)], &key.scale, sizeof(float));
-      std::memcpy(&expected[2 * kHalf + static_cast<size_t>(2 * (kKvPageLen + slot))], &value.scale, sizeof(float));
-      EXPECT_EQ(page, expected) << "slot " << slot;
-    }
-  }
-}
+TEST_P(ElementwiseTest, WritesKeysAndValuesInPairs) { expect_pairs<int16_t>(kernels_, rng_); }
+TEST_P(ElementwiseTest, WritesKeysAndValuesInPairsOfBytes) { expect_pairs<int8_t>(kernels_, rng_); }
 
 TEST_P(ElementwiseTest, WritesZeroHeadsAsZeros) {
   constexpr int kDim = 16;
