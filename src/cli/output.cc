@@ -78,12 +78,15 @@ int fail(Console* console, const Status& status) {
 }
 
 int finish(Console* console) {
-  if (console->out.is_closed()) return kExitFailed;  // whoever closed it knows
-  if (!console->out.status().ok()) return fail(console, console->out.status());
-  return is_interrupted() ? kExitInterrupted : kExitDone;
+  const int code = finish(console, ok_status());
+  return code == kExitDone && is_interrupted() ? kExitInterrupted : code;
 }
 
-int finish(Console* console, const Status& status) { return status.ok() ? finish(console) : fail(console, status); }
+int finish(Console* console, const Status& status) {
+  if (!status.ok()) return fail(console, status);
+  if (console->out.is_closed()) return kExitFailed;  // whoever closed it knows
+  return console->out.status().ok() ? kExitDone : fail(console, console->out.status());
+}
 
 int finish(Console* console, std::string_view result) {
   if (is_interrupted()) return fail(console, Status(StatusCode::kCancelled, "interrupted"));

@@ -61,7 +61,8 @@ int fail(Console* console, const Status& status);
 /// The exit code of a command that has written all its results: kExitDone, or what a failed write or a signal asks for.
 int finish(Console* console);
 
-/// The same of a command that came to its end with `status`, which is printed if it is an error.
+/// The exit code of a command whose result is a file, which is there if `status` is OK: an interrupt that came after
+/// that changes nothing. Prints an error.
 int finish(Console* console, const Status& status);
 
 /// Writes a command's whole result and finishes. A command that a signal has asked to stop has no result.

@@ -33,6 +33,18 @@ TEST(OutputDeathTest, AnInterruptedCommandHasNoResult) {
   EXPECT_EXIT(body(), ExitedWithCode(kExitInterrupted), "^error: interrupted\n$");
 }
 
+TEST(OutputDeathTest, AnInterruptThatCameAfterTheFileWasThereChangesNothing) {
+  const auto exit_of = [](const Status& status) {
+    install_signal_handlers();
+    std::raise(SIGINT);
+    Console console;
+    std::exit(finish(&console, status));
+  };
+  EXPECT_EXIT(exit_of(ok_status()), ExitedWithCode(kExitDone), "^$");
+  EXPECT_EXIT(exit_of({StatusCode::kCancelled, "interrupted"}), ExitedWithCode(kExitInterrupted),
+              "^error: interrupted\n$");
+}
+
 TEST(OutputDeathTest, AResultIsWrittenWhenNothingHappened) {
   const auto body = [] {
     install_signal_handlers();
