@@ -16,6 +16,8 @@ for part in "${parts[@]}"; do
 done
 
 n_jobs=$(nproc)
+failures=""
+ctest_prefix=()
 export CTEST_OUTPUT_ON_FAILURE=1
 
 say() { printf '\n== %s\n' "$*"; }
@@ -53,10 +55,14 @@ get_model() {
   export BASS_TEST_MODEL="${XDG_CACHE_HOME:-$HOME/.cache}/bass/SmolLM2-135M-Instruct.Q4_1.gguf"
 }
 
+# A part's last words name the tests that failed and what they said, however long its log is.
 run_ctest() { # preset, ctest's selection...
-  local preset=$1
+  local preset=$1 report=$PWD/build/$1/tests.xml rc=0
   shift
-  ctest --test-dir "build/$preset" --no-tests=error --parallel "$n_jobs" "$@"
+  rm -f "$report"
+  "${ctest_prefix[@]}" ctest --test-dir "build/$preset" --no-tests=error --parallel "$n_jobs" --output-junit "$report" "$@" || rc=$?
+  [ "$rc" -eq 0 ] || failures+=$(python3 tools/failed_tests.py "$report")$'\n'
+  return "$rc"
 }
 
 part_unit() { run_ctest dev; }
@@ -70,9 +76,9 @@ part_tsan() {
   build tsan --target bass_base_test bass_engine_test || return 1
   # Address space randomisation with more bits than ThreadSanitizer's shadow memory can cover ends it at start; where
   # a container forbids switching it off, it is tried as it is.
-  local prefix=(setarch "$(uname -m)" -R)
-  "${prefix[@]}" true 2>/dev/null || prefix=()
-  TSAN_OPTIONS=halt_on_error=1 "${prefix[@]}" ctest --test-dir build/tsan --no-tests=error --parallel "$n_jobs" -L "^(base|engine)\$"
+  ctest_prefix=(setarch "$(uname -m)" -R)
+  "${ctest_prefix[@]}" true 2>/dev/null || ctest_prefix=()
+  TSAN_OPTIONS=halt_on_error=1 run_ctest tsan -L "^(base|engine)\$"
 }
 
 part_fuzz() { tools/fuzz.sh; }
@@ -100,6 +106,7 @@ done
 say "Summary"
 printf '%s' "$summary"
 if [ "$n_failed" -gt 0 ]; then
+  printf '%s' "$failures"
   echo "$n_failed of ${#parts[@]} parts failed."
   exit 1
 fi
