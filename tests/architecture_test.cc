@@ -11,6 +11,7 @@
 #include "model/architecture.h"
 #include "support/engine_run.h"
 #include "support/reference_decoder.h"
+#include "support/temp_folder.h"
 #include "support/test_models.h"
 
 namespace bass::testing {
@@ -145,7 +146,8 @@ INSTANTIATE_TEST_SUITE_P(Models, ArchitectureTest, ::testing::Range(size_t{0}, g
 });
 
 TEST_P(ArchitectureTest, FaultyFilesEndInASentence) {
-  const std::string copy = ::testing::TempDir() + "/bass_faulty_" + golden()["file"].get<std::string>();
+  const TempFolder folder;
+  const std::string copy = folder / "faulty.gguf";
   const auto refusal = [&](const ModelEdit& edit) {
     write_edited_model(path(), edit, copy);
     const Result<ModelFile> file = load_model_file(copy);
@@ -197,7 +199,6 @@ TEST_P(ArchitectureTest, FaultyFilesEndInASentence) {
                          }})
                 .find("blk.1.attn_sinks.weight"),
             std::string::npos);
-  std::remove(copy.c_str());
 }
 
 // Negative control: what an architecture has shows in its goldens.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/engine_run.h"
+#include "support/temp_folder.h"
 #include "support/test_models.h"
 
 namespace bass::testing {
@@ -45,17 +46,23 @@ struct DraftCase {
   AttentionKind attention;
   double min_acceptance;
   double max_acceptance;
+
+  friend void PrintTo(const DraftCase& test, std::ostream* out) {
+    *out << test.draft_length << ", batch " << test.max_batch;
+  }
 };
 
 class DefaultModelIdentity : public ::testing::TestWithParam<DraftCase> {
  protected:
-  static std::string draft_path(const std::string& name) {
-    const std::string path = ::testing::TempDir() + "/bass_identity_" + name + ".gguf";
+  [[nodiscard]] std::string draft_path(const std::string& name) const {
+    const std::string path = folder_ / "draft.gguf";
     if (name == "self") return default_model();
     if (name == "truncated") write_truncated_model(default_model(), 20, path);
     if (name == "random") write_random_model(default_model(), 3, path);
     return name == "ngram" ? "" : path;
   }
+
+  TempFolder folder_;
 };
 
 TEST_P(DefaultModelIdentity, TokensAndLogprobsEqualRegularDecoding) {

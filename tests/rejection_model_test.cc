@@ -8,6 +8,7 @@
 #include <map>
 
 #include "support/engine_run.h"
+#include "support/temp_folder.h"
 #include "support/test_models.h"
 
 namespace bass::testing {
@@ -151,7 +152,8 @@ void expect_main_models_distribution(Engine& engine, const char* prompt, int n_d
 }
 
 TEST(Lossless, ThreeTokensOfTheDefaultModelHaveItsDistribution) {
-  const std::string draft = ::testing::TempDir() + "/bass_rejection_draft.gguf";
+  const TempFolder folder;
+  const std::string draft = folder / "draft.gguf";
   write_truncated_model(default_model(), 26, draft);
   auto engine = load_engine({.model_path = default_model(), .draft_path = draft, .max_batch = 64, .context_len = 256});
   ASSERT_NE(engine, nullptr);

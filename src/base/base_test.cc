@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -13,6 +12,7 @@
 #include "base/memory.h"
 #include "base/philox.h"
 #include "base/thread_team.h"
+#include "support/temp_folder.h"
 
 namespace bass {
 namespace {
@@ -79,13 +79,15 @@ TEST(MappedFile, RefusesWhatIsNoRegularFile) {
     EXPECT_EQ(file.status().code(), StatusCode::kInvalidFile);
     EXPECT_NE(file.status().message().find(path), std::string::npos);
   }
-  const std::string empty = ::testing::TempDir() + "/bass_empty";
+  const testing::TempFolder folder;
+  const std::string empty = folder / "empty";
   std::ofstream(empty).close();
   EXPECT_FALSE(MappedFile::open(empty).ok());
 }
 
 TEST(MappedFile, BytesThatGoAwayAreZerosAndAnError) {
-  const std::string path = ::testing::TempDir() + "/bass_truncated_" + std::to_string(::getpid());
+  const testing::TempFolder folder;
+  const std::string path = folder / "cut";
   std::ofstream(path) << std::string(1 << 20, 'x');
   const MappedFile file = MappedFile::open(path).value();
   const MappedFile other = MappedFile::open(path).value();
@@ -105,17 +107,16 @@ TEST(MappedFile, BytesThatGoAwayAreZerosAndAnError) {
   EXPECT_EQ(file.check_intact().code(), StatusCode::kInvalidFile);
   EXPECT_NE(file.check_intact().message().find(path), std::string::npos);
   EXPECT_TRUE(other.check_intact().ok()) << "its pages were not read";
-  std::filesystem::remove(path);
 }
 
 TEST(MappedFileDeathTest, OtherBusErrorsEndTheProcessAsBefore) {
-  const std::string path = ::testing::TempDir() + "/bass_bus_" + std::to_string(::getpid());
+  const testing::TempFolder folder;
+  const std::string path = folder / "file";
   std::ofstream(path) << 'x';
   // A sanitizer has a handler of its own. Ours is not in place yet: death tests run first.
   std::signal(SIGBUS, SIG_DFL);
   const MappedFile file = MappedFile::open(path).value();
   EXPECT_EXIT(::raise(SIGBUS), ::testing::KilledBySignal(SIGBUS), "");
-  std::filesystem::remove(path);
 }
 
 TEST(Memory, SomeIsAvailableAndNotMoreThanThereIs) {

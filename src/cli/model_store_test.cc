@@ -7,30 +7,29 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/temp_folder.h"
+
 namespace bass {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class ModelStoreTest : public testing::Test {
+class ModelStoreTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / ("bass_store_" + std::to_string(getpid()));
     fs::create_directories(folder_ / "bass");
     setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
   }
-  void TearDown() override {
-    unsetenv("XDG_CACHE_HOME");
-    fs::remove_all(folder_);
-  }
+  void TearDown() override { unsetenv("XDG_CACHE_HOME"); }
   std::string write(const std::string& name, const std::string& bytes) {
     fs::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
     return folder_ / name;
   }
 
-  fs::path folder_;
+  testing::TempFolder temp_folder_;
+  fs::path folder_ = temp_folder_.path();
 };
 
 TEST_F(ModelStoreTest, HashesFiles) {

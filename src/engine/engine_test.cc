@@ -9,6 +9,7 @@
 
 #include "engine/scheduler.h"
 #include "support/engine_run.h"
+#include "support/temp_folder.h"
 #include "support/test_models.h"
 
 namespace bass::testing {
@@ -22,8 +23,8 @@ std::vector<TokenId> prompt_of(int idx, int len) {
   return tokens;
 }
 
-std::string random_draft(size_t n_dropped) {
-  std::string path = ::testing::TempDir() + "/bass_engine_test_random" + std::to_string(n_dropped) + ".gguf";
+std::string random_draft(size_t n_dropped, const TempFolder& folder) {
+  const std::string path = folder / "random.gguf";
   write_random_model(tiny_model(kMain), 7, path, n_dropped);
   return path;
 }
@@ -75,6 +76,10 @@ struct IdentityCase {
   int max_batch;
   int n_threads;
   AttentionKind attention;
+
+  friend void PrintTo(const IdentityCase& test, std::ostream* out) {
+    *out << test.draft_length << ", batch " << test.max_batch << ", " << test.n_threads << " threads";
+  }
 };
 
 class Identity : public ::testing::TestWithParam<IdentityCase> {};
@@ -84,10 +89,11 @@ TEST_P(Identity, GreedyAndSeededMatchEqualRegularDecoding) {
   EngineOptions options{.model_path = tiny_model(kMain), .max_batch = test.max_batch, .n_threads = test.n_threads};
   options.attention = test.attention;
   options.max_step_tokens = 24;  // prompts are cut into chunks beside running sequences
+  const TempFolder folder;
   if (test.draft == "self") options.draft_path = tiny_model(kMain);
   if (test.draft == "padded") options.draft_path = tiny_model("draft_padded");
-  if (test.draft == "random") options.draft_path = random_draft(0);
-  if (test.draft == "smaller") options.draft_path = random_draft(20);  // the prompts have tokens that it lacks
+  if (test.draft == "random") options.draft_path = random_draft(0, folder);
+  if (test.draft == "smaller") options.draft_path = random_draft(20, folder);  // the prompts have tokens that it lacks
   auto engine = load_engine(options);
   ASSERT_NE(engine, nullptr);
   std::vector<Request> requests = mixed_requests(/*seeded_sampling=*/true);
@@ -120,7 +126,12 @@ INSTANTIATE_TEST_SUITE_P(Batches, Identity,
                                            IdentityCase{"random", "fixed:6", 1, 2, AttentionKind::kPad},
                                            IdentityCase{"padded", "goodput", 8, 2, AttentionKind::kFused},
                                            IdentityCase{"", "goodput", 32, 2, AttentionKind::kFused},
-                                           IdentityCase{"smaller", "fixed:4", 8, 2, AttentionKind::kFused}));
+                                           IdentityCase{"smaller", "fixed:4", 8, 2, AttentionKind::kFused}),
+                         [](const auto& test) {
+                           const std::string draft = test.param.draft.empty() ? "ngram" : test.param.draft;
+                           const std::string& length = test.param.draft_length;
+                           return draft + "_" + length.substr(0, length.find(':')) + "_" + std::to_string(test.index);
+                         });
 
 // The negative control of the identity test: another seed, or a draft that is believed without a look, must show.
 TEST(IdentityControl, AnotherSeedGivesOtherTokens) {
@@ -245,7 +256,8 @@ TEST(Engine, BlockVerificationOfAnEqualDraftAcceptsIt) {
 }
 
 class SeededRule : public ::testing::TestWithParam<VerifyRule> {};
-INSTANTIATE_TEST_SUITE_P(Rules, SeededRule, ::testing::Values(VerifyRule::kRejection, VerifyRule::kBlock));
+INSTANTIATE_TEST_SUITE_P(Rules, SeededRule, ::testing::Values(VerifyRule::kRejection, VerifyRule::kBlock),
+                         [](const auto& test) { return test.param == VerifyRule::kBlock ? "Block" : "Rejection"; });
 
 TEST_P(SeededRule, DoesNotDependOnOtherRequests) {
   Request request = greedy_request(prompt_of(1, 20), 40);

@@ -3,10 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "support/temp_folder.h"
 
 namespace bass {
 namespace {
@@ -46,14 +47,8 @@ TEST(Limit, RaisingKeepsTheHigherOfEach) {
 /// A cache folder of the test's own.
 class PeakCache : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::filesystem::remove_all(folder_);
-    setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
-  }
-  void TearDown() override {
-    unsetenv("XDG_CACHE_HOME");
-    std::filesystem::remove_all(folder_);
-  }
+  void SetUp() override { setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1); }
+  void TearDown() override { unsetenv("XDG_CACHE_HOME"); }
   /// What is kept of the only machine.
   nlohmann::ordered_json read() {
     std::ifstream file(path());
@@ -66,10 +61,10 @@ class PeakCache : public ::testing::Test {
     cache.front()["peak_tops"] = peak_tops;
     std::ofstream(path()) << cache;
   }
-  [[nodiscard]] std::string path() const { return folder_ + "/bass/machine.json"; }
+  [[nodiscard]] std::string path() const { return folder_ / "bass/machine.json"; }
 
  private:
-  std::string folder_ = ::testing::TempDir() + "/bass_peak_cache";
+  testing::TempFolder folder_;
 };
 
 TEST_F(PeakCache, ALowPeakIsMendedByTheNextRunAndAHighOneStays) {

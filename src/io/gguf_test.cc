@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <random>
 
 #include "support/gguf_builder.h"
+#include "support/temp_folder.h"
 
 namespace bass {
 namespace {
@@ -45,19 +45,11 @@ std::string error_of(const GgufBuilder& builder) { return error_of(builder.build
 /// A file on disk that lives as long as the test's scope.
 class TempFile {
  public:
-  explicit TempFile(const std::string& content) : path_(::testing::TempDir() + "bass_gguf_test_" + unique_name()) {
-    std::ofstream(path_, std::ios::binary) << content;
-  }
-  ~TempFile() { std::filesystem::remove(path_); }
-  TempFile(const TempFile&) = delete;
-  TempFile& operator=(const TempFile&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
+  explicit TempFile(const std::string& content) { std::ofstream(path(), std::ios::binary) << content; }
+  [[nodiscard]] std::string path() const { return folder_ / "file.gguf"; }
 
  private:
-  static std::string unique_name() {
-    return std::to_string(::getpid()) + "_" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
-  }
-  std::string path_;
+  testing::TempFolder folder_;
 };
 
 GgufBuilder all_kinds() {
@@ -315,11 +307,9 @@ TEST(GgufTest, RefusesTensorNames) {
 /// A file of n shards; the test damages one.
 class SplitTest : public ::testing::Test {
  protected:
-  SplitTest() : directory_(::testing::TempDir() + "bass_split_" + std::to_string(::getpid())) {
-    std::filesystem::create_directories(directory_);
+  SplitTest() {
     for (int i = 0; i < 3; ++i) write(i, shard(i, 3, "t" + std::to_string(i)));
   }
-  ~SplitTest() override { std::filesystem::remove_all(directory_); }
 
   static GgufBuilder shard(int i, int n, const std::string& tensor) {
     GgufBuilder builder;
@@ -328,7 +318,7 @@ class SplitTest : public ::testing::Test {
     return builder.add_i32("split.tensors.count", 3).add_f32_tensor(tensor, {1}, {static_cast<float>(i)});
   }
   [[nodiscard]] std::string path(int i) const {
-    return directory_ + "/x-0000" + std::to_string(i + 1) + "-of-00003.gguf";
+    return folder_ / ("x-0000" + std::to_string(i + 1) + "-of-00003.gguf");
   }
   void write(int i, const GgufBuilder& builder) const { builder.write(path(i)); }
   [[nodiscard]] std::string error(int i = 0) const {
@@ -336,7 +326,7 @@ class SplitTest : public ::testing::Test {
     return file.ok() ? "" : file.status().message();
   }
 
-  std::string directory_;
+  testing::TempFolder folder_;
 };
 
 TEST_F(SplitTest, AnyShardOpensAll) {

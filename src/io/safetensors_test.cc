@@ -2,17 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <random>
+
+#include "support/temp_folder.h"
 
 namespace bass {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -152,11 +151,6 @@ TEST(SafetensorsTest, DamagedBytesNeverCrash) {
 /// A directory that lives as long as the test.
 class CheckpointTest : public ::testing::Test {
  protected:
-  CheckpointTest() : directory_(::testing::TempDir() + "bass_checkpoint_" + std::to_string(::getpid())) {
-    fs::create_directories(directory_);
-  }
-  ~CheckpointTest() override { fs::remove_all(directory_); }
-
   void write(const std::string& name, const std::string& content) const {
     std::ofstream(directory_ + "/" + name, std::ios::binary) << content;
   }
@@ -174,7 +168,8 @@ class CheckpointTest : public ::testing::Test {
     return checkpoint.status().message();
   }
 
-  std::string directory_;
+  testing::TempFolder folder_;
+  std::string directory_ = folder_.path();
 };
 
 TEST_F(CheckpointTest, OneFile) {

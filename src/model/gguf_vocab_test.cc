@@ -2,14 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "support/gguf_builder.h"
+#include "support/temp_folder.h"
 #include "text/sentencepiece_file.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_json.h"
@@ -24,10 +23,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 Result<VocabData> load(const GgufBuilder& builder) {
-  const std::string path = ::testing::TempDir() + "bass_gguf_vocab_test_" + std::to_string(::getpid());
-  builder.write(path);
-  const Result<GgufFile> file = GgufFile::open(path);
-  std::filesystem::remove(path);  // the mapping stays
+  const testing::TempFolder folder;
+  builder.write(folder / "vocab.gguf");
+  const Result<GgufFile> file = GgufFile::open(folder / "vocab.gguf");
   if (!file.ok()) return file.status();
   return load_vocab(file.value());
 }
@@ -49,7 +47,7 @@ TEST(GgufVocabTest, ReadsEverything) {
   const Result<VocabData> loaded = load(builder);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   const VocabData& vocab = loaded.value();
-  EXPECT_THAT(vocab.source, HasSubstr("bass_gguf_vocab_test_"));
+  EXPECT_THAT(vocab.source, HasSubstr("vocab.gguf"));
   EXPECT_EQ(vocab.model, "gpt2");
   EXPECT_EQ(vocab.pre, "smollm");
   EXPECT_THAT(vocab.tokens, ElementsAre("a", "b", "ab"));
@@ -95,7 +93,8 @@ TEST(GgufVocabTest, OtherModelsNeedNoMerges) {
 }
 
 std::string write_and_reload(const VocabData& vocab, VocabData* out) {
-  const std::string path = ::testing::TempDir() + "bass_gguf_vocab_test_r" + std::to_string(::getpid());
+  const testing::TempFolder folder;
+  const std::string path = folder / "vocab.gguf";
   std::ofstream stream(path, std::ios::binary);
   GgufWriter writer([&](std::span<const std::byte> bytes) {
     stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
@@ -105,7 +104,6 @@ std::string write_and_reload(const VocabData& vocab, VocabData* out) {
   EXPECT_TRUE(writer.begin().ok());
   stream.close();
   const Result<GgufFile> file = GgufFile::open(path);
-  std::filesystem::remove(path);
   if (!file.ok()) return file.status().message();
   Result<VocabData> loaded = load_vocab(file.value());
   if (!loaded.ok()) return loaded.status().message();
@@ -176,7 +174,8 @@ TEST(GgufVocabTest, WhatIsWrittenIsReadBack) {
   vocab.padding_id = 2;
   vocab.add_bos = true;
   vocab.chat_template = "{{ x }}";
-  const std::string path = ::testing::TempDir() + "bass_gguf_vocab_test_w" + std::to_string(::getpid());
+  const testing::TempFolder folder;
+  const std::string path = folder / "vocab.gguf";
   for (const bool is_full : {true, false}) {
     if (!is_full) vocab = {.model = "gpt2", .tokens = {"a"}};
     std::ofstream out(path, std::ios::binary);
@@ -197,7 +196,6 @@ TEST(GgufVocabTest, WhatIsWrittenIsReadBack) {
     };
     EXPECT_TRUE(all(loaded.value()) == all(vocab));
   }
-  std::filesystem::remove(path);
 }
 
 }  // namespace

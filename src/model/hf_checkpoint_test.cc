@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include "model/architecture.h"
 #include "model/model_source.h"
 #include "support/byte_vocab.h"
+#include "support/temp_folder.h"
 
 namespace bass {
 namespace {
@@ -42,12 +42,10 @@ uint64_t fnv1a(std::span<const std::byte> bytes) {
 
 class CheckpointTest : public ::testing::Test {
  protected:
-  CheckpointTest() : directory_(::testing::TempDir() + "bass_checkpoint_" + std::to_string(::getpid())) {
+  CheckpointTest() {
     std::ifstream file(std::string(BASS_TEST_DATA) + "/checkpoint_goldens.json");
     goldens_ = json::parse(file);
-    fs::create_directories(directory_);
   }
-  ~CheckpointTest() override { fs::remove_all(directory_); }
 
   const json& golden(const std::string& name) const {
     for (const json& model : goldens_["models"]) {
@@ -90,7 +88,8 @@ class CheckpointTest : public ::testing::Test {
     return make_gguf(std::move(source).value(), &team);
   }
 
-  std::string directory_;
+  testing::TempFolder folder_;
+  std::string directory_ = folder_.path();
   json goldens_;
 };
 

@@ -2,12 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "model/model_file.h"
+#include "support/temp_folder.h"
 #include "text/tokenizer.h"
 
 namespace bass {
@@ -43,11 +42,10 @@ std::string write(const SyntheticModel& model, int n_threads) {
 }
 
 Result<ModelFile> load(const std::string& bytes) {
-  const std::string path = ::testing::TempDir() + "bass_synthetic_model_test_" + std::to_string(::getpid());
+  const testing::TempFolder folder;  // the mapping stays when it is gone
+  const std::string path = folder / "model.gguf";
   std::ofstream(path, std::ios::binary) << bytes;
-  Result<ModelFile> model = load_model_file(path);
-  std::filesystem::remove(path);  // the mapping stays
-  return model;
+  return load_model_file(path);
 }
 
 TEST(SyntheticModelTest, LoadsAsTheShapeAndSaysWhatItIs) {

@@ -2,12 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 
+#include "support/temp_folder.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_json.h"
 
@@ -107,15 +107,10 @@ TEST(TokenizerJsonTest, PartsThatAreNotKnownAreErrors) {
 
 class HfVocabTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = ::testing::TempDir() + "bass_hf_vocab_" + std::to_string(::getpid());
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   void write(const std::string& name, const std::string& text) const { std::ofstream(folder_ + "/" + name) << text; }
 
-  std::string folder_;
+  testing::TempFolder temp_folder_;
+  std::string folder_ = temp_folder_.path();
 };
 
 TEST_F(HfVocabTest, ReadsWhatStandsBesideTheTokenizer) {

@@ -1,12 +1,10 @@
 // A step in the steady state allocates nothing, in the whole process: the engine's threads, and whoever takes the
 // events.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -18,6 +16,7 @@
 #include "bass/engine.h"
 #include "model/synthetic_model.h"
 #include "support/engine_run.h"
+#include "support/temp_folder.h"
 
 namespace bass::testing {
 namespace {
@@ -33,7 +32,8 @@ constexpr int kTries = 5;
 class SteadyStateTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    path_ = ::testing::TempDir() + "bass_steady_state_" + std::to_string(::getpid()) + ".gguf";
+    folder_ = std::make_unique<TempFolder>();
+    path_ = *folder_ / "model.gguf";
     SyntheticModel model = make_synthetic_model({.name = "steady",
                                                  .d_model = 64,
                                                  .d_ff = 96,
@@ -53,7 +53,7 @@ class SteadyStateTest : public ::testing::Test {
     });
     ASSERT_TRUE(status.ok()) << status.message();
   }
-  static void TearDownTestSuite() { std::filesystem::remove(path_); }
+  static void TearDownTestSuite() { folder_.reset(); }
 
   static std::unique_ptr<Engine> load() {
     EngineOptions options;
@@ -65,6 +65,7 @@ class SteadyStateTest : public ::testing::Test {
   }
 
  private:
+  static inline std::unique_ptr<TempFolder> folder_;
   static inline std::string path_;
 };
 
