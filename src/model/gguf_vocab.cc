@@ -23,10 +23,16 @@ Status load_strings(const GgufFile& file, const std::string& key, std::vector<st
   return ok_status();
 }
 
-Status load_types(const GgufFile& file, std::vector<int32_t>& out) {
+Status check_one_a_token(const GgufFile& file, const std::string& key, size_t n, size_t n_tokens) {
+  if (n == n_tokens) return ok_status();
+  return invalid_file(fmt::format("{}: {} entries for {} tokens (key '{}')", file.path(), n, n_tokens, key));
+}
+
+Status load_types(const GgufFile& file, size_t n_tokens, std::vector<int32_t>& out) {
   const std::string key = key_of("token_type");
   if (!file.has(key)) return ok_status();
   BASS_ASSIGN_OR_RETURN(const std::vector<int64_t> types, file.get_int_array(key));
+  BASS_RETURN_IF_ERROR(check_one_a_token(file, key, types.size(), n_tokens));
   for (const int64_t type : types) {
     if (type < 0 || type > std::numeric_limits<int32_t>::max()) {
       return invalid_file(fmt::format("{}: {} is no token type (key '{}')", file.path(), type, key));
@@ -47,10 +53,11 @@ Status load_id(const GgufFile& file, std::string_view name, std::optional<int32_
   return ok_status();
 }
 
-Status load_scores(const GgufFile& file, std::vector<double>& out) {
+Status load_scores(const GgufFile& file, size_t n_tokens, std::vector<double>& out) {
   const std::string key = key_of("scores");
   if (!file.has(key)) return ok_status();
   BASS_ASSIGN_OR_RETURN(const std::vector<float> scores, file.get_float_array(key));
+  BASS_RETURN_IF_ERROR(check_one_a_token(file, key, scores.size(), n_tokens));
   out.assign(scores.begin(), scores.end());
   return ok_status();
 }
@@ -141,9 +148,9 @@ Result<VocabData> load_vocab(const GgufFile& file) {
   BASS_ASSIGN_OR_RETURN(vocab.model, file.get_string(key_of("model")));
   BASS_ASSIGN_OR_RETURN(vocab.pre, file.get_string_or(key_of("pre"), ""));
   BASS_RETURN_IF_ERROR(load_strings(file, key_of("tokens"), vocab.tokens));
-  BASS_RETURN_IF_ERROR(load_types(file, vocab.token_types));
+  BASS_RETURN_IF_ERROR(load_types(file, vocab.tokens.size(), vocab.token_types));
   if (vocab.model == "gpt2") BASS_RETURN_IF_ERROR(load_strings(file, key_of("merges"), vocab.merges));
-  BASS_RETURN_IF_ERROR(load_scores(file, vocab.scores));
+  BASS_RETURN_IF_ERROR(load_scores(file, vocab.tokens.size(), vocab.scores));
   BASS_RETURN_IF_ERROR(load_id(file, "bos_token_id", vocab.bos_id));
   BASS_RETURN_IF_ERROR(load_id(file, "eos_token_id", vocab.eos_id));
   BASS_RETURN_IF_ERROR(load_id(file, "eot_token_id", vocab.eot_id));
