@@ -10,7 +10,7 @@ test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3-venv)
 # shellcheck disable=SC2034
 check_packages=(clang-format clang-tidy shellcheck)
 # shellcheck disable=SC2034
-fuzz_packages=(clang)
+fuzz_packages=(clang libclang-rt-dev)
 
 # Those of the named packages that are not installed, one a line.
 missing_packages() {

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Sets up all that the tests need, then runs them: every test in the dev build, the unit tests under
-# AddressSanitizer and UndefinedBehaviorSanitizer, the tests of the thread team and the engine under ThreadSanitizer.
-#   tools/test.sh [unit|asan|tsan|fuzz ...]    only these parts; fuzz (tools/fuzz.sh) only when it is named
+# AddressSanitizer and UndefinedBehaviorSanitizer, the tests of the thread team and the engine under ThreadSanitizer,
+# every fuzz target for a minute (tools/fuzz.sh).
+#   tools/test.sh [unit|asan|tsan|fuzz ...]    only these parts
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/deps.sh
 
 parts=("$@")
-[ "${#parts[@]}" -gt 0 ] || parts=(unit asan tsan)
+[ "${#parts[@]}" -gt 0 ] || parts=(unit asan tsan fuzz)
 for part in "${parts[@]}"; do
   case "$part" in
     unit | asan | tsan | fuzz) ;;
@@ -95,10 +96,11 @@ summary=""
 n_failed=0
 for part in "${parts[@]}"; do
   say "Part $part"
+  start_s=$SECONDS
   if "part_$part"; then
-    summary+="  $part: passed"$'\n'
+    summary+="  $part: passed ($((SECONDS - start_s)) s)"$'\n'
   else
-    summary+="  $part: FAILED"$'\n'
+    summary+="  $part: FAILED ($((SECONDS - start_s)) s)"$'\n'
     n_failed=$((n_failed + 1))
   fi
 done
