@@ -47,8 +47,8 @@ struct DraftCase {
   double min_acceptance;
   double max_acceptance;
 
-  friend void PrintTo(const DraftCase& test, std::ostream* out) {
-    *out << test.draft_length << ", batch " << test.max_batch;
+  friend std::ostream& operator<<(std::ostream& out, const DraftCase& test) {
+    return out << test.draft_length << ", batch " << test.max_batch;
   }
 };
 

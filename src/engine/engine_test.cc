@@ -24,7 +24,7 @@ std::vector<TokenId> prompt_of(int idx, int len) {
 }
 
 std::string random_draft(size_t n_dropped, const TempFolder& folder) {
-  const std::string path = folder / "random.gguf";
+  std::string path = folder / "random.gguf";
   write_random_model(tiny_model(kMain), 7, path, n_dropped);
   return path;
 }
@@ -77,8 +77,8 @@ struct IdentityCase {
   int n_threads;
   AttentionKind attention;
 
-  friend void PrintTo(const IdentityCase& test, std::ostream* out) {
-    *out << test.draft_length << ", batch " << test.max_batch << ", " << test.n_threads << " threads";
+  friend std::ostream& operator<<(std::ostream& out, const IdentityCase& test) {
+    return out << test.draft_length << ", batch " << test.max_batch << ", " << test.n_threads << " threads";
   }
 };
 

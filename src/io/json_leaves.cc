@@ -76,7 +76,7 @@ class LeafReader final : public nlohmann::json_sax<Json> {
     path_.back() = {std::to_string(open_.back().n_entries++), true};
   }
 
-  bool leaf(JsonLeaf value) {
+  bool leaf(const JsonLeaf& value) {
     if (open_.empty()) return fail_no_object();
     name_entry();
     status_ = visit_(path_, value);

@@ -32,7 +32,8 @@ void set_gemma_embedding_scale(ModelConfig* config) {
 
 void set_gemma_score_scale(int n_layers_of_largest, ModelConfig* config) {
   if (config->attention_scale != 0 || config->n_layers != n_layers_of_largest) return;
-  config->attention_scale = 1.0f / std::sqrt(static_cast<float>(config->d_model / config->n_heads));
+  const int width = config->d_model / config->n_heads;
+  config->attention_scale = 1.0f / std::sqrt(static_cast<float>(width));
 }
 
 TensorMaking gemma_making(std::string_view gguf_name) { return {.addend = gguf_name.ends_with("norm") ? 1.0F : 0.0F}; }

@@ -46,7 +46,7 @@ uint16_t quantise_above_minimum(const float* x, int bits, uint8_t* q, uint16_t* 
   const float d = (*high - *low) / static_cast<float>(highest);
   const float inverse = inverse_of(d);
   for (int i = 0; i < kGroupLen; ++i) {
-    q[i] = static_cast<uint8_t>(std::clamp(static_cast<int>((x[i] - *low) * inverse + 0.5F), 0, highest));
+    q[i] = static_cast<uint8_t>(std::clamp(static_cast<int>(std::floor((x[i] - *low) * inverse + 0.5F)), 0, highest));
   }
   *minimum = f32_to_f16(*low);
   return f32_to_f16(d);

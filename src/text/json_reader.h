@@ -12,7 +12,7 @@
 
 namespace bass {
 
-struct TokenizerJson {
+struct TokenizerJson {  // NOLINT(bugprone-exception-escape): the library's values move without, and do not say so
   nlohmann::json root;  ///< without model.vocab and model.merges, which are null there if they exist
   struct Entry {
     std::string text;

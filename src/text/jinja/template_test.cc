@@ -120,7 +120,7 @@ TEST(JinjaTemplateTest, ValuesInEachOtherStayShallow) {
       "{% endfor %}";
   for (const std::string use :
        {"ns.x", "ns.x | tojson", "ns.x == ns.y", "ns.x < ns.y", "ns.x | string", "'%s' % (ns.x,)"}) {
-    EXPECT_THAT(error_of(tree + "{{ " + use + " }}"), StartsWith("line 1: ")) << use;
+    EXPECT_THAT(error_of(fmt::format("{}{{{{ {} }}}}", tree, use)), StartsWith("line 1: ")) << use;
   }
   EXPECT_EQ(render(tree + "{{ ns.x == ns.x }}").value(), "True");  // as in Python, which looks at identity first
   Json deep = 1;
