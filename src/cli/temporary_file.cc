@@ -13,19 +13,6 @@
 #include <utility>
 
 namespace bass {
-namespace {
-
-/// The new name on the disk too. Some file systems cannot do that; the file is whole all the same.
-void sync_folder_of(const std::string& path) {
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  fsync(fd);
-  close(fd);
-}
-
-}  // namespace
-
 Status disk_error(const std::string& path) {
   return resource_exhausted(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
 }
@@ -38,6 +25,14 @@ Status write_all(int fd, std::span<const char> bytes, const std::string& path) {
     bytes = bytes.subspan(static_cast<size_t>(n_written));
   }
   return ok_status();
+}
+
+void sync_folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  fsync(fd);
+  close(fd);
 }
 
 Result<std::unique_ptr<TemporaryFile>> TemporaryFile::create(const std::string& beside) {

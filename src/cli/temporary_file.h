@@ -43,4 +43,8 @@ Status disk_error(const std::string& path);
 /// Writes all bytes, however many calls that takes. Error: as disk_error.
 Status write_all(int fd, std::span<const char> bytes, const std::string& path);
 
+/// Puts a new name in the path's folder on the disk too. Some file systems cannot do that; the file is whole all the
+/// same.
+void sync_folder_of(const std::string& path);
+
 }  // namespace bass

@@ -1,4 +1,4 @@
-#include "cli/sha256.h"
+#include "cli/digest.h"
 
 #include <fmt/format.h>
 
@@ -8,15 +8,15 @@
 
 namespace bass {
 
-Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
-  BASS_CHECK(context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
+Digest::Digest(const EVP_MD* kind) : context_(EVP_MD_CTX_new()) {
+  BASS_CHECK(context_ != nullptr && EVP_DigestInit_ex(context_.get(), kind, nullptr) == 1);
 }
 
-void Sha256::update(std::span<const char> bytes) {
+void Digest::update(std::span<const char> bytes) {
   BASS_CHECK(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1);
 }
 
-std::string Sha256::finish() {
+std::string Digest::finish() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int n_bytes = 0;
   BASS_CHECK(EVP_DigestFinal_ex(context_.get(), digest.data(), &n_bytes) == 1);

@@ -1,4 +1,4 @@
-// SHA-256 by OpenSSL.
+// SHA-256 and SHA-1 by OpenSSL.
 #pragma once
 
 #include <openssl/evp.h>
@@ -9,14 +9,18 @@
 
 namespace bass {
 
-class Sha256 {
+class Digest {
  public:
-  Sha256();
+  static Digest sha256() { return Digest(EVP_sha256()); }
+  static Digest sha1() { return Digest(EVP_sha1()); }
+
   void update(std::span<const char> bytes);
   /// Lower-case hexadecimal digits. Call once.
   std::string finish();
 
  private:
+  explicit Digest(const EVP_MD* kind);
+
   struct Free {
     void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
   };
