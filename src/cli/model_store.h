@@ -32,7 +32,8 @@ std::string cached_path(const KnownModel& model);
 /// file is never used. Errors: kUnavailable: not there; kInvalidFile: damaged.
 Status check_cached(const KnownModel& model, const std::string& path);
 
-/// `model` itself if it is a path, the checked cached file if it is a known model's name (and no such file is here).
+/// `model` itself if it is a path, the checked cached file if it is a known model's name (and no such file is here),
+/// what was fetched of a hub's model if it is ORG/NAME[@REVISION][:FILE].
 /// Errors (kInvalidFile) say `bass pull NAME` where that mends it.
 Result<std::string> resolve_model(const std::string& model);
 

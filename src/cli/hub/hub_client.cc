@@ -133,7 +133,7 @@ Status HubClient::complete(const std::string& commit, HubFile* file) {
     const HttpOutcome outcome =
         http_.send({.url = file_url(commit, *file), .token = settings_.token, .is_head_only = true}, {});
     const bool is_elsewhere = outcome.answer.code >= 300 && outcome.answer.code < 400;
-    const Status status = is_elsewhere ? outcome.status : error_of(outcome, file->name);
+    Status status = is_elsewhere ? outcome.status : error_of(outcome, file->name);
     if (status.ok()) {
       const HttpAnswer& answer = outcome.answer;
       const std::string_view etag = answer.header("x-linked-etag");

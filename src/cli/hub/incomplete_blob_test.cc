@@ -1,6 +1,5 @@
 #include "cli/hub/incomplete_blob.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -71,13 +70,6 @@ TEST_F(IncompleteBlobTest, WrongBytesAreRemoved) {
     EXPECT_FALSE(fs::exists(folder_ / "blob"));
     EXPECT_FALSE(fs::exists(folder_ / "blob.incomplete"));
   }
-}
-
-TEST_F(IncompleteBlobTest, MoreThanTheDiskHoldsIsKnownBefore) {
-  const auto blob =
-      IncompleteBlob::open(folder_ / "blob", {.name = "file", .n_bytes = kMaxHubFileBytes, .blob = kSha256});
-  EXPECT_EQ(blob.status().code(), StatusCode::kResourceExhausted);
-  EXPECT_THAT(blob.status().message(), ::testing::HasSubstr("16.0 TiB cannot be written"));
 }
 
 }  // namespace
