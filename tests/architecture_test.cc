@@ -224,7 +224,7 @@ TEST(ArchitectureControl, EveryPropertyMatters) {
       {"gemma2", "cap of logits", [](ModelFile& model) { model.config.logit_cap = 0; }},
       {"gemma2", "norms behind blocks", [](ModelFile& model) { model.config.has_post_norms = false; }},
       {"gemma3_q8_0", "local rope", [](ModelFile& model) { model.config.layers[0].rope = 0; }},
-      {"phi3_longrope", "long factors", [](ModelFile& model) { model.config.ropes[0].long_factors.clear(); }},
+      {"phi3_longrope", "long factors", [](ModelFile& model) { model.config.ropes[0].long_rope = 0; }},
       {"gpt2", "positions", [](ModelFile& model) { model.config.has_learned_positions = false; }},
       {"gptneox_parallel", "order", [](ModelFile& model) { model.config.block_order = BlockOrder::kSequential; }},
       {"gptneox_parallel", "exact GELU", [](ModelFile& model) { model.config.activation = Activation::kGeluTanh; }},

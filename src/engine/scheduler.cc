@@ -167,6 +167,7 @@ void Scheduler::plan_decode(Sequence* sequence, StepPlan* plan) {
   const int text_len = request->text_len(*sequence);
   SegmentPlan& segment = plan->segments.emplace_back();
   segment.start = text_len - 1;
+  segment.max_text_len = request->max_text_len;
   segment.tokens = sequence->output.empty() ? std::span<const TokenId>(&request->prompt.back(), 1)
                                             : std::span<const TokenId>(&sequence->output.back(), 1);
   segment.wants_sample = true;
@@ -210,6 +211,7 @@ void Scheduler::plan_prefill(RequestState* request, int max_tokens, StepPlan* pl
   const int n_tokens = std::min(max_tokens, request->prefix_len - start);
   SegmentPlan& segment = plan->segments.emplace_back();
   segment.start = start;
+  segment.max_text_len = request->max_text_len;
   segment.tokens =
       std::span<const TokenId>(request->prompt).subspan(static_cast<size_t>(start), static_cast<size_t>(n_tokens));
   if (request->request.prompt_logprobs) {

@@ -25,6 +25,7 @@ struct SegmentPlan {
   std::span<const TokenId> tokens;  // known tokens, at least one
   int start = 0;                    // position of tokens[0]; the main KV cache holds what lies in front of it
   std::span<const PageId> pages;    // main model's pages, enough for start + tokens + drafts (the upper bound)
+  int max_text_len = 0;             // that the sequence may reach: the same in all of its segments
 
   /// Sample behind the last known token and verify the drafts; false for a prompt's chunk.
   bool wants_sample = false;

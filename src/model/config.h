@@ -34,9 +34,8 @@ struct RopeConfig {
   float factor = 1.0f;         // linear scaling
   float magnitude = 1.0f;      // of the rotated elements
   std::vector<float> factors;  // [rope_dim / 2], or empty
-  /// Instead of `factors`, where a model runs with a longer context than original_context_len. [rope_dim / 2], or empty
-  std::vector<float> long_factors;
   int original_context_len = 0;
+  int long_rope = 0;  // the table of texts longer than original_context_len; 0: there is none
 };
 
 /// In what layers differ.
@@ -91,6 +90,13 @@ struct ModelConfig {
   [[nodiscard]] int kv_dim() const { return n_kv_heads * head_dim; }
   [[nodiscard]] LayerConfig layer(int idx) const {
     return layers.empty() ? LayerConfig{} : layers[static_cast<size_t>(idx)];
+  }
+  /// The layer's index into `ropes`, or kNoRope, in a text of up to max_text_len tokens.
+  [[nodiscard]] int rope(int layer_idx, int max_text_len) const {
+    const int idx = layer(layer_idx).rope;
+    if (idx == LayerConfig::kNoRope) return idx;
+    const RopeConfig& usual = ropes[static_cast<size_t>(idx)];
+    return usual.long_rope > 0 && max_text_len > usual.original_context_len ? usual.long_rope : idx;
   }
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "base/check.h"
 #include "model/tensor_lookup.h"
@@ -130,13 +131,18 @@ Status read_rope(const GgufFile& gguf, ModelConfig* config) {
   if (scaling == "yarn") return read_yarn(gguf, config);
   BASS_RETURN_IF_ERROR(read_rope_factors(gguf, "rope_freqs.weight", config->rope_dim, &rope.factors));
   BASS_RETURN_IF_ERROR(read_rope_factors(gguf, "rope_factors_short.weight", config->rope_dim, &rope.factors));
-  BASS_RETURN_IF_ERROR(read_rope_factors(gguf, "rope_factors_long.weight", config->rope_dim, &rope.long_factors));
-  if (scaling == "longrope" && (rope.factors.empty() || rope.long_factors.empty())) {
+  RopeConfig long_rope = rope;
+  long_rope.factors.clear();
+  BASS_RETURN_IF_ERROR(read_rope_factors(gguf, "rope_factors_long.weight", config->rope_dim, &long_rope.factors));
+  if (scaling == "longrope" && (rope.factors.empty() || long_rope.factors.empty())) {
     return invalid_file(
         fmt::format("{}: rope scaling 'longrope' needs the tensors 'rope_factors_short.weight' and "
                     "'rope_factors_long.weight'",
                     gguf.path()));
   }
+  if (long_rope.factors.empty()) return ok_status();
+  rope.long_rope = static_cast<int>(config->ropes.size());
+  config->ropes.push_back(std::move(long_rope));
   return ok_status();
 }
 

@@ -21,8 +21,9 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
   BASS_RETURN_IF_ERROR(read_window_pattern(gguf, 6, &config));
   RopeConfig local;
   BASS_ASSIGN_OR_RETURN(local.base, read_positive_float_or(gguf, "gemma3.rope.freq_base_swa", 10000.0f));
+  const auto local_idx = static_cast<int>(config.ropes.size());
   config.ropes.push_back(local);
-  for (LayerConfig& layer : config.layers) layer.rope = layer.window > 0 ? 1 : 0;
+  for (LayerConfig& layer : config.layers) layer.rope = layer.window > 0 ? local_idx : 0;
   return config;
 }
 

@@ -58,10 +58,8 @@ void add_to(Row& x, const Row& y) {
 
 // Neighbouring pairs: rows of q and k are taken in such an order.
 void rotate(const ModelConfig& config, const RopeConfig& rope, int position, float* head) {
-  const bool is_long = !rope.long_factors.empty() && config.context_len > rope.original_context_len;
-  const std::vector<float>& factors = is_long ? rope.long_factors : rope.factors;
   for (int pair = 0; pair < config.rope_dim / 2; ++pair) {
-    const double factor = rope.factor * (factors.empty() ? 1.0 : factors[static_cast<size_t>(pair)]);
+    const double factor = rope.factor * (rope.factors.empty() ? 1.0 : rope.factors[static_cast<size_t>(pair)]);
     const double angle = position * std::pow(rope.base, -2.0 * pair / config.rope_dim) / factor;
     const double x = head[2 * pair], y = head[2 * pair + 1];
     head[2 * pair] = static_cast<float>(rope.magnitude * (x * std::cos(angle) - y * std::sin(angle)));
@@ -215,8 +213,9 @@ std::vector<std::vector<double>> reference_logprobs(const ModelFile& model, cons
   for (size_t position = 0; position < tokens.size(); ++position) {
     Row x = embed(model, tokens[position], static_cast<int>(position));
     for (size_t i = 0; i < caches.size(); ++i) {
-      run_layer(config, model.weights.layers[i], config.layer(static_cast<int>(i)), static_cast<int>(position),
-                caches[i], x);
+      LayerConfig shape = config.layer(static_cast<int>(i));
+      shape.rope = config.rope(static_cast<int>(i), static_cast<int>(tokens.size()));
+      run_layer(config, model.weights.layers[i], shape, static_cast<int>(position), caches[i], x);
     }
     Row logits = project(model.weights.head, normalise(config, model.weights.output_norm, x));
     for (float& logit : logits) logit = static_cast<float>(soft_cap(logit, config.logit_cap));

@@ -74,7 +74,7 @@ void AttentionBench::fill(cpu::CpuForward* forward, std::span<const int> lens, i
   forward->begin_batch();
   for (size_t i = 0; i < lens.size(); ++i) {
     for (int page = 0; page < n_pages_of(lens[i]); ++page) pages_[i].push_back(next_page++);
-    forward->add_segment(lens[i] - n_queries, /*is_decode=*/true, pages_[i]);
+    forward->add_segment(lens[i] - n_queries, /*is_decode=*/true, pages_[i], lens[i]);
     for (int token = 0; token < n_queries; ++token) forward->add_token(0);
   }
   forward->end_batch();

@@ -19,6 +19,7 @@ struct ForwardSegment {
   int start = 0;           // position of its first row
   bool is_decode = false;  // decodes or verifies; else it is a prompt's chunk
   std::span<const PageId> pages;
+  int max_text_len = 0;  // SegmentPlan's
 };
 
 /// A unit before it is bound to a layer. States are counted in rows (a query head of a token): a unit's are

@@ -211,14 +211,15 @@ void CpuExecutor::fill_draft_batch(int step_idx) {
     const SegmentPlan& segment = plan_->segments[i];
     if (segment.draft_tokens.empty() || (step_idx > 0 && segment.n_model_drafts <= step_idx)) continue;
     if (step_idx == 0) {
-      draft_forward_->add_segment(segment.draft_start, segment.wants_sample, segment.draft_pages);
+      draft_forward_->add_segment(segment.draft_start, segment.wants_sample, segment.draft_pages, segment.max_text_len);
       // Padding ids of the main model may be unknown to the draft; what it drafts after another token is still a draft.
       for (const TokenId token : segment.draft_tokens) {
         draft_forward_->add_token(token < draft_->config().vocab_size ? token : 0);
       }
     } else {
       const int n_known = segment.draft_start + static_cast<int>(segment.draft_tokens.size());
-      draft_forward_->add_segment(n_known + step_idx - 1, /*is_decode=*/true, segment.draft_pages);
+      draft_forward_->add_segment(n_known + step_idx - 1, /*is_decode=*/true, segment.draft_pages,
+                                  segment.max_text_len);
       draft_forward_->add_token(drafts_[i].tokens[static_cast<size_t>(step_idx - 1)]);
     }
     if (segment.n_model_drafts == 0) continue;
@@ -253,7 +254,7 @@ void CpuExecutor::fill_main_batch() {
     const auto segment_idx = static_cast<int>(i);
     const int first_row = main_forward_->n_rows();
     const auto n_known = static_cast<int>(segment.tokens.size());
-    main_forward_->add_segment(segment.start, segment.wants_sample, segment.pages);
+    main_forward_->add_segment(segment.start, segment.wants_sample, segment.pages, segment.max_text_len);
     for (const TokenId token : segment.tokens) main_forward_->add_token(token);
     for (int k = 0; k < static_cast<int>(segment.targets.size()); ++k)
       want({segment_idx, first_row + k, k, false, false});

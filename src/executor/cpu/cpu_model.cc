@@ -147,11 +147,9 @@ Status CpuModel::reserve_rope_tables() {
     return resource_exhausted(fmt::format("no memory for rope tables of {} positions; lower --context", context_len_));
   }
   for (const RopeConfig& rope : config_->ropes) {
-    const bool is_long = !rope.long_factors.empty() && context_len_ > rope.original_context_len;
-    const std::vector<float>& factors = is_long ? rope.long_factors : rope.factors;
     for (size_t pair = 0; pair < dim / 2; ++pair) {
       const double exponent = -2.0 * static_cast<double>(pair) / static_cast<double>(dim);
-      const double factor = rope.factor * (factors.empty() ? 1.0 : factors[pair]);
+      const double factor = rope.factor * (rope.factors.empty() ? 1.0 : rope.factors[pair]);
       rope_frequencies_.push_back(std::pow(static_cast<double>(rope.base), exponent) / factor);
     }
   }

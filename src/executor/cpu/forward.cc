@@ -95,8 +95,8 @@ void CpuForward::reserve(size_t n_segments, size_t max_chunks) {
   }
 }
 
-void CpuForward::add_segment(int start, bool is_decode, std::span<const PageId> pages) {
-  segments_.push_back({n_rows(), 0, start, is_decode, pages});
+void CpuForward::add_segment(int start, bool is_decode, std::span<const PageId> pages, int max_text_len) {
+  segments_.push_back({n_rows(), 0, start, is_decode, pages, max_text_len});
 }
 
 void CpuForward::add_token(TokenId token) {
@@ -231,7 +231,6 @@ void CpuOps::normalise_heads(const CpuLayer& weights, float* q) const {
 void CpuOps::rope_and_write_kv(int layer) {
   const ModelConfig& config = f_.model_->config();
   const CpuLayer& weights = f_.model_->layer(layer);
-  const int rope = config.layer(layer).rope;
   const auto stride = static_cast<size_t>(config.q_dim() + 2 * config.kv_dim());
   if (context_.thread_idx() == 0) {
     f_.next_unit_.store(0, std::memory_order_relaxed);
@@ -241,6 +240,8 @@ void CpuOps::rope_and_write_kv(int layer) {
   for (int row = rows.begin; row < rows.end; ++row) {
     const auto i = static_cast<size_t>(row);
     const int position = f_.positions_[i];
+    const ForwardSegment& segment = f_.segments_[static_cast<size_t>(f_.row_segments_[i])];
+    const int rope = config.rope(layer, segment.max_text_len);
     float* q = f_.qkv_.as<float>() + i * stride;
     if (weights.q_norm != nullptr) normalise_heads(weights, q);
     if (rope != LayerConfig::kNoRope) {
@@ -250,7 +251,6 @@ void CpuOps::rope_and_write_kv(int layer) {
         f_.kernels_->rope(q + head * config.head_dim, config.rope_dim, cos_pairs, sin_pairs);
       }
     }
-    const ForwardSegment& segment = f_.segments_[static_cast<size_t>(f_.row_segments_[i])];
     std::byte* page = f_.model_->page(segment.pages[static_cast<size_t>(position / kKvPageLen)]);
     const float* k = q + config.q_dim();
     const float* v = k + config.kv_dim();

@@ -68,7 +68,7 @@ class CpuForward {
 
   /// Starts a segment at position `start`; its tokens follow by add_token. `is_decode`: it decodes or verifies, and is
   /// no prompt's chunk.
-  void add_segment(int start, bool is_decode, std::span<const PageId> pages);
+  void add_segment(int start, bool is_decode, std::span<const PageId> pages, int max_text_len);
   void add_token(TokenId token);
   void end_batch();
   [[nodiscard]] int n_rows() const { return static_cast<int>(tokens_.size()); }
