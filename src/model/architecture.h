@@ -16,7 +16,7 @@ class HfImport;
 
 /// How a Hugging Face checkpoint becomes a GGUF file of the architecture: hf_import.h.
 struct HfMapping {
-  std::array<std::string_view, 2> model_types;  // config.json's "model_type"
+  std::array<std::string_view, 3> model_types;  // config.json's "model_type"
   void (*import)(HfImport* import) = nullptr;
 };
 

@@ -197,14 +197,13 @@ void import_llama_ends(HfImport* import, const MakingOf& making) {
   import_head(import);
 }
 
-void import_expert_layers(HfImport* import, int64_t n_layers, int64_t n_experts) {
-  static constexpr HfName kNames[] = {
-      {"gate_proj", "ffn_gate_exps"}, {"up_proj", "ffn_up_exps"}, {"down_proj", "ffn_down_exps"}};
+void import_expert_layers(HfImport* import, int64_t n_layers, int64_t n_experts, const HfExpertNames& names) {
+  const HfName matrices[] = {{names.gate, "ffn_gate_exps"}, {names.up, "ffn_up_exps"}, {names.down, "ffn_down_exps"}};
   for (int64_t layer = 0; layer < n_layers; ++layer) {
-    const std::string from = fmt::format("model.layers.{}.mlp.", layer);
+    const std::string from = fmt::format("model.layers.{}.{}.", layer, names.block);
     const std::string to = fmt::format("blk.{}.", layer);
     import->tensor(to + "ffn_gate_inp.weight", from + "gate.weight");
-    for (const HfName& name : kNames) {
+    for (const HfName& name : matrices) {
       std::vector<std::string> hf_names;
       for (int64_t i = 0; i < n_experts; ++i) {
         hf_names.push_back(fmt::format("{}experts.{}.{}.weight", from, i, name.hf));

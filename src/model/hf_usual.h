@@ -64,8 +64,13 @@ void import_layers(HfImport* import, const UsualShape& shape, const std::string&
 void import_llama_ends(HfImport* import, const MakingOf& making = {});
 void import_head(HfImport* import);
 
-/// Router and gated experts of every layer ("model.layers.N.mlp."), the experts' matrices stacked.
-void import_expert_layers(HfImport* import, int64_t n_layers, int64_t n_experts);
+/// What a layer's block of experts is called, and the matrices of one: Mixtral has its own words.
+struct HfExpertNames {
+  std::string_view block = "mlp", gate = "gate_proj", up = "up_proj", down = "down_proj";
+};
+
+/// Router and gated experts of every layer ("model.layers.N."), the experts' matrices stacked.
+void import_expert_layers(HfImport* import, int64_t n_layers, int64_t n_experts, const HfExpertNames& names = {});
 
 /// q's and k's rows: checkpoints have the two of a rotated pair half a head apart, GGUF's llama has them side by side.
 std::vector<int32_t> neighbouring_pairs(int64_t n_heads, int64_t head_dim);

@@ -17,6 +17,10 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
 void import_llama(HfImport* import) {
   import->expect_text("hidden_act", {"silu", "swish"});
   const UsualShape shape = import_usual_shape(import);
+  if (import->text_or("model_type", "") == "mixtral") {
+    const int64_t n_experts = import_expert_counts(import);
+    import_expert_layers(import, shape.n_layers, n_experts, {"block_sparse_moe", "w1", "w3", "w2"});
+  }
   import_llama_ends(import);
   import_layers(import, shape, "model.layers.", kLlamaLayerNames, [&](std::string_view name) -> TensorMaking {
     if (name == "attn_q") return {.rows = neighbouring_pairs(shape.n_heads, shape.head_dim)};
@@ -27,6 +31,6 @@ void import_llama(HfImport* import) {
 
 }  // namespace
 
-const Architecture kLlamaArchitecture{"llama", read_config, {{"llama", "mistral"}, import_llama}};
+const Architecture kLlamaArchitecture{"llama", read_config, {{"llama", "mistral", "mixtral"}, import_llama}};
 
 }  // namespace bass

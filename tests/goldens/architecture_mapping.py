@@ -38,11 +38,10 @@ OPT_GLOBALS = {"model.decoder.embed_tokens": "token_embd", "model.decoder.embed_
 OPT_BLOCKS = {"self_attn_layer_norm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
               "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_output", "final_layer_norm": "ffn_norm",
               "fc1": "ffn_up", "fc2": "ffn_down"}
-LLAMA_NAMES = (LLAMA_GLOBALS, LLAMA_BLOCKS)
+LLAMA_NAMES = (LLAMA_GLOBALS, EXPERT_BLOCKS)
 OTHER_NAMES = {  # GGUF architecture -> (names outside of blocks, names in them), where they are not a llama's
     "gemma2": (LLAMA_GLOBALS, GEMMA_BLOCKS), "gemma3": (LLAMA_GLOBALS, GEMMA_BLOCKS), "phi3": (LLAMA_GLOBALS, PHI_BLOCKS),
-    "starcoder2": (LLAMA_GLOBALS, STARCODER_BLOCKS), "olmoe": (LLAMA_GLOBALS, EXPERT_BLOCKS),
-    "qwen3moe": (LLAMA_GLOBALS, EXPERT_BLOCKS), "gpt2": (GPT_GLOBALS, GPT2_BLOCKS), "gptj": (GPT_GLOBALS, GPTJ_BLOCKS),
+    "starcoder2": (LLAMA_GLOBALS, STARCODER_BLOCKS), "gpt2": (GPT_GLOBALS, GPT2_BLOCKS), "gptj": (GPT_GLOBALS, GPTJ_BLOCKS),
     "codegen": (GPT_GLOBALS, GPTJ_BLOCKS), "gptneox": (NEOX_GLOBALS, NEOX_BLOCKS), "opt": (OPT_GLOBALS, OPT_BLOCKS)}
 OPT_POSITION_OFFSET = 2
 CODEGEN_PARTS = 4
@@ -152,8 +151,8 @@ def add_metadata(writer, arch, config):
     number("embedding_length", config.hidden_size)
     number("attention.head_count", n_heads)
     number("attention.head_count_kv", getattr(config, "num_key_value_heads", None) or n_heads)
-    feed_forward_len = next(value for name in ("intermediate_size", "ffn_dim", "n_inner")
-                            if (value := getattr(config, name, None)))
+    feed_forward_len = next((value for name in ("intermediate_size", "ffn_dim", "n_inner")
+                             if (value := getattr(config, name, None))), 4 * config.hidden_size)
     number("feed_forward_length", feed_forward_len)
     if getattr(config, "head_dim", None):
         number("attention.key_length", config.head_dim)
@@ -175,8 +174,9 @@ def add_metadata(writer, arch, config):
                          [kind == "sliding_attention" for kind in config.layer_types])
     if hasattr(config, "use_parallel_residual"):
         writer.add_bool(f"{arch}.use_parallel_residual", config.use_parallel_residual)
-    if getattr(config, "num_experts", 0):
-        number("expert_count", config.num_experts)
+    n_experts = getattr(config, "num_experts", 0) or getattr(config, "num_local_experts", 0)
+    if n_experts:
+        number("expert_count", n_experts)
         number("expert_used_count", config.num_experts_per_tok)
         if hasattr(config, "moe_intermediate_size"):
             number("expert_feed_forward_length", config.moe_intermediate_size)

@@ -105,6 +105,7 @@ def architecture_models():
             n_heads=2, n_kv_heads=2, use_parallel_residual=True, rope_parameters=rope(partial_rotary_factor=0.25)))),
         ("stablelm_sequential", "stablelm", t.StableLmConfig(**sizes(
             n_kv_heads=2, tied=True, use_qkv_bias=True, rope_parameters=rope(partial_rotary_factor=0.5)))),
+        ("mixtral_q8_0", "llama", t.MixtralConfig(**sizes(n_kv_heads=2, d_ff=64, num_local_experts=4, **experts))),
     ]
     return [ArchitectureModel(name, arch, config, 101 + i, DType.Q8_0 if name.endswith("q8_0") else DType.F16)
             for i, (name, arch, config) in enumerate(listed)]
@@ -187,21 +188,24 @@ def greedy_record(reference, model):
     raise SystemExit(f"{model.name}: no prompt gives a clear greedy continuation; change its seed")
 
 
-def golden_of(path, model, reference):
+def figures_of(name, model, reference, n_sequences=N_SEQUENCES, is_good=lambda ids, log_probs: True):
+    """Log-probabilities of random texts and a greedy continuation; a line about them is printed."""
     rng = np.random.default_rng([model.seed, 1])
     sequences, max_probs = [], []
-    for _ in range(N_SEQUENCES):
+    while len(sequences) < n_sequences:
         ids = rng.integers(0, N_VOCAB, SEQUENCE_LEN).tolist()
         log_probs = common.log_probs_of(reference, ids)
+        if not is_good(ids, log_probs):
+            continue
         sequences.append({"ids": ids, "logprobs": common.rounded(common.next_token_log_probs(log_probs, ids))})
         max_probs += log_probs.amax(dim=-1).exp().tolist()
     sequences[-1]["last_logprobs"] = common.rounded(log_probs[-1])
     greedy = greedy_record(reference, model)
     low, middle, high = np.quantile(max_probs, [0.1, 0.5, 0.9])
-    print(f"{path.name:34s} {path.stat().st_size:7d} bytes  largest probability {low:.2f} {middle:.2f} {high:.2f} "
+    print(f"{name:34s} largest probability {low:.2f} {middle:.2f} {high:.2f} "
           f"(10, 50, 90 %)  greedy: {len(set(greedy['ids']))} tokens, smallest gap {greedy['smallest_gap']:.3f}",
           flush=True)
-    return {"file": path.name, "sha256": common.sha256_of(path), "sequences": sequences, "greedy": greedy}
+    return {"sequences": sequences, "greedy": greedy}
 
 
 def main():
@@ -219,7 +223,7 @@ def main():
         path = args.out / f"{model.name}.gguf"
         reference, weights = make_model(model)
         write_gguf(path, model, weights)
-        goldens.append(golden_of(path, model, reference))
+        goldens.append({"file": path.name, "sha256": common.sha256_of(path)} | figures_of(path.name, model, reference))
     if args.only:
         return
     n_bytes = common.write_json(args.out / "architecture_goldens.json", {"versions": common.library_versions()},
