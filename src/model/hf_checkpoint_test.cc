@@ -13,6 +13,7 @@
 #include "model/architecture.h"
 #include "model/model_source.h"
 #include "support/byte_vocab.h"
+#include "support/checkpoint_files.h"
 #include "support/temp_folder.h"
 
 namespace bass {
@@ -21,60 +22,37 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using ::testing::AllOf;
+using testing::checkpoint_goldens;
+using testing::fnv1a;
 using ::testing::HasSubstr;
+using testing::safetensors_bytes;
 
-/// The goldens' pattern of whole numbers, as F16.
-std::string pattern(uint64_t tensor_idx, size_t n_elements) {
-  std::string bytes;
-  for (uint64_t i = 0; i < n_elements; ++i) {
-    const auto mixed = static_cast<uint32_t>(i * 2654435761U + tensor_idx * 40503U);
-    const uint16_t half = f32_to_f16(static_cast<float>(mixed >> 22));
-    bytes.append(reinterpret_cast<const char*>(&half), sizeof(half));
-  }
-  return bytes;
-}
-
-uint64_t fnv1a(std::span<const std::byte> bytes) {
-  uint64_t value = 0xCBF29CE484222325U;
-  for (const std::byte byte : bytes) value = (value ^ static_cast<uint64_t>(byte)) * 0x100000001B3U;
-  return value;
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 class CheckpointTest : public ::testing::Test {
  protected:
-  CheckpointTest() {
-    std::ifstream file(std::string(BASS_TEST_DATA) + "/checkpoint_goldens.json");
-    goldens_ = json::parse(file);
-  }
-
   const json& golden(const std::string& name) const {
-    for (const json& model : goldens_["models"]) {
+    for (const json& model : checkpoint_goldens()) {
       if (model["name"] == name) return model;
     }
     ADD_FAILURE() << name;
-    return goldens_;
+    return checkpoint_goldens();
   }
 
   /// Tensors in two shards, so that both ways of storing are read.
   void write(const json& model) const {
     std::ofstream(directory_ + "/config.json") << model["config"];
-    json header[2] = {json::object(), json::object()};
     json weight_map = json::object();
-    std::string data[2];
+    std::vector<size_t> tensor_idxs[2];
     for (size_t i = 0; i < model["tensors"].size(); ++i) {
-      const auto& [name, shape] = model["tensors"][i].get<std::pair<std::string, std::vector<size_t>>>();
-      size_t n_elements = 1;
-      for (const size_t size : shape) n_elements *= size;
-      const size_t begin = data[i % 2].size();
-      data[i % 2] += pattern(i, n_elements);
-      header[i % 2][name] = {{"dtype", "F16"}, {"shape", shape}, {"data_offsets", {begin, data[i % 2].size()}}};
-      weight_map[name] = i % 2 == 0 ? "a.safetensors" : "b.safetensors";
+      tensor_idxs[i % 2].push_back(i);
+      weight_map[model["tensors"][i][0].get<std::string>()] = i % 2 == 0 ? "a.safetensors" : "b.safetensors";
     }
     for (const size_t k : {0, 1}) {
-      const std::string text = header[k].dump();
-      const uint64_t len = text.size();
-      std::ofstream file(directory_ + (k == 0 ? "/a.safetensors" : "/b.safetensors"), std::ios::binary);
-      file.write(reinterpret_cast<const char*>(&len), sizeof(len)) << text << data[k];
+      std::ofstream(directory_ + (k == 0 ? "/a.safetensors" : "/b.safetensors"), std::ios::binary)
+          << safetensors_bytes(model, tensor_idxs[k]);
     }
     std::ofstream(directory_ + "/model.safetensors.index.json") << json{{"weight_map", weight_map}};
   }
@@ -90,7 +68,6 @@ class CheckpointTest : public ::testing::Test {
 
   testing::TempFolder folder_;
   std::string directory_ = folder_.path();
-  json goldens_;
 };
 
 void expect_metadata(const GgufFile& gguf, const std::string& key, const json& expected) {
@@ -108,7 +85,7 @@ void expect_metadata(const GgufFile& gguf, const std::string& key, const json& e
 }
 
 TEST_F(CheckpointTest, BecomesTheGgufFileOfTheModel) {
-  for (const json& model : goldens_["models"]) {
+  for (const json& model : checkpoint_goldens()) {
     SCOPED_TRACE(model["name"].get<std::string>());
     write(model);
     const Result<GgufFile> gguf = open();
@@ -124,7 +101,7 @@ TEST_F(CheckpointTest, BecomesTheGgufFileOfTheModel) {
       ASSERT_NE(tensor, nullptr) << expected[0];
       EXPECT_EQ(tensor->shape, expected[1].get<std::vector<int64_t>>()) << expected[0];
       if (expected[2].is_string()) {
-        EXPECT_EQ(fmt::format("{:016x}", fnv1a(tensor->data)), expected[2].get<std::string>()) << expected[0];
+        EXPECT_EQ(fnv1a(text_of(tensor->data)), expected[2].get<std::string>()) << expected[0];
       } else {
         for (size_t i = 0; i < expected[2].size(); ++i) {
           EXPECT_FLOAT_EQ(reinterpret_cast<const float*>(tensor->data.data())[i], expected[2][i].get<float>());
@@ -138,10 +115,21 @@ TEST_F(CheckpointTest, BecomesTheGgufFileOfTheModel) {
   }
 }
 
+// What the import is tried on are the bytes that transformers wrote.
+TEST_F(CheckpointTest, FilesAreThoseOfTransformers) {
+  for (const json& model : checkpoint_goldens()) {
+    testing::write_checkpoint(model, directory_);
+    std::ifstream file(directory_ + "/model.safetensors", std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_EQ(fnv1a(bytes), model["file_hash"].get<std::string>()) << model["name"];
+  }
+}
+
 TEST_F(CheckpointTest, EveryArchitectureHasAGolden) {
   for (const Architecture* architecture : kArchitectures) {
     bool has_golden = false;
-    for (const json& model : goldens_["models"]) has_golden |= model["architecture"] == std::string(architecture->name);
+    for (const json& model : checkpoint_goldens())
+      has_golden |= model["architecture"] == std::string(architecture->name);
     EXPECT_TRUE(has_golden) << architecture->name;
   }
 }
@@ -179,7 +167,7 @@ TEST_F(CheckpointTest, WrittenAsOneFileItIsTheSameModel) {
     const TensorInfo* other = made.find_tensor(tensor.name);
     ASSERT_NE(other, nullptr) << tensor.name;
     EXPECT_EQ(other->shape, tensor.shape);
-    EXPECT_EQ(fnv1a(other->data), fnv1a(tensor.data)) << tensor.name;
+    EXPECT_EQ(fnv1a(text_of(other->data)), fnv1a(text_of(tensor.data))) << tensor.name;
   }
 }
 
@@ -225,7 +213,7 @@ TEST_F(CheckpointTest, RefusesConfigurationsThatDoNotFit) {
 
 TEST_F(CheckpointTest, RefusesTensorsThatDoNotFit) {
   json model = golden("llama_window");
-  model["tensors"].push_back({"model.layers.0.self_attn.extra.weight", {2, 2}});
+  model["tensors"].push_back({"model.layers.0.self_attn.extra.weight", {2, 2}, 0, 1});
   write(model);
   EXPECT_THAT(open().status().message(), HasSubstr("'model.layers.0.self_attn.extra.weight' is none of the llama"));
   write(golden("llama_window"));
