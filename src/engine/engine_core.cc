@@ -84,10 +84,11 @@ void EngineCore::update_policies(const StepResult& result, double device_s) {
     cost.is_clean &= owners_[i].sequence != nullptr;
     owners_[i].request->policy->is_marked = true;  // to be advanced once, whoever shares it
   }
+  learn_step_cost(cost, &costs_);
   for (const SegmentOwner& owner : owners_) {
     PolicyState& policy = *owner.request->policy;
     if (!std::exchange(policy.is_marked, false)) continue;
-    advance_draft_length(policy.spec, policy.state, policy.outcomes, cost);
+    advance_draft_length(policy.spec, policy.state, policy.outcomes);
     policy.outcomes.clear();
   }
 }

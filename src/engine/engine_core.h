@@ -87,6 +87,7 @@ class EngineCore final : public Engine {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Scheduler> scheduler_;
   std::map<std::string, std::weak_ptr<PolicyState>> policies_;  // shared ones, by the text of --draft-length
+  StepCosts costs_;
   StepPlan plan_;
   std::vector<SegmentOwner> owners_;
   Outbox outbox_;

@@ -121,7 +121,7 @@ Status EngineCore::make_executor() {
   scheduler_options.n_pages = n_pages;
   scheduler_options.has_draft = draft_ != nullptr;
   scheduler_options.max_kept_distributions = executor_->max_kept_distributions();
-  scheduler_ = std::make_unique<Scheduler>(scheduler_options);
+  scheduler_ = std::make_unique<Scheduler>(scheduler_options, &costs_);
   return ok_status();
 }
 

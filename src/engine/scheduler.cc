@@ -20,8 +20,11 @@ int tokens_before_deadline(double left_s, double row_s, int max_tokens) {
   return left_s < row_s * max_tokens ? static_cast<int>(left_s / row_s) : max_tokens;
 }
 
-Scheduler::Scheduler(const SchedulerOptions& options)
-    : options_(options), main_pool_(options.n_pages), draft_pool_(options.has_draft ? options.n_pages : 0) {}
+Scheduler::Scheduler(const SchedulerOptions& options, const StepCosts* costs)
+    : options_(options),
+      costs_(costs),
+      main_pool_(options.n_pages),
+      draft_pool_(options.has_draft ? options.n_pages : 0) {}
 
 int Scheduler::own_pages(const RequestState& request) const {
   // The page in which the shared part ends is the prompt's; a sequence writes into a copy of its own.
@@ -136,7 +139,7 @@ void Scheduler::choose_drafts() {
       candidates_.push_back({sequence->draft_source, sequence->draft_len, 0});
       candidate_owners_.push_back(sequence);
     }
-    choose_draft_lengths(policy->spec, policy->state, static_cast<int>(running_.size()), candidates_);
+    choose_draft_lengths(policy->spec, policy->state, *costs_, static_cast<int>(running_.size()), candidates_);
     for (size_t i = 0; i < candidates_.size(); ++i) candidate_owners_[i]->draft_len = candidates_[i].len;
   }
   for (Sequence* sequence : running_) sequence->request->policy->is_marked = false;

@@ -30,9 +30,10 @@ struct SegmentOwner {
 
 /// Owns the requests, the page pools and the order of admission: first come, first served. A request is admitted when
 /// the pages that it can ever need (its prompt's and its next sequence's) are free, so that no step runs out of memory.
+/// `costs` must outlive it; policies read it when a step is planned.
 class Scheduler {
  public:
-  explicit Scheduler(const SchedulerOptions& options);
+  Scheduler(const SchedulerOptions& options, const StepCosts* costs);
 
   /// Pages that a request needs at least: its prompt's and one sequence's.
   [[nodiscard]] int min_pages(const RequestState& request) const { return prefix_pages(request) + own_pages(request); }
@@ -71,6 +72,7 @@ class Scheduler {
   void reserve(PageTable* table, int end, std::vector<PageCopy>* copies);
 
   SchedulerOptions options_;
+  const StepCosts* costs_;
   PagePool main_pool_;
   PagePool draft_pool_;
   int n_promised_pages_ = 0;                           // of each pool

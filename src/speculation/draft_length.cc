@@ -37,19 +37,19 @@ std::string draft_length_usage() {
 
 DraftSource ngram_source(int order) { return static_cast<DraftSource>(std::clamp(order, 2, 5) - 2); }
 
-void choose_draft_lengths(const DraftLengthSpec& spec, const DraftLengthState& state, int n_sequences,
-                          std::span<DraftCandidate> candidates) {
+void choose_draft_lengths(const DraftLengthSpec& spec, const DraftLengthState& state, const StepCosts& costs,
+                          int n_sequences, std::span<DraftCandidate> candidates) {
   if (spec.policy->choose != nullptr) {
-    spec.policy->choose(state, n_sequences, candidates);
+    spec.policy->choose(state, costs, n_sequences, candidates);
     return;
   }
   for (DraftCandidate& candidate : candidates) candidate.len = std::min(candidate.max_len, state.len);
 }
 
-void advance_draft_length(const DraftLengthSpec& spec, DraftLengthState& state, std::span<const DraftOutcome> outcomes,
-                          const StepCost& cost) {
+void advance_draft_length(const DraftLengthSpec& spec, DraftLengthState& state,
+                          std::span<const DraftOutcome> outcomes) {
   if (spec.policy->learn != nullptr) {
-    spec.policy->learn(state, outcomes, cost);
+    spec.policy->learn(state, outcomes);
   } else if (!outcomes.empty()) {
     state = spec.policy->next(spec, state, outcomes);
   }

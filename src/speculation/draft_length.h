@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "bass/status.h"
+#include "speculation/step_costs.h"
 
 namespace bass {
 
@@ -37,13 +38,11 @@ DraftSource ngram_source(int order);
 
 /// What `goodput` has learnt (policies/goodput.h).
 struct GoodputState {
-  static constexpr int kMaxRows = 512;  // rows of a step whose cost is kept; more count as so many
-  static constexpr int kMaxLen = 8;     // tokens that a sequence may draft
-  float step_s[kMaxRows + 1] = {};      // seconds of a step by its rows, drafting not counted; 0: not measured
-  float draft_step_s = 0;               // seconds of one pass of the draft model; 0: not measured
-  float survival[kNumDraftSources][kMaxLen] = {};  // probability that token j is accepted if those before it were
+  static constexpr int kMaxLen = 8;                // tokens that a sequence may draft
+  float survival[kNumDraftSources][kMaxLen] = {};  // how often token j was accepted when those before it were, lately
+  float weight[kNumDraftSources][kMaxLen] = {};    // how often that was seen
   int32_t n_idle_steps = 0;                        // steps without a draft since the last one that had any
-  int32_t max_rows_seen = 0;
+  int32_t probe_interval = 0;                      // idle steps after which a draft is tried again
 };
 
 /// What a policy remembers between steps of one batch.
@@ -67,15 +66,6 @@ struct DraftCandidate {
   int32_t len = 0;  // the policy's answer: 0 .. max_len
 };
 
-/// What the step that has just run cost.
-struct StepCost {
-  int32_t n_rows = 0;         // of the main model
-  int32_t n_draft_steps = 0;  // passes of the draft model
-  double step_s = 0;          // without the draft model's passes
-  double draft_s = 0;         // of the draft model's passes
-  bool is_clean = false;      // no prompt's chunk ran beside
-};
-
 struct DraftLengthPolicy {
   std::string_view name;
   std::string_view usage;  // for the help text
@@ -87,17 +77,17 @@ struct DraftLengthPolicy {
   DraftLengthState (*next)(const DraftLengthSpec& spec, DraftLengthState state, std::span<const DraftOutcome> outcomes);
   /// Chooses the lengths of a step with n_sequences sequences: a pure function. nullptr: everybody drafts min(max_len,
   /// state.len).
-  void (*choose)(const DraftLengthState& state, int n_sequences, std::span<DraftCandidate> candidates) = nullptr;
-  /// Learns from a step. nullptr: `next` is all.
-  void (*learn)(DraftLengthState& state, std::span<const DraftOutcome> outcomes, const StepCost& cost) = nullptr;
+  void (*choose)(const DraftLengthState& state, const StepCosts& costs, int n_sequences,
+                 std::span<DraftCandidate> candidates) = nullptr;
+  /// Learns from a step, also from one without drafts. nullptr: `next` is all.
+  void (*learn)(DraftLengthState& state, std::span<const DraftOutcome> outcomes) = nullptr;
 };
 
 /// The policy's choice for a step, or the same length for all.
-void choose_draft_lengths(const DraftLengthSpec& spec, const DraftLengthState& state, int n_sequences,
-                          std::span<DraftCandidate> candidates);
+void choose_draft_lengths(const DraftLengthSpec& spec, const DraftLengthState& state, const StepCosts& costs,
+                          int n_sequences, std::span<DraftCandidate> candidates);
 /// The policy's state after a step.
-void advance_draft_length(const DraftLengthSpec& spec, DraftLengthState& state, std::span<const DraftOutcome> outcomes,
-                          const StepCost& cost);
+void advance_draft_length(const DraftLengthSpec& spec, DraftLengthState& state, std::span<const DraftOutcome> outcomes);
 
 /// All policies, in the order of the help text.
 std::span<const DraftLengthPolicy* const> draft_length_policies();

@@ -16,8 +16,4 @@ namespace bass {
 
 extern const DraftLengthPolicy kGoodputPolicy;
 
-/// Predicted seconds of a step of n_rows rows: linear between measured points, flat before the first, and behind the
-/// last along the last slope. 0 when nothing was measured.
-double predicted_step_seconds(const GoodputState& state, int n_rows);
-
 }  // namespace bass

@@ -11,41 +11,40 @@
 namespace bass {
 namespace {
 
-DraftLengthState started() {
-  const DraftLengthSpec spec = parse_draft_length("goodput").value();
-  return spec.policy->start(spec);
-}
+/// What an engine keeps for the policy.
+struct Learner {
+  DraftLengthState state = start();
+  StepCosts costs;
+
+  void choose(int n_sequences, std::span<DraftCandidate> candidates) const {
+    kGoodputPolicy.choose(state, costs, n_sequences, candidates);
+  }
+  void learn(std::span<const DraftOutcome> outcomes, const StepCost& cost) {
+    learn_step_cost(cost, &costs);
+    kGoodputPolicy.learn(state, outcomes);
+  }
+  static DraftLengthState start() {
+    const DraftLengthSpec spec = parse_draft_length("goodput").value();
+    return spec.policy->start(spec);
+  }
+};
 
 std::vector<DraftCandidate> candidates_of(int n, DraftSource source, int max_len = 8) {
   return std::vector<DraftCandidate>(static_cast<size_t>(n), {source, max_len, -1});
 }
 
-void measure(DraftLengthState& state, int n_rows, double seconds) {
-  for (int i = 0; i < 200; ++i) kGoodputPolicy.learn(state, {}, {n_rows, 0, seconds, 0, true});
-  state.goodput.n_idle_steps = 0;  // not yet time to try a draft
-}
-
-TEST(Goodput, PredictsCostBetweenAndBeyondWhatWasMeasured) {
-  GoodputState state;
-  EXPECT_EQ(predicted_step_seconds(state, 5), 0);
-  state.max_rows_seen = 20;
-  state.step_s[8] = 2.0f;
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(state, 3)), 2.0f);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(state, 30)), 2.0f);
-  state.step_s[20] = 5.0f;
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(state, 12)), 3.0f);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(state, 24)), 6.0f);
-  state.step_s[20] = 1.0f;  // noise: more rows never count as cheaper
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(state, 12)), 2.0f);
+void measure(Learner& learner, int n_rows, double seconds) {
+  for (int i = 0; i < 200; ++i) learner.learn({}, {n_rows, 0, seconds, 0, true});
+  learner.state.goodput.n_idle_steps = 0;  // not yet time to try a draft
 }
 
 TEST(Goodput, TheFirstStepIsRegularAndIsMeasured) {
-  DraftLengthState state = started();
+  Learner learner;
   auto candidates = candidates_of(4, DraftSource::kModel);
-  kGoodputPolicy.choose(state, 4, candidates);
+  learner.choose(4, candidates);
   for (const DraftCandidate& candidate : candidates) EXPECT_EQ(candidate.len, 0);
-  measure(state, 4, 1.0);
-  kGoodputPolicy.choose(state, 4, candidates);
+  measure(learner, 4, 1.0);
+  learner.choose(4, candidates);
   EXPECT_GT(candidates[0].len, 0) << "rows look free until they are measured";
   int n_rows = 4;
   for (const DraftCandidate& candidate : candidates) n_rows += candidate.len;
@@ -53,28 +52,28 @@ TEST(Goodput, TheFirstStepIsRegularAndIsMeasured) {
 }
 
 TEST(Goodput, DraftsAsFarAsRowsAreFreeAndNothingWhereEachCostsAStep) {
-  DraftLengthState free_rows = started();
-  DraftLengthState dear_rows = started();
-  for (int rows = 2; rows <= 64; rows *= 2) {
+  Learner free_rows;
+  Learner dear_rows;
+  for (int rows = 2; rows <= 64; rows += 2) {
     measure(free_rows, rows, 1.0);
     measure(dear_rows, rows, 0.5 * rows);
   }
   auto candidates = candidates_of(2, DraftSource::kNgram4);
-  kGoodputPolicy.choose(free_rows, 2, candidates);
+  free_rows.choose(2, candidates);
   EXPECT_EQ(candidates[0].len, 8);
-  kGoodputPolicy.choose(dear_rows, 2, candidates);
+  dear_rows.choose(2, candidates);
   EXPECT_EQ(candidates[0].len, 0);
 }
 
 TEST(Goodput, TakesTheSequencesWhoseDraftsAreGood) {
-  DraftLengthState state = started();
-  for (int rows = 4; rows <= 32; rows *= 2) measure(state, rows, 1.0 + 0.06 * rows);
+  Learner learner;
+  for (int rows = 4; rows <= 32; rows *= 2) measure(learner, rows, 1.0 + 0.06 * rows);
   for (int i = 0; i < 300; ++i) {
     const std::vector<DraftOutcome> outcomes = {{4, 4, DraftSource::kNgram5}, {4, 0, DraftSource::kNgram2}};
-    kGoodputPolicy.learn(state, outcomes, {});
+    learner.learn(outcomes, {});
   }
   std::vector<DraftCandidate> candidates = {{DraftSource::kNgram5, 3, -1}, {DraftSource::kNgram2, 8, -1}};
-  kGoodputPolicy.choose(state, 4, candidates);
+  learner.choose(4, candidates);
   EXPECT_EQ(candidates[0].len, 3) << "never more than there is";
   EXPECT_EQ(candidates[1].len, 0);
 }
@@ -89,12 +88,12 @@ struct Simulation {
   // Tokens a second over the steps [from, to). fixed_len < 0: the policy decides.
   double run(int fixed_len, int from, int to) const {
     std::mt19937 random(1);
-    DraftLengthState state = started();
+    Learner learner;
     double tokens = 0, seconds = 0;
     for (int step = 0; step < to; ++step) {
       auto candidates = candidates_of(n_sequences, DraftSource::kModel);
       if (fixed_len < 0) {
-        kGoodputPolicy.choose(state, n_sequences, candidates);
+        learner.choose(n_sequences, candidates);
       } else {
         for (DraftCandidate& candidate : candidates) candidate.len = fixed_len;
       }
@@ -112,7 +111,7 @@ struct Simulation {
       }
       cost.step_s = step_s(cost.n_rows) * std::uniform_real_distribution<>(0.9, 1.1)(random);
       cost.draft_s = cost.n_draft_steps * draft_step_s;
-      if (fixed_len < 0) kGoodputPolicy.learn(state, outcomes, cost);
+      if (fixed_len < 0) learner.learn(outcomes, cost);
       if (step < from) continue;
       tokens += n_emitted;
       seconds += cost.step_s + cost.draft_s;
@@ -141,14 +140,36 @@ TEST(Goodput, IsNeverMuchSlowerThanRegularDecodingAndNearTheBestFixedLength) {
         const double regular = simulation.run(0, 0, 2000);
         double best = regular;
         for (int len = 1; len <= 8; ++len) best = std::max(best, simulation.run(len, 0, 2000));
-        EXPECT_GE(policy, 0.97 * regular) << machine.name << ", acceptance " << acceptance << ", batch " << n_sequences;
-        EXPECT_GE(policy, 0.90 * best) << machine.name << ", acceptance " << acceptance << ", batch " << n_sequences;
+        EXPECT_GE(policy, 0.98 * regular) << machine.name << ", acceptance " << acceptance << ", batch " << n_sequences;
+        EXPECT_GE(policy, 0.96 * best) << machine.name << ", acceptance " << acceptance << ", batch " << n_sequences;
       }
     }
   }
 }
 
-// Negative control of the test above: a fixed length does lose to regular decoding somewhere.
+TEST(Goodput, WhatDidNotPayIsTriedAgainEverMoreRarely) {
+  Learner learner;
+  measure(learner, 8, 1.0);
+  measure(learner, 16, 2.0);
+  std::vector<int> tries;
+  auto candidates = candidates_of(8, DraftSource::kModel);
+  for (int step = 0; step < 1000; ++step) {
+    learner.choose(8, candidates);
+    std::vector<DraftOutcome> outcomes;
+    int n_rows = 8;
+    for (const DraftCandidate& candidate : candidates) {
+      n_rows += candidate.len;
+      if (candidate.len > 0) outcomes.push_back({candidate.len, 0, DraftSource::kModel});
+    }
+    if (n_rows > 8) tries.push_back(step);
+    learner.learn(outcomes, {n_rows, n_rows > 8 ? 1 : 0, n_rows / 8.0, 0.01, true});
+  }
+  ASSERT_GE(tries.size(), 5u);
+  EXPECT_LE(tries.size(), 12u);
+  EXPECT_GE(tries.back() - tries[tries.size() - 2], 150);
+}
+
+// Negative control of IsNeverMuchSlower: a fixed length does lose to regular decoding somewhere.
 TEST(Goodput, AFixedLengthIsSlowerThanRegularDecodingOnABadDraft) {
   const Simulation simulation{kMachines[1].step_s, [](int) { return 0.3; }, 8, 0.05};
   EXPECT_LT(simulation.run(4, 0, 2000), 0.8 * simulation.run(0, 0, 2000));

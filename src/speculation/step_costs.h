@@ -1,0 +1,42 @@
+// What a step costs by the number of its rows, measured while working.
+//
+// POD, like the policies' state, so that the per-step decision can run on a device. One table serves all policies of an
+// engine: the machine and the models are the same for all.
+#pragma once
+
+#include <cstdint>
+
+namespace bass {
+
+/// What the step that has just run cost.
+struct StepCost {
+  int32_t n_rows = 0;         // of the main model
+  int32_t n_draft_steps = 0;  // passes of the draft model
+  double step_s = 0;          // without the draft model's passes
+  double draft_s = 0;         // of the draft model's passes
+  bool is_clean = false;      // no prompt's chunk ran beside
+};
+
+struct StepCosts {
+  static constexpr int kMaxRows = 512;     // rows of a step whose cost is kept; more count as so many
+  float step_s[kMaxRows + 1] = {};         // seconds of a step by its rows, drafting not counted; 0: not measured
+  uint16_t n_measured[kMaxRows + 1] = {};  // times, at most 65535; [0]: of draft_step_s
+  float draft_step_s = 0;                  // seconds of one pass of the draft model; 0: not measured
+  int32_t max_rows_seen = 0;
+};
+
+/// Learns from a clean step. What all steps have in common (contexts grow, machines slow down) moves the whole table,
+/// and quickly: choices depend on how its entries relate. The rest moves the step's own entry. Outliers count little.
+void learn_step_cost(const StepCost& cost, StepCosts* costs);
+
+/// Seconds of a step of n_rows rows: linear between measured points, flat before the first, and behind the last along
+/// the last slope. 0 when nothing was measured.
+double predicted_step_seconds(const StepCosts& costs, int n_rows);
+
+/// 1: no step of about so many rows was measured; near 0: many were.
+double step_novelty(const StepCosts& costs, int n_rows);
+
+/// Whether a step of so many rows, or of fewer, was measured: without one the prediction is that of more rows.
+bool is_step_known(const StepCosts& costs, int n_rows);
+
+}  // namespace bass

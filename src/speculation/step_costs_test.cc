@@ -1,0 +1,62 @@
+#include "speculation/step_costs.h"
+
+#include <gtest/gtest.h>
+
+namespace bass {
+namespace {
+
+void measure(StepCosts& costs, int n_rows, double seconds, int n_times = 1) {
+  for (int i = 0; i < n_times; ++i) learn_step_cost({n_rows, 0, seconds, 0, true}, &costs);
+}
+
+TEST(StepCosts, PredictsBetweenAndBeyondWhatWasMeasured) {
+  StepCosts costs;
+  EXPECT_EQ(predicted_step_seconds(costs, 5), 0);
+  costs.max_rows_seen = 20;
+  costs.step_s[8] = 2.0f;
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 3)), 2.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 30)), 2.0f);
+  costs.step_s[20] = 5.0f;
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 12)), 3.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 24)), 6.0f);
+  costs.step_s[20] = 1.0f;  // noise: more rows never count as cheaper
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 12)), 2.0f);
+}
+
+TEST(StepCosts, KnowsWhatWasMeasuredOrIsSmaller) {
+  StepCosts costs;
+  EXPECT_FALSE(is_step_known(costs, 8));
+  measure(costs, 8, 1.0);
+  EXPECT_FALSE(is_step_known(costs, 7)) << "it would be predicted as dear as a step of eight rows";
+  EXPECT_TRUE(is_step_known(costs, 8));
+  EXPECT_TRUE(is_step_known(costs, 9));
+}
+
+TEST(StepCosts, OneOutlierCountsLittleAndPromptsNothing) {
+  StepCosts costs;
+  measure(costs, 4, 1.0, 50);
+  measure(costs, 4, 100.0);
+  EXPECT_LT(predicted_step_seconds(costs, 4), 1.2);
+  learn_step_cost({4, 0, 100.0, 0, /*is_clean=*/false}, &costs);
+  EXPECT_LT(predicted_step_seconds(costs, 4), 1.2);
+}
+
+TEST(StepCosts, WhatIsNotMeasuredAnyMoreFollowsTheMachine) {
+  StepCosts costs;
+  measure(costs, 4, 1.0, 50);
+  measure(costs, 16, 2.0, 50);
+  const double before = predicted_step_seconds(costs, 4);
+  measure(costs, 16, 6.0, 200);
+  EXPECT_NEAR(predicted_step_seconds(costs, 16), 6.0, 0.3);
+  EXPECT_GT(predicted_step_seconds(costs, 4), 1.5 * before) << "the machine is slower for fewer rows too";
+}
+
+TEST(StepCosts, PassesOfTheDraftModelAreCountedOneByOne) {
+  StepCosts costs;
+  learn_step_cost({4, 5, 1.0, 0.5, true}, &costs);
+  EXPECT_FLOAT_EQ(costs.draft_step_s, 0.1f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 4)), 1.0f);
+}
+
+}  // namespace
+}  // namespace bass
