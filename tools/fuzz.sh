@@ -24,12 +24,12 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$clang" -DCMAKE_BUILD_TYPE
   -DBASS_BUILD_TESTS=OFF >"$build/configure.log" 2>&1 || { cat "$build/configure.log"; exit 1; }
 cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}" || exit 1
 
-# 512 MB: far above what a hostile file may cost. Ten seconds: the clock runs on while other programs do. Continuous
+# 512 MB: far above what a hostile file may cost. Thirty seconds: the clock runs on while other programs do. Continuous
 # integration looks at the same inputs each time: what it finds is of the change that it tests.
 run_target() { # fuzz_KIND
   local kind=${1#fuzz_} log=$build/$1.log
   mkdir -p "$build/corpus/$kind"
-  if "$build/$1" -max_total_time="$n_seconds" -timeout=10 -rss_limit_mb=512 -print_final_stats=1 -verbosity=0 ${CI:+-seed=1} \
+  if "$build/$1" -max_total_time="$n_seconds" -timeout=30 -rss_limit_mb=512 -print_final_stats=1 -verbosity=0 ${CI:+-seed=1} \
     -artifact_prefix="$build/$1-" "$build/corpus/$kind" "tests/fuzz/corpus/$kind" >"$log" 2>&1; then
     echo "$1: nothing found in $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") runs"
   else
