@@ -1,9 +1,10 @@
 #include "cli/suggest.h"
 
 #include <algorithm>
-#include <cctype>
 #include <limits>
 #include <vector>
+
+#include "cli/plain_text.h"
 
 namespace bass {
 namespace {
@@ -12,9 +13,7 @@ constexpr int kNothingAlike = std::numeric_limits<int>::max();
 
 /// Without the dashes before it, and in lower case.
 std::string bare(std::string_view name) {
-  std::string text(name.substr(std::min(name.find_first_not_of('-'), name.size())));
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
+  return lower_case(name.substr(std::min(name.find_first_not_of('-'), name.size())));
 }
 
 std::vector<std::string> words_of(const std::string& name) {

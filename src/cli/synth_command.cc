@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/model_store.h"
+#include "cli/plain_text.h"
 #include "cli/save_file.h"
 #include "cli/suggest.h"
 #include "cli/synth_config.h"
@@ -21,15 +22,10 @@
 namespace bass {
 namespace {
 
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 /// As --type spells them.
 std::vector<std::string> type_names() {
   std::vector<std::string> names;
-  for (const DType type : random_types()) names.push_back(lower_case(std::string(dtype_info(type).name)));
+  for (const DType type : random_types()) names.push_back(lower_case(dtype_info(type).name));
   return names;
 }
 

@@ -68,9 +68,4 @@ double step_novelty(const StepCosts& costs, int n_rows) {
   return 1.0 / (1.0 + n);
 }
 
-bool is_step_known(const StepCosts& costs, int n_rows) {
-  const float* begin = costs.step_s + 1;
-  return std::any_of(begin, begin + row_idx(n_rows), [](float seconds) { return seconds > 0; });
-}
-
 }  // namespace bass

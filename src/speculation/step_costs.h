@@ -36,7 +36,4 @@ double predicted_step_seconds(const StepCosts& costs, int n_rows);
 /// 1: no step of about so many rows was measured; near 0: many were.
 double step_novelty(const StepCosts& costs, int n_rows);
 
-/// Whether a step of so many rows, or of fewer, was measured: without one the prediction is that of more rows.
-bool is_step_known(const StepCosts& costs, int n_rows);
-
 }  // namespace bass

@@ -23,15 +23,6 @@ TEST(StepCosts, PredictsBetweenAndBeyondWhatWasMeasured) {
   EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 12)), 2.0f);
 }
 
-TEST(StepCosts, KnowsWhatWasMeasuredOrIsSmaller) {
-  StepCosts costs;
-  EXPECT_FALSE(is_step_known(costs, 8));
-  measure(costs, 8, 1.0);
-  EXPECT_FALSE(is_step_known(costs, 7)) << "it would be predicted as dear as a step of eight rows";
-  EXPECT_TRUE(is_step_known(costs, 8));
-  EXPECT_TRUE(is_step_known(costs, 9));
-}
-
 TEST(StepCosts, OneOutlierCountsLittleAndPromptsNothing) {
   StepCosts costs;
   measure(costs, 4, 1.0, 50);

@@ -13,6 +13,7 @@
 
 #include "base/caught_status.h"
 #include "cli/interrupt.h"
+#include "cli/plain_text.h"
 
 namespace bass {
 namespace {
@@ -40,10 +41,8 @@ std::string origin_of(const std::string& text) {
   if (url == nullptr || curl_url_set(url.get(), CURLUPART_URL, text.c_str(), CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK) {
     return "";
   }
-  std::string origin = url_part(url.get(), CURLUPART_SCHEME) + "://" + url_part(url.get(), CURLUPART_HOST) + ":" +
-                       url_part(url.get(), CURLUPART_PORT);
-  std::ranges::transform(origin, origin.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return origin;
+  return lower_case(url_part(url.get(), CURLUPART_SCHEME) + "://" + url_part(url.get(), CURLUPART_HOST) + ":" +
+                    url_part(url.get(), CURLUPART_PORT));
 }
 
 /// A redirect's target, which may be relative; "" for what is no URL.
@@ -58,12 +57,6 @@ std::string resolved(const std::string& base, const std::string& target) {
   std::string result = text;
   curl_free(text);
   return result;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
-  return text;
 }
 
 bool is_certificate_trouble(CURLcode code) {
@@ -207,9 +200,7 @@ void HttpClient::Transfer::keep_header(std::string_view line) {
   if (line.starts_with("HTTP/")) answer_.headers.clear();  // an interim answer came before
   const size_t colon = line.find(':');
   if (colon == line.npos) return;
-  std::string name(line.substr(0, colon));
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  answer_.headers[name] = trimmed(line.substr(colon + 1));
+  answer_.headers[lower_case(line.substr(0, colon))] = trimmed(line.substr(colon + 1));
 }
 
 size_t HttpClient::Transfer::take_header(char* data, size_t /*size*/, size_t n_bytes, void* self) try {

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "cli/plain_text.h"
 #include "cli/suggest.h"
 
 namespace bass {
@@ -40,12 +41,6 @@ struct GgufModel {
 
   [[nodiscard]] std::string base() const { return stem.substr(stem.rfind('/') + 1); }
 };
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
 
 std::optional<size_t> read_number(std::string_view digits) {
   size_t number = 0;
@@ -85,11 +80,11 @@ std::vector<GgufModel> gguf_models(const HubListing& listing) {
 }
 
 /// Beside a model that sees pictures lies the part that sees; it is no model.
-bool is_projector(const GgufModel& model) { return lower(model.base()).starts_with("mmproj"); }
+bool is_projector(const GgufModel& model) { return lower_case(model.base()).starts_with("mmproj"); }
 
 /// Whether the kind stands in the name as a word: Q4_K is not in "x-Q4_K_M".
 bool has_kind(const GgufModel& model, std::string_view kind) {
-  const std::string name = lower(model.base()), word = lower(kind);
+  const std::string name = lower_case(model.base()), word = lower_case(kind);
   const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
   for (size_t at = name.find(word); at != name.npos; at = name.find(word, at + 1)) {
     const size_t end = at + word.size();
@@ -186,7 +181,7 @@ Result<HubChoice> choose_checkpoint(const HubListing& listing, const HubName& na
 }  // namespace
 
 Result<HubChoice> choose_hub_files(const HubListing& listing, const HubName& name) {
-  if (lower(name.file) == "safetensors") return choose_checkpoint(listing, name);
+  if (lower_case(name.file) == "safetensors") return choose_checkpoint(listing, name);
   std::vector<GgufModel> models = gguf_models(listing);
   if (!name.file.empty()) return choose_named(listing, name, models);
   std::erase_if(models, is_projector);
@@ -207,15 +202,6 @@ Status add_indexed_files(const HubListing& listing, std::string_view index, HubC
   }
   choice->has_index = false;
   return ok_status();
-}
-
-std::string bytes_text(int64_t n_bytes) {
-  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
-  constexpr double kStep = 1024;
-  auto number = static_cast<double>(n_bytes);
-  size_t unit = 0;
-  for (; number >= kStep && unit + 1 < kUnits.size(); ++unit) number /= kStep;
-  return unit == 0 ? fmt::format("{} B", n_bytes) : fmt::format("{:.1f} {}", number, kUnits[unit]);
 }
 
 }  // namespace bass

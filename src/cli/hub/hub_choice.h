@@ -27,7 +27,4 @@ Result<HubChoice> choose_hub_files(const HubListing& listing, const HubName& nam
 /// Adds the files that the index (its text) names. Error (kInvalidFile): no index, or a file is not there.
 Status add_indexed_files(const HubListing& listing, std::string_view index, HubChoice* choice);
 
-/// "94.0 MiB"
-std::string bytes_text(int64_t n_bytes);
-
 }  // namespace bass

@@ -9,7 +9,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 HubListing listing(std::initializer_list<const char*> names) {
   HubListing result;
@@ -91,13 +90,6 @@ TEST(HubChoiceTest, AnIndexBringsItsShards) {
   EXPECT_FALSE(choice->has_index);
   EXPECT_THAT(add_indexed_files(files, R"({"weight_map": {"x": "c"}})", &choice.value()).message(),
               HasSubstr("c, which it names, is missing"));
-}
-
-TEST(HubChoiceTest, SizesAreReadable) {
-  EXPECT_EQ(bytes_text(0), "0 B");
-  EXPECT_EQ(bytes_text(1023), "1023 B");
-  EXPECT_EQ(bytes_text(98362432), "93.8 MiB");
-  EXPECT_THAT(bytes_text(int64_t{1} << 62), Not(HasSubstr("B B")));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
@@ -15,6 +14,7 @@
 #include "cli/hub/hub_cache.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
+#include "cli/plain_text.h"
 #include "cli/suggest.h"
 
 namespace bass {
@@ -27,29 +27,22 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-std::string trimmed(std::string text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  text.erase(text.find_last_not_of(kBlanks) + 1);
-  text.erase(0, std::min(text.find_first_not_of(kBlanks), text.size()));
-  return text;
-}
-
-bool is_true(std::string value) {
-  std::ranges::transform(value, value.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
+bool is_true(std::string_view value) {
+  const std::string text = lower_case(value);
+  return text == "1" || text == "on" || text == "yes" || text == "true";
 }
 
 /// A token is sent as a header: what could end the line must not be in it.
 Result<std::string> read_token() {
   std::string where = "HF_TOKEN";
-  std::string token = trimmed(variable("HF_TOKEN"));
+  std::string token(trimmed(variable("HF_TOKEN")));
   if (token.empty()) {
     where = variable("HF_TOKEN_PATH");
     if (where.empty()) where = hub_home() + "/token";
     std::error_code error;
     if (!std::filesystem::is_regular_file(where, error)) return std::string();
     BASS_ASSIGN_OR_RETURN(token, read_input(where));
-    token = trimmed(std::move(token));
+    token = std::string(trimmed(token));
   }
   const auto is_graphic = [](unsigned char c) { return c > ' ' && c < 0x7f; };
   if (std::ranges::all_of(token, is_graphic)) return token;

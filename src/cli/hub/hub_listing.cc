@@ -15,9 +15,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kSha1Digits = 40;
-constexpr size_t kSha256Digits = 64;
-
 Status wrong(std::string_view what) { return unavailable(fmt::format("the hub's answer makes no sense: {}", what)); }
 
 /// nullptr for a key that is absent or null.

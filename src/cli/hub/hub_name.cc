@@ -75,9 +75,6 @@ bool is_hex(std::string_view text, size_t n_digits) {
   return text.size() == n_digits && std::ranges::all_of(text, is_digit);
 }
 
-bool is_commit(std::string_view text) {
-  constexpr size_t kSha1Digits = 40;
-  return is_hex(text, kSha1Digits);
-}
+bool is_commit(std::string_view text) { return is_hex(text, kSha1Digits); }
 
 }  // namespace bass

@@ -24,6 +24,9 @@ std::optional<HubName> parse_hub_name(std::string_view text);
 /// parts, no control characters, no longer than file systems take.
 bool is_safe_hub_path(std::string_view path);
 
+inline constexpr size_t kSha1Digits = 40;
+inline constexpr size_t kSha256Digits = 64;
+
 /// Lower-case hexadecimal digits, so many.
 bool is_hex(std::string_view text, size_t n_digits);
 

@@ -12,18 +12,12 @@
 #include <vector>
 
 #include "base/check.h"
-#include "cli/hub/hub_choice.h"
 #include "cli/hub/hub_name.h"
 #include "cli/interrupt.h"
+#include "cli/plain_text.h"
 #include "cli/temporary_file.h"
 
 namespace bass {
-namespace {
-
-constexpr size_t kSha1Digits = 40;
-constexpr size_t kSha256Digits = 64;
-
-}  // namespace
 
 Result<std::unique_ptr<IncompleteBlob>> IncompleteBlob::open(const std::string& path, const HubFile& file) {
   std::unique_ptr<IncompleteBlob> blob(new IncompleteBlob(path, file));

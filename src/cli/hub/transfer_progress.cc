@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/hub/hub_choice.h"
+#include "cli/plain_text.h"
 #include "cli/terminal_text.h"
 
 namespace bass {
