@@ -17,7 +17,7 @@
 
 #include "base/cache_folder.h"
 #include "base/check.h"
-#include "cli/digest.h"
+#include "base/digest.h"
 #include "cli/hub/hub_cache.h"
 #include "cli/hub/hub_name.h"
 #include "cli/suggest.h"

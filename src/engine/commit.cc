@@ -42,8 +42,7 @@ void roll_back(Sequence* sequence, const SegmentPlan& plan, const SegmentResult&
   const int n_valid = plan.start + 1 + result.n_accepted;
   sequence->main_pages.commit(n_valid);
   if (plan.draft_tokens.empty()) return;
-  // The draft model does not see its own last drafted token.
-  const int n_seen = plan.draft_start + static_cast<int>(plan.draft_tokens.size()) + std::max(result.n_drafted - 1, 0);
+  const int n_seen = plan.draft_start + static_cast<int>(plan.draft_tokens.size()) + result.n_draft_cached;
   sequence->draft_pages.commit(std::min(n_seen, n_valid));
 }
 

@@ -70,10 +70,16 @@ EngineCore::~EngineCore() {
 Status EngineCore::load_models() {
   const std::optional<DType> quantise = find_quantisable_type(options_.quantize);
   BASS_ASSIGN_OR_RETURN(main_, load_model_file(options_.model_path, quantise, options_.n_threads));
+  if (main_.config.main) {
+    return invalid_file(
+        fmt::format("{}: is a draft for '{}' and generates nothing by itself; give it with -d, and its "
+                    "main model with -m",
+                    options_.model_path, main_.config.main->name));
+  }
   if (!options_.draft_path.empty()) {
     BASS_ASSIGN_OR_RETURN(ModelFile draft, load_model_file(options_.draft_path, quantise, options_.n_threads));
     draft_ = std::make_unique<ModelFile>(std::move(draft));
-    BASS_RETURN_IF_ERROR(check_same_vocabulary(main_, *draft_));
+    BASS_RETURN_IF_ERROR(check_draft_fits(main_, *draft_));
   }
   BASS_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::create(main_.vocab));
   measure_vocabulary();
@@ -143,8 +149,10 @@ Status EngineCore::check_memory(int64_t available_bytes) const {
 
 // Also bounds the context by what fits, if it was not given.
 Result<int> EngineCore::choose_n_pages(int64_t available_bytes) {
+  const bool has_taps = draft_ && draft_->config.main;
+  const int n_taps = has_taps ? static_cast<int>(draft_->config.main->tap_layers.size()) : 0;
   const int64_t page_bytes =
-      cpu_page_bytes(main_.config, options_.kv) + (draft_ ? cpu_page_bytes(draft_->config, options_.kv) : 0);
+      cpu_page_bytes(main_.config, options_.kv, n_taps) + (draft_ ? cpu_page_bytes(draft_->config, options_.kv) : 0);
   const int64_t weight_bytes = main_.weight_bytes + (draft_ ? draft_->weight_bytes : 0);
   kv_budget_bytes_ =
       options_.kv_memory_mib ? *options_.kv_memory_mib << 20 : (available_bytes - weight_bytes) / kDefaultKvShare;

@@ -71,7 +71,7 @@ std::vector<RequestResult> run_regular(const std::vector<Request>& requests) {
 }
 
 struct IdentityCase {
-  std::string draft;  // "self", "padded", "random", "" (n-grams)
+  std::string draft;  // "self", "padded", "random", "" (n-grams), or a file that was made for the main model
   std::string draft_length;
   int max_batch;
   int n_threads;
@@ -92,6 +92,7 @@ TEST_P(Identity, GreedyAndSeededMatchEqualRegularDecoding) {
   const TempFolder folder;
   if (test.draft == "self") options.draft_path = tiny_model(kMain);
   if (test.draft == "padded") options.draft_path = tiny_model("draft_padded");
+  if (test.draft.starts_with("draft_")) options.draft_path = tiny_model(test.draft);
   if (test.draft == "random") options.draft_path = random_draft(0, folder);
   if (test.draft == "smaller") options.draft_path = random_draft(20, folder);  // the prompts have tokens that it lacks
   auto engine = load_engine(options);
@@ -126,6 +127,10 @@ INSTANTIATE_TEST_SUITE_P(Batches, Identity,
                                            IdentityCase{"random", "fixed:6", 1, 2, AttentionKind::kPad},
                                            IdentityCase{"padded", "goodput", 8, 2, AttentionKind::kFused},
                                            IdentityCase{"", "goodput", 32, 2, AttentionKind::kFused},
+                                           IdentityCase{"draft_feature_f32", "fixed:4", 8, 2, AttentionKind::kFused},
+                                           IdentityCase{"draft_feature_q8_0", "bass", 3, 2, AttentionKind::kPad},
+                                           IdentityCase{"draft_feature_q8_0", "goodput", 32, 1, AttentionKind::kSplit},
+                                           IdentityCase{"draft_shallow_f32", "fixed:2", 5, 2, AttentionKind::kFused},
                                            IdentityCase{"smaller", "fixed:4", 8, 2, AttentionKind::kFused}),
                          [](const auto& test) {
                            const std::string draft = test.param.draft.empty() ? "ngram" : test.param.draft;

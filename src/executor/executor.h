@@ -54,8 +54,8 @@ class Executor {
   [[nodiscard]] virtual int64_t step_weight_bytes() const = 0;  // read by one step of the main model
 };
 
-/// Bytes of one page of a model's KV cache on the CPU.
-int64_t cpu_page_bytes(const ModelConfig& config, KvKind kv);
+/// Bytes of one page of a model's KV cache on the CPU, with the hidden states after n_taps layers that a draft reads.
+int64_t cpu_page_bytes(const ModelConfig& config, KvKind kv, int n_taps = 0);
 inline constexpr int kCpuPageLen = 32;
 
 /// Packs the models' weights for this processor. Model files must outlive the executor.

@@ -69,6 +69,9 @@ struct StepPlan {
 struct SegmentResult {
   int n_drafted = 0;
   int n_accepted = 0;
+  /// Drafted tokens that the draft model's cache holds: not the last, which it never saw, and none if it reads hidden
+  /// states of the main model, which it had to guess: it is to see those again that are accepted.
+  int n_draft_cached = 0;
   bool failed = false;            // the model's logits were not numbers
   std::vector<TokenInfo> tokens;  // n_accepted + 1 if a sample was wanted
   std::vector<float> target_logprobs;

@@ -43,12 +43,14 @@ extern const Architecture kStarCoder2Architecture;
 extern const Architecture kStableLmArchitecture;
 extern const Architecture kOlMoeArchitecture;
 extern const Architecture kQwen3MoeArchitecture;
+extern const Architecture kBassDraftArchitecture;
 
 inline constexpr const Architecture* kArchitectures[] = {
-    &kLlamaArchitecture,  &kSmolLm3Architecture,  &kQwen2Architecture, &kQwen3Architecture,      &kGemmaArchitecture,
-    &kGemma2Architecture, &kGemma3Architecture,   &kPhi3Architecture,  &kGpt2Architecture,       &kGptNeoXArchitecture,
-    &kGptJArchitecture,   &kCodeGenArchitecture,  &kOptArchitecture,   &kStarCoder2Architecture, &kStableLmArchitecture,
-    &kOlMoeArchitecture,  &kQwen3MoeArchitecture,
+    &kLlamaArchitecture,    &kSmolLm3Architecture,    &kQwen2Architecture,    &kQwen3Architecture,
+    &kGemmaArchitecture,    &kGemma2Architecture,     &kGemma3Architecture,   &kPhi3Architecture,
+    &kGpt2Architecture,     &kGptNeoXArchitecture,    &kGptJArchitecture,     &kCodeGenArchitecture,
+    &kOptArchitecture,      &kStarCoder2Architecture, &kStableLmArchitecture, &kOlMoeArchitecture,
+    &kQwen3MoeArchitecture, &kBassDraftArchitecture,
 };
 
 /// Error names the supported architectures.

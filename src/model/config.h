@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,16 @@ struct LayerConfig {
   int rope = 0;    // index into ModelConfig::ropes, or kNoRope
 };
 
+/// How a draft that was made for one main model uses it (architecture "bass-draft", docs/drafts.md).
+struct MainModelUse {
+  std::string fingerprint;  // the main model's (fingerprint.h)
+  std::string name;
+  int d_model = 0;
+  int vocab_size = 0;
+  std::vector<int32_t> tap_layers;  // whose output it reads, ascending; none: it reads only tokens
+  std::vector<int32_t> vocabulary;  // the tokens that it can propose, ascending; empty: all
+};
+
 struct ModelConfig {
   std::string name;
   std::string architecture;
@@ -85,6 +96,8 @@ struct ModelConfig {
   int n_experts = 0;                       // feed-forward blocks to choose from; 0: there is one
   int n_experts_used = 0;                  // of a token
   bool expert_weights_sum_to_one = false;  // their router probabilities are normalised
+
+  std::optional<MainModelUse> main;  // of a draft that was made for one main model; vocab_size is what it can propose
 
   [[nodiscard]] int q_dim() const { return n_heads * head_dim; }
   [[nodiscard]] int kv_dim() const { return n_kv_heads * head_dim; }

@@ -16,7 +16,7 @@ enum class NormKind { kAttention, kFeedForward };
 /// to.
 template <class Ops>
 void decoder_forward(const ModelConfig& config, Ops& ops) {
-  ops.embed();  // x = embedding[tokens]
+  ops.embed();  // x = embedding[tokens], or what a draft makes of it and of hidden states
   for (int layer = 0; layer < config.n_layers; ++layer) {
     ops.norm(layer, NormKind::kAttention);  // a = quantise(norm(x))
     ops.project_qkv(layer);                 // q, k, v = a Wq, a Wk, a Wv
@@ -29,6 +29,7 @@ void decoder_forward(const ModelConfig& config, Ops& ops) {
     if (config.n_experts > 0) ops.route(layer);  // which experts see which rows of a
     ops.gate_up(layer);                          // h = quantise(silu(a Wgate) * (a Wup))
     ops.project_down(layer);                     // x += h Wdown
+    ops.tap(layer);                              // x goes to the pages, where a draft reads it there
   }
 }
 

@@ -46,6 +46,7 @@ Status read_sizes(const GgufFile& gguf, ModelConfig* config) {
                                                key(config->norm == NormType::kRms ? "attention.layer_norm_rms_epsilon"
                                                                                   : "attention.layer_norm_epsilon"),
                                                1e-5f));
+  if (config->main) return ok_status();  // its vocabulary is known
   const TensorInfo* embedding = gguf.find_tensor("token_embd.weight");
   if (embedding == nullptr || embedding->shape.size() != 2 || embedding->shape[1] > kMaxVocab) {
     return invalid_file(

@@ -36,13 +36,9 @@ class Finder {
   Finder(const GgufFile& gguf, const ModelConfig& config) : gguf_(gguf), config_(config) {}
 
   Status find_all(WeightRefs* weights) {
-    BASS_ASSIGN_OR_RETURN(weights->embedding, matrix("token_embd", config_.vocab_size, config_.d_model));
-    if (config_.has_learned_positions) {
-      BASS_ASSIGN_OR_RETURN(weights->positions, matrix("position_embd", config_.context_len, config_.d_model));
-    }
-    weights->is_head_tied = !has("output.weight");
-    weights->head = weights->embedding;
-    if (!weights->is_head_tied) {
+    BASS_RETURN_IF_ERROR(config_.main ? find_draft_input(&weights->draft_input) : find_embedding(weights));
+    if (has("output.weight")) {
+      weights->is_head_tied = false;
       BASS_ASSIGN_OR_RETURN(weights->head, linear("output", config_.vocab_size, config_.d_model, false));
     }
     BASS_ASSIGN_OR_RETURN(weights->output_norm, norm("output_norm"));
@@ -86,6 +82,29 @@ class Finder {
       BASS_ASSIGN_OR_RETURN(found.bias, read_vector(gguf_, use(stem + ".bias"), config_.d_model));
     }
     return found;
+  }
+
+  Status find_embedding(WeightRefs* weights) {
+    BASS_ASSIGN_OR_RETURN(weights->embedding, matrix("token_embd", config_.vocab_size, config_.d_model));
+    if (config_.has_learned_positions) {
+      BASS_ASSIGN_OR_RETURN(weights->positions, matrix("position_embd", config_.context_len, config_.d_model));
+    }
+    weights->is_head_tied = true;
+    weights->head = weights->embedding;
+    return ok_status();
+  }
+
+  Status find_draft_input(DraftInputRefs* input) {
+    const int d_model = config_.d_model, d_main = config_.main->d_model;
+    const auto n_taps = static_cast<int>(config_.main->tap_layers.size());
+    if (n_taps == 0 && !has("draft.input.weight")) return ok_status();
+    BASS_ASSIGN_OR_RETURN(input->embed_norm, read_vector(gguf_, use("draft.embed_norm.weight"), d_main));
+    BASS_ASSIGN_OR_RETURN(input->input, matrix("draft.input", d_model, d_main + (n_taps > 0 ? d_model : 0)));
+    if (n_taps == 0) return ok_status();
+    BASS_ASSIGN_OR_RETURN(input->tap_norm, read_vector(gguf_, use("draft.tap_norm.weight"), n_taps * d_main));
+    BASS_ASSIGN_OR_RETURN(input->tap, matrix("draft.tap", d_model, n_taps * d_main));
+    BASS_ASSIGN_OR_RETURN(input->feature_norm, read_vector(gguf_, use("draft.feature_norm.weight"), d_model));
+    return ok_status();
   }
 
   Status find_norms(LayerRefs* layer) {

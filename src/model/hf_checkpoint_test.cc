@@ -127,6 +127,7 @@ TEST_F(CheckpointTest, FilesAreThoseOfTransformers) {
 
 TEST_F(CheckpointTest, EveryArchitectureHasAGolden) {
   for (const Architecture* architecture : kArchitectures) {
+    if (architecture->hf.import == nullptr) continue;  // no checkpoints have it
     bool has_golden = false;
     for (const json& model : checkpoint_goldens())
       has_golden |= model["architecture"] == std::string(architecture->name);

@@ -52,13 +52,26 @@ struct LayerRefs {
   std::vector<ExpertRefs> experts;                      // [n_experts], instead of gate, up and down
 };
 
+/// How a draft that was made for one main model begins, from its embedding and hidden states (d_main long each):
+///   g = Wtap concat over taps j of (rms_norm(tap_j) tap_norm_j), or the draft's own last x where there are no taps yet
+///   x = Winput concat(rms_norm(embedding) embed_norm, rms_norm(g) feature_norm)
+/// Without taps there is no g; without an input matrix x is the embedding.
+struct DraftInputRefs {
+  std::vector<float> tap_norm;      // [n_taps, d_main]
+  MatrixRef tap;                    // [d_model, n_taps d_main]
+  std::vector<float> feature_norm;  // [d_model]
+  std::vector<float> embed_norm;    // [d_main]
+  MatrixRef input;                  // [d_model, d_main + d_model], or [d_model, d_main]
+};
+
 struct WeightRefs {
-  MatrixRef embedding;        // [vocab_size, d_model]
+  MatrixRef embedding;        // [vocab_size, d_model]; a draft made for one main model has none
   MatrixRef positions;        // [context_len, d_model], where they are learned
   bool is_head_tied = false;  // the head is the embedding
-  MatrixRef head;             // [vocab_size, d_model]
+  MatrixRef head;             // [vocab_size, d_model]; n_out 0: a draft's, whose rows are the main model's
   NormRef output_norm;
   std::vector<LayerRefs> layers;
+  DraftInputRefs draft_input;
 };
 
 /// visit(matrix) for all that the layer has.
@@ -93,8 +106,9 @@ struct ModelFile {
 Result<ModelFile> load_model_file(const std::string& path, std::optional<DType> quantise = std::nullopt,
                                   int n_threads = 0);
 
-/// Whether `draft` can draft for `main`: the tokens of both vocabularies must have equal text, id by id; a vocabulary
-/// may have more ids than the other when those are padding (never drafted, never accepted).
-Status check_same_vocabulary(const ModelFile& main, const ModelFile& draft);
+/// Whether `draft` can draft for `main`. A draft that was made for one main model must have been made for this one. Of
+/// any other the tokens of both vocabularies must have equal text, id by id; a vocabulary may have more ids than the
+/// other when those are padding (never drafted, never accepted).
+Status check_draft_fits(const ModelFile& main, const ModelFile& draft);
 
 }  // namespace bass

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "bass/status.h"
-#include "cli/digest.h"
+#include "base/digest.h"
 #include "cli/hub/hub_listing.h"
 
 namespace bass {

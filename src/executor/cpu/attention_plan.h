@@ -19,7 +19,8 @@ struct ForwardSegment {
   int start = 0;           // position of its first row
   bool is_decode = false;  // decodes or verifies; else it is a prompt's chunk
   std::span<const PageId> pages;
-  int max_text_len = 0;  // SegmentPlan's
+  int max_text_len = 0;                // SegmentPlan's
+  std::span<const PageId> main_pages;  // of a draft that reads the main model's hidden states: where they lie
 };
 
 /// A unit before it is bound to a layer. States are counted in rows (a query head of a token): a unit's are

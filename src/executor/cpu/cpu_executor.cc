@@ -45,21 +45,17 @@ Status CpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
   forward.attention = options_.attention;
   if (options_.profile != nullptr) options_.profile->set_n_threads(options_.n_threads);
 
-  BASS_ASSIGN_OR_RETURN(main_,
-                        CpuModel::load(main, {options_.kv, options_.n_main_pages, options_.context_len}, &team_));
+  if (draft != nullptr && draft->config.main) forward.tap_layers = draft->config.main->tap_layers;
+  KvOptions kv{options_.kv, options_.n_main_pages, options_.context_len, static_cast<int>(forward.tap_layers.size())};
+  BASS_ASSIGN_OR_RETURN(main_, CpuModel::load(main, kv, &team_));
   forward.profile = options_.profile;
   main_forward_ = std::make_unique<CpuForward>(main_.get(), kernels_, forward);
-  forward.profile = nullptr;  // a draft model's pass is one part of the step
   n_main_tokens_ = static_cast<int>(main.vocab.tokens.size());
   int vocab_size = main.config.vocab_size;
   if (draft != nullptr) {
-    BASS_ASSIGN_OR_RETURN(draft_,
-                          CpuModel::load(*draft, {options_.kv, options_.n_draft_pages, options_.context_len}, &team_));
-    draft_forward_ = std::make_unique<CpuForward>(draft_.get(), kernels_, forward);
-    n_draft_tokens_ = std::min(n_main_tokens_, static_cast<int>(draft->vocab.tokens.size()));
+    forward.profile = nullptr;  // a draft model's pass is one part of the step
+    BASS_RETURN_IF_ERROR(load_draft(main, *draft, forward));
     vocab_size = std::max(vocab_size, draft->config.vocab_size);
-    stored_memory_ = AlignedBuffer(kStoredBytes);
-    n_stored_rows_ = static_cast<int>(kStoredBytes / (sizeof(uint16_t) * static_cast<size_t>(n_draft_tokens_)));
   }
   logits_ = AlignedBuffer(static_cast<size_t>(kLogitsBlockRows) * static_cast<size_t>(vocab_size) * sizeof(float));
   if (!logits_.ok() || !stored_memory_.ok() || !main_forward_->ok() || (draft_forward_ && !draft_forward_->ok())) {
@@ -67,6 +63,20 @@ Status CpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
         fmt::format("no memory for the workspace of {} rows; lower --max-batch", forward.max_rows));
   }
   for (int i = 0; i < options_.n_threads; ++i) samplers_.push_back(std::make_unique<RowSampler>(kernels_, vocab_size));
+  return ok_status();
+}
+
+Status CpuExecutor::load_draft(const ModelFile& main, const ModelFile& draft, const ForwardOptions& forward) {
+  const MainOfDraft main_of_draft = draft.config.main ? MainOfDraft{&main, main_.get()} : MainOfDraft{};
+  const KvOptions kv{options_.kv, options_.n_draft_pages, options_.context_len};
+  BASS_ASSIGN_OR_RETURN(draft_, CpuModel::load(draft, kv, &team_, main_of_draft));
+  ForwardOptions draft_options = forward;
+  draft_options.tap_layers.clear();
+  draft_forward_ = std::make_unique<CpuForward>(draft_.get(), kernels_, draft_options);
+  n_draft_tokens_ = n_main_tokens_;
+  if (!draft.config.main) n_draft_tokens_ = std::min(n_main_tokens_, static_cast<int>(draft.vocab.tokens.size()));
+  stored_memory_ = AlignedBuffer(kStoredBytes);
+  n_stored_rows_ = static_cast<int>(kStoredBytes / (sizeof(uint16_t) * static_cast<size_t>(n_draft_tokens_)));
   return ok_status();
 }
 
@@ -191,6 +201,7 @@ void CpuExecutor::draft(const TeamContext& context) {
     if (context.thread_idx() == 0) ++result_.n_draft_steps;
     draft_forward_->run(context);
     const std::span<const int> rows = draft_logit_rows_;
+    draft_forward_->keep_hidden(context, rows);
     const auto vocab_size = static_cast<size_t>(draft_->config().vocab_size);
     for (size_t begin = 0; begin < rows.size(); begin += kLogitsBlockRows) {
       const auto block = rows.subspan(begin, std::min<size_t>(kLogitsBlockRows, rows.size() - begin));
@@ -210,29 +221,59 @@ void CpuExecutor::fill_draft_batch(int step_idx) {
   for (size_t i = 0; i < plan_->segments.size(); ++i) {
     const SegmentPlan& segment = plan_->segments[i];
     if (segment.draft_tokens.empty() || (step_idx > 0 && segment.n_model_drafts <= step_idx)) continue;
+    if (!segment.wants_sample && draft_reads_taps()) continue;  // its turn comes after the main model's
+    Draft& draft = drafts_[i];
     if (step_idx == 0) {
-      draft_forward_->add_segment(segment.draft_start, segment.wants_sample, segment.draft_pages, segment.max_text_len);
-      // Padding ids of the main model may be unknown to the draft; what it drafts after another token is still a draft.
-      for (const TokenId token : segment.draft_tokens) {
-        draft_forward_->add_token(token < draft_->config().vocab_size ? token : 0);
-      }
+      add_unseen_tokens(segment);
     } else {
       const int n_known = segment.draft_start + static_cast<int>(segment.draft_tokens.size());
       draft_forward_->add_segment(n_known + step_idx - 1, /*is_decode=*/true, segment.draft_pages,
                                   segment.max_text_len);
-      draft_forward_->add_token(drafts_[i].tokens[static_cast<size_t>(step_idx - 1)]);
+      draft_forward_->add_token(draft.tokens[static_cast<size_t>(step_idx - 1)], draft.hidden_row);
     }
     if (segment.n_model_drafts == 0) continue;
+    draft.hidden_row = static_cast<int>(draft_logit_rows_.size());
     draft_logit_rows_.push_back(draft_forward_->n_rows() - 1);
     draft_logit_segments_.push_back(static_cast<int>(i));
   }
   draft_forward_->end_batch();
 }
 
-void CpuExecutor::draft_row(RowSampler& row_sampler, int segment_idx, float* logits) {
+void CpuExecutor::add_unseen_tokens(const SegmentPlan& segment) {
+  draft_forward_->add_segment(segment.draft_start, segment.wants_sample, segment.draft_pages, segment.max_text_len,
+                              segment.pages);
+  // Padding ids of the main model may be unknown to the draft; what it drafts after another token is still a draft.
+  const bool has_main_ids = draft_->main() != nullptr;
+  for (const TokenId token : segment.draft_tokens) {
+    draft_forward_->add_token(has_main_ids || token < draft_->config().vocab_size ? token : 0);
+  }
+}
+
+// The hidden states of a prompt's tokens are there now.
+void CpuExecutor::fill_draft_prefill() {
+  draft_forward_->begin_batch();
+  for (const SegmentPlan& segment : plan_->segments) {
+    if (!segment.wants_sample && !segment.draft_tokens.empty()) add_unseen_tokens(segment);
+  }
+  draft_forward_->end_batch();
+}
+
+void CpuExecutor::prefill_draft(const TeamContext& context) {
+  if (!draft_reads_taps()) return;
+  if (context.thread_idx() == 0) fill_draft_prefill();
+  context.barrier();
+  if (draft_forward_->n_rows() > 0) draft_forward_->run(context);
+  end_part(options_.profile, context, StepPart::kDraft);
+}
+
+void CpuExecutor::draft_row(RowSampler& row_sampler, int segment_idx, const float* logits) {
   const auto i = static_cast<size_t>(segment_idx);
   const SamplingParams& params = plan_->segments[i].sampling;
   Draft& draft = drafts_[i];
+  const std::optional<MainModelUse>& main = draft_->config().main;
+  if (main && !main->vocabulary.empty()) {
+    logits = spread_draft_logits(row_sampler, logits, main->vocabulary, n_draft_tokens_);
+  }
   RowDistribution q = row_sampler.build(logits, n_draft_tokens_, params, history(segment_idx, draft.n), Normalise::kNo);
   if (draft.has_stored_rows) {
     q = store_draft_row(row_sampler, q, stored_row(draft, draft.n));
@@ -286,6 +327,7 @@ void CpuExecutor::forward_and_verify(const TeamContext& context) {
   if (context.thread_idx() == 0) fill_main_batch();
   end_part(options_.profile, context, StepPart::kPlan);
   main_forward_->run(context);
+  prefill_draft(context);
   const std::span<const int> rows = wanted_rows_;
   size_t unit = 0;
   for (size_t begin = 0; begin < rows.size(); begin += kLogitsBlockRows) {
@@ -372,7 +414,10 @@ void CpuExecutor::score_row(RowSampler& row_sampler, size_t wanted_idx, const fl
 
 void CpuExecutor::collect_results() {
   collect_work();
-  for (size_t i = 0; i < plan_->segments.size(); ++i) result_.segments[i].n_drafted = drafts_[i].n;
+  for (size_t i = 0; i < plan_->segments.size(); ++i) {
+    result_.segments[i].n_drafted = drafts_[i].n;
+    result_.segments[i].n_draft_cached = draft_reads_taps() ? 0 : std::max(drafts_[i].n - 1, 0);
+  }
   int last_segment = -1;
   for (size_t i = 0; i < wanted_.size(); ++i) {
     const WantedRow& wanted = wanted_[i];

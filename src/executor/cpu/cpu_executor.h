@@ -39,7 +39,8 @@ class CpuExecutor final : public Executor {
   struct Draft {
     std::array<TokenId, kMaxDraftLen> tokens{};
     int n = 0;
-    size_t stored_begin = 0;  // index into stored_rows_ of the first q row, if rows are stored
+    int hidden_row = CpuForward::kFromTaps;  // where the draft model keeps x of its last token
+    size_t stored_begin = 0;                 // index into stored_rows_ of the first q row, if rows are stored
     bool has_stored_rows = false;
   };
   /// A row of the main model whose logits are wanted.
@@ -65,11 +66,14 @@ class CpuExecutor final : public Executor {
 
   explicit CpuExecutor(const ExecutorOptions& options);
   Status load(const ModelFile& main, const ModelFile* draft);
+  Status load_draft(const ModelFile& main, const ModelFile& draft, const ForwardOptions& forward);
 
   // One thread.
   void prepare(const StepPlan& plan);
   void reserve_for(const StepPlan& plan);
   void fill_draft_batch(int step_idx);
+  void fill_draft_prefill();
+  void add_unseen_tokens(const SegmentPlan& segment);
   void fill_main_batch();
   void fill_units();
   void collect_results();
@@ -81,8 +85,9 @@ class CpuExecutor final : public Executor {
   void run_step(const TeamContext& context) noexcept;  // allocates nothing: `prepare` has made room
   void copy_pages(const TeamContext& context);
   void draft(const TeamContext& context);
+  void prefill_draft(const TeamContext& context);
   void forward_and_verify(const TeamContext& context);
-  void draft_row(RowSampler& sampler, int segment_idx, float* logits);
+  void draft_row(RowSampler& sampler, int segment_idx, const float* logits);
   void process_unit(RowSampler& sampler, size_t begin, size_t end);
   void verify_wanted_row(RowSampler& sampler, size_t wanted_idx, const float* logits);
   void verify_block_rows(RowSampler& sampler, size_t begin, size_t end);
@@ -94,6 +99,8 @@ class CpuExecutor final : public Executor {
   template <class Process>
   void for_each_row(const TeamContext& context, int n, StepPart part, Process process);
 
+  /// Whether the draft reads what the main model's pass leaves: prompts come to it after that pass.
+  [[nodiscard]] bool draft_reads_taps() const { return draft_ && draft_->draft_input().tap.n_out > 0; }
   /// The stored q of the idx-th drafted token of a segment. [n_draft_tokens]
   [[nodiscard]] uint16_t* stored_row(const Draft& draft, int idx) const {
     return stored_memory_.as<uint16_t>() +
@@ -117,7 +124,7 @@ class CpuExecutor final : public Executor {
   const Kernels* kernels_ = nullptr;
   ThreadTeam team_;
   int n_main_tokens_ = 0;   // ids that exist: an embedding may have padding rows behind them
-  int n_draft_tokens_ = 0;  // of these, what the draft model may propose
+  int n_draft_tokens_ = 0;  // of these, what the draft model may propose: ids below
   std::unique_ptr<CpuModel> main_;
   std::unique_ptr<CpuModel> draft_;
   std::unique_ptr<CpuForward> main_forward_;

@@ -28,8 +28,11 @@ cpu::KvShape make_kv_shape(const ModelConfig& config, KvKind kind) {
 }
 }  // namespace
 
-int64_t cpu_page_bytes(const ModelConfig& config, KvKind kv) {
-  return static_cast<int64_t>(make_kv_shape(config, kv).layer_bytes) * config.n_layers;
+int64_t cpu_page_bytes(const ModelConfig& config, KvKind kv, int n_taps) {
+  constexpr int64_t kAlignment = 64;
+  const int64_t tap_bytes = int64_t{cpu::kKvPageLen} * n_taps * config.d_model * int64_t{sizeof(uint16_t)};
+  const auto kv_bytes = static_cast<int64_t>(make_kv_shape(config, kv).layer_bytes) * config.n_layers;
+  return kv_bytes + (tap_bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 static_assert(kCpuPageLen == cpu::kKvPageLen);
@@ -45,17 +48,46 @@ size_t padded_bytes(const MatrixRef& ref) {
 
 const float* data_or_null(const std::vector<float>& values) { return values.empty() ? nullptr : values.data(); }
 
+/// Some rows of a matrix, in memory of their own.
+struct GatheredRows {
+  std::vector<std::byte> data;
+  MatrixRef matrix;
+};
+
+/// ids: of the rows; none: all.
+GatheredRows gather_rows(const MatrixRef& matrix, std::span<const int32_t> ids) {
+  GatheredRows rows;
+  rows.matrix = matrix;
+  if (ids.empty()) return rows;
+  const size_t row_bytes = matrix.row_bytes();
+  rows.data.resize(ids.size() * row_bytes);
+  rows.matrix.bias.clear();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto row = static_cast<size_t>(matrix.order.file_row(ids[i]));
+    std::memcpy(rows.data.data() + i * row_bytes, matrix.data.data() + row * row_bytes, row_bytes);
+    if (!matrix.bias.empty()) rows.matrix.bias.push_back(matrix.bias[static_cast<size_t>(ids[i])]);
+  }
+  rows.matrix.n_out = static_cast<int>(ids.size());
+  rows.matrix.data = rows.data;
+  rows.matrix.order = {};
+  return rows;
+}
+
 CpuNorm norm_of(const NormRef& ref) { return {data_or_null(ref.weight), data_or_null(ref.bias)}; }
 
 }  // namespace
 
-Result<std::unique_ptr<CpuModel>> CpuModel::load(const ModelFile& file, const KvOptions& kv, ThreadTeam* team) {
+Result<std::unique_ptr<CpuModel>> CpuModel::load(const ModelFile& file, const KvOptions& kv, ThreadTeam* team,
+                                                 MainOfDraft main) {
+  BASS_CHECK(file.config.main.has_value() == (main.model != nullptr));
   std::unique_ptr<CpuModel> model(new CpuModel());
   model->config_ = &file.config;
   model->context_len_ = kv.context_len;
   model->kv_shape_ = make_kv_shape(file.config, kv.kind);
-  model->page_bytes_ = static_cast<size_t>(cpu_page_bytes(file.config, kv.kind));
-  BASS_RETURN_IF_ERROR(model->pack_weights(file, team));
+  model->page_bytes_ = static_cast<size_t>(cpu_page_bytes(file.config, kv.kind, kv.n_taps));
+  model->n_tap_values_ = static_cast<size_t>(kv.n_taps) * static_cast<size_t>(file.config.d_model);
+  model->main_ = main.model;
+  BASS_RETURN_IF_ERROR(model->pack_weights(file, main.file, team));
   const size_t kv_bytes = model->page_bytes_ * static_cast<size_t>(kv.n_pages);
   model->kv_memory_ = AlignedBuffer(kv_bytes);
   if (!model->kv_memory_.ok()) {
@@ -65,9 +97,14 @@ Result<std::unique_ptr<CpuModel>> CpuModel::load(const ModelFile& file, const Kv
   return model;
 }
 
-Status CpuModel::pack_weights(const ModelFile& file, ThreadTeam* team) {
+Status CpuModel::pack_weights(const ModelFile& file, const ModelFile* main, ThreadTeam* team) {
   const WeightRefs& refs = file.weights;
-  size_t total_bytes = padded_bytes(refs.embedding) + (refs.is_head_tied ? 0 : padded_bytes(refs.head));
+  const bool has_own_head = refs.head.n_out > 0;
+  GatheredRows gathered;
+  if (!has_own_head) gathered = gather_rows(main->weights.head, config_->main->vocabulary);
+  const MatrixRef& head = has_own_head ? refs.head : gathered.matrix;
+  size_t total_bytes = padded_bytes(refs.embedding) + (refs.is_head_tied ? 0 : padded_bytes(head));
+  total_bytes += padded_bytes(refs.draft_input.tap) + padded_bytes(refs.draft_input.input);
   const size_t position_bytes = config_->has_learned_positions ? padded_bytes(refs.positions) : 0;
   total_bytes += position_bytes;
   for (const LayerRefs& layer : refs.layers) {
@@ -78,16 +115,32 @@ Status CpuModel::pack_weights(const ModelFile& file, ThreadTeam* team) {
     return resource_exhausted(fmt::format("{}: no memory for {} MiB of weights", file.gguf->path(), total_bytes >> 20));
   }
   std::byte* cursor = weights_.data();
+  if (config_->main) pack_draft_input(file, team, &cursor);
   for (const LayerRefs& layer : refs.layers) pack_layer(file, layer, team, &cursor);
-  pack_matrix(file, refs.embedding, team, &cursor, &embedding_);
+  if (!config_->main) pack_matrix(file, refs.embedding, team, &cursor, &embedding_);
   if (config_->has_learned_positions) pack_matrix(file, refs.positions, team, &cursor, &positions_);
   head_ = embedding_;
-  if (!refs.is_head_tied) pack_matrix(file, refs.head, team, &cursor, &head_);
+  if (!has_own_head) {
+    gathered_bias_ = head.bias;
+    pack_copy(head, team, &cursor, &head_);
+    head_.bias = data_or_null(gathered_bias_);
+  } else if (!refs.is_head_tied) {
+    pack_matrix(file, head, team, &cursor, &head_);
+  }
   count_work(head_, StepPart::kHead);
   output_norm_ = norm_of(refs.output_norm);
   step_weight_bytes_ =
       static_cast<int64_t>(total_bytes - position_bytes - (refs.is_head_tied ? 0 : padded_bytes(refs.embedding)));
   return ok_status();
+}
+
+void CpuModel::pack_draft_input(const ModelFile& file, ThreadTeam* team, std::byte** cursor) {
+  const DraftInputRefs& refs = file.weights.draft_input;
+  draft_input_.tap_norm = data_or_null(refs.tap_norm);
+  draft_input_.feature_norm = data_or_null(refs.feature_norm);
+  draft_input_.embed_norm = data_or_null(refs.embed_norm);
+  if (refs.input.n_out > 0) pack_matrix(file, refs.input, team, cursor, &draft_input_.input);
+  if (refs.tap.n_out > 0) pack_matrix(file, refs.tap, team, cursor, &draft_input_.tap);
 }
 
 void CpuModel::pack_layer(const ModelFile& file, const LayerRefs& refs, ThreadTeam* team, std::byte** cursor) {
@@ -124,12 +177,16 @@ void CpuModel::pack_layer(const ModelFile& file, const LayerRefs& refs, ThreadTe
 
 void CpuModel::pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTeam* team, std::byte** cursor,
                            PackedMatrix* out) {
+  pack_copy(ref, team, cursor, out);
+  if (file.gguf != nullptr) release_pages(ref.data);  // a model that was made up has no file
+}
+
+void CpuModel::pack_copy(const MatrixRef& ref, ThreadTeam* team, std::byte** cursor, PackedMatrix* out) {
   std::byte* destination = *cursor;
   *out = {packed_type(ref.type), ref.n_out, ref.n_in, destination, data_or_null(ref.bias)};
   *cursor += padded_bytes(ref);
   const PackSource source{ref.type, ref.n_out, ref.n_in, ref.data.data(), ref.row_bytes(), ref.order};
   team->run([&](const TeamContext& context) { pack_tiles(source, context.share(out->n_tiles()), destination); });
-  if (file.gguf != nullptr) release_pages(ref.data);  // a model that was made up has no file
   (out->is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
 }
 
@@ -187,7 +244,9 @@ const float* CpuModel::rope_sin(int position, int rope) const {
   return rope_cos(position, rope) + static_cast<size_t>(context_len_) * static_cast<size_t>(config_->rope_dim);
 }
 
-void CpuModel::embed(TokenId token, float* out) const { unpack_row(embedding_, token, out); }
+void CpuModel::embed(TokenId token, float* out) const {
+  unpack_row(main_ != nullptr ? main_->embedding_ : embedding_, token, out);
+}
 
 // A draft model's sequence may be longer than the model knows positions.
 void CpuModel::embed_position(int position, float* out) const {

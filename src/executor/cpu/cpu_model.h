@@ -37,6 +37,23 @@ struct KvOptions {
   KvKind kind = KvKind::kInt16;
   int n_pages = 0;
   int context_len = 0;  // positions that a sequence may reach
+  int n_taps = 0;       // hidden states of each position that pages keep, for a draft that reads them
+};
+
+/// The first matrices of a draft that was made for one main model (DraftInputRefs).
+struct CpuDraftInput {
+  const float* tap_norm = nullptr;      // [n_taps, d_main], or null
+  const float* feature_norm = nullptr;  // [d_model], or null
+  const float* embed_norm = nullptr;    // [d_main], or null
+  PackedMatrix tap, input;
+};
+
+class CpuModel;
+
+/// Whose embedding and head a draft reads. Both outlive it.
+struct MainOfDraft {
+  const ModelFile* file = nullptr;
+  const CpuModel* model = nullptr;
 };
 
 /// Immutable after load but for the contents of its pages.
@@ -44,12 +61,17 @@ class CpuModel {
  public:
   /// Packs with the whole team. The file's pages are released as they are packed, so that the weights are in memory
   /// once. Error kResourceExhausted names the bytes needed.
-  static Result<std::unique_ptr<CpuModel>> load(const ModelFile& file, const KvOptions& kv, ThreadTeam* team);
+  /// main: of a draft that was made for it.
+  static Result<std::unique_ptr<CpuModel>> load(const ModelFile& file, const KvOptions& kv, ThreadTeam* team,
+                                                MainOfDraft main = {});
 
   [[nodiscard]] const ModelConfig& config() const { return *config_; }
   [[nodiscard]] const CpuLayer& layer(int idx) const { return layers_[static_cast<size_t>(idx)]; }
   [[nodiscard]] const PackedMatrix& head() const { return head_; }
   [[nodiscard]] const CpuNorm& output_norm() const { return output_norm_; }
+  [[nodiscard]] const CpuDraftInput& draft_input() const { return draft_input_; }
+  /// The model that this one was made to draft for, or null.
+  [[nodiscard]] const CpuModel* main() const { return main_; }
   [[nodiscard]] const KvShape& kv_shape() const { return kv_shape_; }
   [[nodiscard]] bool has_float_weights() const { return has_float_weights_; }
   [[nodiscard]] bool has_quantised_weights() const { return has_quantised_weights_; }
@@ -60,6 +82,12 @@ class CpuModel {
 
   [[nodiscard]] std::byte* page(PageId id) const { return kv_memory_.data() + static_cast<size_t>(id) * page_bytes_; }
   [[nodiscard]] size_t page_bytes() const { return page_bytes_; }
+  /// Of the keys and values in a page.
+  [[nodiscard]] size_t page_kv_bytes() const { return kv_shape_.layer_bytes * static_cast<size_t>(config_->n_layers); }
+  /// The hidden states of a position in a page, in bfloat16. [n_taps, d_model]
+  [[nodiscard]] uint16_t* taps(PageId id, int slot) const {
+    return reinterpret_cast<uint16_t*>(page(id) + page_kv_bytes()) + static_cast<size_t>(slot) * n_tap_values_;
+  }
   [[nodiscard]] int n_pages() const { return static_cast<int>(kv_memory_.size_bytes() / page_bytes_); }
   void copy_page(const PageCopy& copy) const;
   /// Byte offset of a layer's KV head inside a page.
@@ -81,9 +109,12 @@ class CpuModel {
 
  private:
   CpuModel() = default;
-  Status pack_weights(const ModelFile& file, ThreadTeam* team);
+  Status pack_weights(const ModelFile& file, const ModelFile* main, ThreadTeam* team);
+  /// Does not release the file's pages.
+  void pack_copy(const MatrixRef& ref, ThreadTeam* team, std::byte** cursor, PackedMatrix* out);
   void pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTeam* team, std::byte** cursor,
                    PackedMatrix* out);
+  void pack_draft_input(const ModelFile& file, ThreadTeam* team, std::byte** cursor);
   void pack_layer(const ModelFile& file, const LayerRefs& refs, ThreadTeam* team, std::byte** cursor);
   /// share: of the batch's rows that pass through the matrix
   void count_work(const PackedMatrix& matrix, StepPart part, double share = 1.0);
@@ -96,10 +127,14 @@ class CpuModel {
   PackedMatrix head_;
   PackedMatrix positions_;  // [context_len, d_model], or nothing
   CpuNorm output_norm_;
+  CpuDraftInput draft_input_;
+  std::vector<float> gathered_bias_;  // of a head whose rows are the main model's
+  const CpuModel* main_ = nullptr;
   bool has_float_weights_ = false;
   bool has_quantised_weights_ = false;
   KvShape kv_shape_;
   size_t page_bytes_ = 0;
+  size_t n_tap_values_ = 0;               // of a position
   int context_len_ = 0;                   // positions that the rope tables have room for
   int n_rope_positions_ = 0;              // positions that are filled in: memory is touched as contexts grow
   std::vector<double> rope_frequencies_;  // [n_ropes, rope_dim / 2]

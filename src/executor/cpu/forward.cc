@@ -41,6 +41,7 @@ CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const Forw
   head_input_ = make_stage(kLogitsBlockRows, config.d_model);
   make_plans();
   if (config.n_experts > 0) make_experts();
+  if (config.main) make_draft_input();
 }
 
 void CpuForward::make_plans() {
@@ -55,9 +56,11 @@ void CpuForward::make_plans() {
 }
 
 bool CpuForward::ok() const {
-  for (const AlignedBuffer* buffer : {&residual_, &qkv_, &attention_out_, &added_, &attention_states_, &thread_memory_,
-                                      &normed_.memory, &attended_.memory, &gated_.memory, &head_input_.memory,
-                                      &experts_.probabilities, &experts_.results, &experts_.input.memory}) {
+  for (const AlignedBuffer* buffer :
+       {&residual_, &qkv_, &attention_out_, &added_, &attention_states_, &thread_memory_, &normed_.memory,
+        &attended_.memory, &gated_.memory, &head_input_.memory, &experts_.probabilities, &experts_.results,
+        &experts_.input.memory, &draft_input_.taps.memory, &draft_input_.features, &draft_input_.joined.memory,
+        &draft_input_.hidden, &draft_input_.row}) {
     if (!buffer->ok()) return false;
   }
   return true;
@@ -85,6 +88,7 @@ void CpuForward::begin_batch() {
   tokens_.clear();
   positions_.clear();
   row_segments_.clear();
+  draft_input_.hidden_rows.clear();
   segments_.clear();
 }
 
@@ -95,16 +99,18 @@ void CpuForward::reserve(size_t n_segments, size_t max_chunks) {
   }
 }
 
-void CpuForward::add_segment(int start, bool is_decode, std::span<const PageId> pages, int max_text_len) {
-  segments_.push_back({n_rows(), 0, start, is_decode, pages, max_text_len});
+void CpuForward::add_segment(int start, bool is_decode, std::span<const PageId> pages, int max_text_len,
+                             std::span<const PageId> main_pages) {
+  segments_.push_back({n_rows(), 0, start, is_decode, pages, max_text_len, main_pages});
 }
 
-void CpuForward::add_token(TokenId token) {
+void CpuForward::add_token(TokenId token, int hidden_row) {
   BASS_CHECK(n_rows() < options_.max_rows);
   ForwardSegment& segment = segments_.back();
   tokens_.push_back(token);
   positions_.push_back(segment.start + segment.n_tokens);
   row_segments_.push_back(static_cast<int>(segments_.size()) - 1);
+  if (model_->config().main) draft_input_.hidden_rows.push_back(hidden_row);
   ++segment.n_tokens;
 }
 
@@ -154,6 +160,7 @@ float* CpuOps::thread_memory() const {
 
 void CpuOps::embed() {
   const ModelConfig& config = f_.model_->config();
+  if (config.main) return embed_draft();
   const WorkRange rows = context_.share(f_.n_rows());
   for (int row = rows.begin; row < rows.end; ++row) {
     const auto i = static_cast<size_t>(row);

@@ -20,6 +20,7 @@ struct ForwardOptions {
   int n_planes = 1;  // activation planes for quantised weights: 1 is int8, 2 is int16
   int n_threads = 1;
   AttentionKind attention = AttentionKind::kFused;
+  std::vector<int32_t> tap_layers;  // whose output goes to the pages, ascending
   StepProfile* profile = nullptr;
 };
 
@@ -50,6 +51,17 @@ struct ExpertRows {
   [[nodiscard]] size_t at(int row, int i) const { return static_cast<size_t>(row * n_used + i); }
 };
 
+/// What a draft that was made for one main model begins with.
+struct DraftInput {
+  std::vector<int> hidden_rows;  // [n_rows] index into `hidden`, or kFromTaps
+  ActivationStage taps;          // [max_rows, n_taps d_main]
+  AlignedBuffer features;        // float [max_rows, d_model]
+  ActivationStage joined;        // [max_rows, input.n_in]
+  AlignedBuffer hidden;          // float [max_rows, d_model]: x of rows of the last batch (keep_hidden)
+  AlignedBuffer row;             // float [n_threads, row_floats]
+  size_t row_floats = 0;
+};
+
 /// Rows of logits that are computed at once: more would not fit the caches, nor the memory budget.
 inline constexpr int kLogitsBlockRows = 64;
 
@@ -67,9 +79,13 @@ class CpuForward {
   void reserve(size_t n_segments, size_t max_chunks);
 
   /// Starts a segment at position `start`; its tokens follow by add_token. `is_decode`: it decodes or verifies, and is
-  /// no prompt's chunk.
-  void add_segment(int start, bool is_decode, std::span<const PageId> pages, int max_text_len);
-  void add_token(TokenId token);
+  /// no prompt's chunk. main_pages: where a draft finds the hidden states of the positions in front of its tokens.
+  void add_segment(int start, bool is_decode, std::span<const PageId> pages, int max_text_len,
+                   std::span<const PageId> main_pages = {});
+  /// hidden_row: in a draft, the kept row that stands for the hidden states in front of a token that the main model has
+  /// not seen.
+  void add_token(TokenId token, int hidden_row = kFromTaps);
+  static constexpr int kFromTaps = -1;
   void end_batch();
   [[nodiscard]] int n_rows() const { return static_cast<int>(tokens_.size()); }
 
@@ -77,6 +93,10 @@ class CpuForward {
 
   /// Logits of up to kLogitsBlockRows rows of the batch that ran last. out: [rows.size(), vocab_size]
   void logits(const TeamContext& context, std::span<const int> rows, float* out);
+
+  /// Keeps x of these rows of the batch that ran last for the next one, of a draft that reads hidden states. SPMD; ends
+  /// without a barrier.
+  void keep_hidden(const TeamContext& context, std::span<const int> rows);
 
   /// What all passes since construction asked for.
   [[nodiscard]] const WorkByPart& work() const { return work_; }
@@ -89,6 +109,7 @@ class CpuForward {
   Stage make_stage(int n_rows, int n_cols, float* shared_f32 = nullptr) const;
   void make_plans();
   void make_experts();
+  void make_draft_input();
   [[nodiscard]] const AttentionPlan& plan_of(int layer) const {
     return attention_plans_[layer_plans_[static_cast<size_t>(layer)]];
   }
@@ -121,6 +142,7 @@ class CpuForward {
   Stage gated_;       // [max_rows, d_ff], or of the experts' slots
   Stage head_input_;  // [kLogitsBlockRows, d_model]
   ExpertRows experts_;
+  DraftInput draft_input_;
   WorkByPart work_{};
   bool has_read_head_ = false;          // in this batch
   std::vector<uint32_t> page_batches_;  // [n_pages] the last batch that read a page
@@ -141,8 +163,12 @@ class CpuOps {
   void route(int layer);
   void gate_up(int layer);
   void project_down(int layer);
+  void tap(int layer);
 
  private:
+  void embed_draft();
+  void make_features();
+  void join_row(int row);
   void norm_row(const float* x, const CpuNorm& norm, int row_idx, const ActivationRows& out);
   void normalise(const float* x, const CpuNorm& norm, float* out) const;
   void normalise_heads(const CpuLayer& weights, float* q) const;

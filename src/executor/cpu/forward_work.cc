@@ -50,7 +50,7 @@ void CpuForward::count_work() {
   for (size_t i = 0; i < attention_plans_.size(); ++i) {
     const AttentionPlan& plan = attention_plans_[i];
     const auto n_layers = static_cast<double>(std::count(layer_plans_.begin(), layer_plans_.end(), i));
-    const double token_bytes = static_cast<double>(model_->page_bytes()) / config.n_layers / kKvPageLen;
+    const double token_bytes = static_cast<double>(model_->page_kv_bytes()) / config.n_layers / kKvPageLen;
     attention.bytes += n_layers * token_bytes * n_cached_tokens(plan.window());
     for (const int position : positions_) {  // q.k and p.v, two operations each
       const double n_seen = position + 1 - plan.first_seen(position);

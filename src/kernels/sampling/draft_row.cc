@@ -62,13 +62,22 @@ void expand_f16(const uint16_t* stored, int n, float* out) {
   }
 }
 
+const float* spread_draft_logits(RowSampler& sampler, const float* logits, std::span<const int32_t> ids, int n) {
+  float* row = sampler.draft_row();
+  std::fill(row, row + n, -kInf);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < n) row[ids[i]] = logits[i];
+  }
+  return row;
+}
+
 RowDistribution store_draft_row(RowSampler& sampler, const RowDistribution& row, uint16_t* stored) {
   float* z = sampler.draft_row();
   if (row.is_one_hot) {
     std::fill(z, z + row.n, -kInf);
     z[row.argmax] = 0;
   } else if (row.kept.cut_value == -kInf) {
-    std::copy(row.z, row.z + row.n, z);
+    if (row.z != z) std::copy(row.z, row.z + row.n, z);
   } else {
     for (int i = 0; i < row.n; ++i) z[i] = row.kept.contains(row.z[i], i) ? row.z[i] : -kInf;
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/sampling/distribution.h"
 
@@ -16,6 +17,11 @@ void round_draft_logits_f16(float* logits, int n, float max, uint16_t* stored);
 
 /// out[i] = the float of stored[i]: exactly what round_draft_logits_f16 left. stored, out: [n]
 void expand_f16(const uint16_t* stored, int n, float* out);
+
+/// The logits of a draft with a vocabulary of its own choice as a row over the main model's: logits[i] at ids[i], and
+/// -inf (probability 0) elsewhere. Lies in the sampler's draft row, which store_draft_row may follow on. n: of the main
+/// model's tokens; ids of padding behind them are dropped.
+const float* spread_draft_logits(RowSampler& sampler, const float* logits, std::span<const int32_t> ids, int n);
 
 /// Stores a draft's distribution, as built by `sampler` from the draft model's logits with the request's processors,
 /// and returns the rounded one, to sample the drafted token from. It lies in the sampler's draft row and is not

@@ -1,4 +1,4 @@
-#include "cli/digest.h"
+#include "base/digest.h"
 
 #include <fmt/format.h>
 
