@@ -38,6 +38,7 @@ std::unique_ptr<Command> make_convert_command();
 std::unique_ptr<Command> make_pull_command();
 std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_synth_command();
+std::unique_ptr<Command> make_features_command();
 std::unique_ptr<Command> make_options_command();
 
 /// The whole program: parses the command line, runs the command, gives the exit code. Never throws.

@@ -32,6 +32,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(make_pull_command());
   commands.push_back(make_bench_command());
   commands.push_back(make_synth_command());
+  commands.push_back(make_features_command());
   commands.push_back(make_options_command());
   return commands;
 }

@@ -9,6 +9,9 @@
 #include "cli/command.h"
 #include "cli/model_store.h"
 #include "cli/terminal_text.h"
+#include "model/architecture.h"
+#include "model/decoder_weights.h"
+#include "model/fingerprint.h"
 #include "model/model_source.h"
 
 namespace bass {
@@ -35,6 +38,17 @@ Json value_json(const GgufValue& value) {
   return std::visit(Visitor{}, value);
 }
 
+/// None of what is no model: a vocabulary, a draft, an architecture that BASS does not know.
+std::optional<std::string> fingerprint_of(const GgufFile& file) {
+  const Result<const Architecture*> architecture = find_architecture(file);
+  if (!architecture.ok()) return std::nullopt;
+  const Result<ModelConfig> config = architecture.value()->read_config(file);
+  if (!config.ok() || config.value().main) return std::nullopt;
+  const Result<WeightRefs> weights = find_decoder_weights(file, config.value());
+  if (!weights.ok()) return std::nullopt;
+  return model_fingerprint(config.value(), weights.value());
+}
+
 Json file_json(const GgufFile& file) {
   std::map<std::string_view, TypeTotal> totals;
   TypeTotal all;
@@ -54,6 +68,7 @@ Json file_json(const GgufFile& file) {
     json["tensor_types"][std::string(name)] = {
         {"n_tensors", total.n_tensors}, {"n_params", total.n_elements}, {"bytes", total.n_bytes}};
   }
+  if (const std::optional<std::string> fingerprint = fingerprint_of(file)) json["fingerprint"] = *fingerprint;
   json["metadata"] = Json::object();
   for (const auto& [key, value] : file.metadata()) json["metadata"][std::string(key)] = value_json(value);
   return json;
@@ -81,6 +96,7 @@ std::string file_text(const Json& json) {
                         total["n_tensors"].get<int64_t>(), total["n_params"].get<double>() / 1e6,
                         total["bytes"].get<double>() / kMib);
   }
+  if (json.contains("fingerprint")) text += fmt::format("fingerprint {}\n", json["fingerprint"].get<std::string>());
   text += "metadata\n";
   for (const auto& [key, value] : json["metadata"].items()) {
     text += fmt::format("  {} = {}\n", for_terminal(key), value_text(value));

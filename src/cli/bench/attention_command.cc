@@ -9,9 +9,9 @@
 #include "cli/bench/attention_bench.h"
 #include "cli/bench/bench_command.h"
 #include "cli/bench/engine_bench.h"
-#include "cli/bench/number_lists.h"
 #include "cli/bench/sized_limits.h"
 #include "cli/interrupt.h"
+#include "cli/number_lists.h"
 
 namespace bass {
 namespace {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "cli/bench/attention_bench.h"
-#include "cli/bench/number_lists.h"
+#include "cli/number_lists.h"
 
 namespace bass {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "cli/bench/number_lists.h"
+#include "cli/number_lists.h"
 
 namespace bass {
 

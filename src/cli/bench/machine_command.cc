@@ -9,7 +9,7 @@
 #include "cli/bench/bench_command.h"
 #include "cli/bench/ceiling.h"
 #include "cli/bench/engine_bench.h"
-#include "cli/bench/number_lists.h"
+#include "cli/number_lists.h"
 
 namespace bass {
 namespace {

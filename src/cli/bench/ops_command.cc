@@ -9,12 +9,12 @@
 #include "cli/bench/bench_command.h"
 #include "cli/bench/engine_bench.h"
 #include "cli/bench/kernel_ops.h"
-#include "cli/bench/number_lists.h"
 #include "cli/bench/sized_limits.h"
 #include "cli/bench/timing.h"
 #include "cli/engine_loading.h"
 #include "cli/interrupt.h"
 #include "cli/model_store.h"
+#include "cli/number_lists.h"
 
 namespace bass {
 namespace {

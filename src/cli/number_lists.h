@@ -1,4 +1,4 @@
-// Options of the measurements that take numbers.
+// Options that take several numbers.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace bass {
 
-/// "1,2,4": whole numbers from 1 to max. Error (kInvalidArgument) names the flag.
-Result<std::vector<int>> parse_list(std::string_view flag, const std::string& text, int max);
+/// "1,2,4": whole numbers from min to max. Error (kInvalidArgument) names the flag.
+Result<std::vector<int>> parse_list(std::string_view flag, const std::string& text, int max, int min = 1);
 
 inline constexpr int kMaxBenchBatch = 4096;
 inline constexpr int kMaxBenchTokens = 1 << 20;
