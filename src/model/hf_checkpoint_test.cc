@@ -217,6 +217,14 @@ TEST_F(CheckpointTest, RefusesTensorsThatDoNotFit) {
   model["tensors"].push_back({"model.layers.0.self_attn.extra.weight", {2, 2}, 0, 1});
   write(model);
   EXPECT_THAT(open().status().message(), HasSubstr("'model.layers.0.self_attn.extra.weight' is none of the llama"));
+  for (const char* name : {"q_proj", "k_proj"}) {  // their rows change places
+    model = golden("llama_window");
+    for (json& tensor : model["tensors"]) {
+      if (tensor[0] == fmt::format("model.layers.1.self_attn.{}.weight", name)) tensor[1].push_back(1);
+    }
+    write(model);
+    EXPECT_THAT(open().status().message(), HasSubstr(fmt::format("{}.weight' has shape [", name)));
+  }
   write(golden("llama_window"));
   fs::remove(directory_ + "/config.json");
   EXPECT_THAT(open().status().message(), HasSubstr("config.json: cannot open"));

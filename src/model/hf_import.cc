@@ -183,7 +183,9 @@ void HfImport::tensor(const std::string& name, const std::string& hf_name, Tenso
   recipe.shape.assign(tensor->shape.rbegin(), tensor->shape.rend());
   const int64_t n_rows = recipe.sources.front().n_rows;
   const auto out_of_range = [&](int32_t row) { return row >= n_rows; };
-  if (std::ranges::any_of(making.rows, out_of_range) || (making.is_transposed && tensor->shape.size() != 2)) {
+  const bool has_no_such_rows =
+      !making.rows.empty() && (tensor->shape.size() > 2 || std::ranges::any_of(making.rows, out_of_range));
+  if (has_no_such_rows || (making.is_transposed && tensor->shape.size() != 2)) {
     return fail(invalid_file(fmt::format("{} has shape [{}], which does not fit what config.json says", recipe.origin,
                                          fmt::join(tensor->shape, ", "))));
   }
