@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "text/named_rules.h"
 #include "text/tokenizer_json.h"
+#include "text/utf8.h"
 
 namespace bass {
 namespace {
@@ -19,6 +20,10 @@ std::string key_of(std::string_view name) { return fmt::format("{}{}", kPrefix, 
 
 Status load_strings(const GgufFile& file, const std::string& key, std::vector<std::string>& out) {
   BASS_ASSIGN_OR_RETURN(const std::vector<std::string_view> strings, file.get_string_array(key));
+  for (size_t i = 0; i < strings.size(); ++i) {
+    if (!find_invalid_utf8(strings[i]).has_value()) continue;
+    return invalid_file(fmt::format("{}: element {} has invalid UTF-8 (key '{}')", file.path(), i, key));
+  }
   out.assign(strings.begin(), strings.end());
   return ok_status();
 }
@@ -97,7 +102,7 @@ void set_defaults(VocabData& vocab) {
 /// A vocabulary from a tokenizer.json may merge by rank, where GGUF has scores: a token's is that of its first merge,
 /// as in SentencePiece's own BPE.
 std::vector<float> scores_of(const VocabData& vocab) {
-  if (!vocab.scores.empty() || vocab.merges.empty()) return {vocab.scores.begin(), vocab.scores.end()};
+  if (!vocab.scores.empty()) return {vocab.scores.begin(), vocab.scores.end()};
   std::unordered_map<std::string, float> score_of;
   for (const std::string& merge : vocab.merges) {
     std::string joined = merge;

@@ -76,6 +76,10 @@ TEST(GgufVocabTest, NamesTheKeyThatIsWrong) {
   EXPECT_THAT(message(GgufBuilder()), AllOf(HasSubstr("missing"), HasSubstr("'tokenizer.ggml.model'")));
   EXPECT_THAT(message(GgufBuilder().add_string("tokenizer.ggml.model", "gpt2")),
               HasSubstr("missing (key 'tokenizer.ggml.tokens')"));
+  EXPECT_THAT(
+      message(
+          GgufBuilder().add_string("tokenizer.ggml.model", "gpt2").add_strings("tokenizer.ggml.tokens", {"a", "\xff"})),
+      HasSubstr("element 1 has invalid UTF-8 (key 'tokenizer.ggml.tokens')"));
   EXPECT_THAT(message(minimal().add_string("tokenizer.ggml.token_type", "x")),
               HasSubstr("(key 'tokenizer.ggml.token_type')"));
   EXPECT_THAT(message(minimal().add_i32s("tokenizer.ggml.token_type", {1, -2, 1})), HasSubstr("-2 is no token type"));
@@ -143,6 +147,15 @@ TEST(GgufVocabTest, EveryKindSurvivesTheFile) {
     EXPECT_EQ(after->encode(text, options).value(), ids);
     EXPECT_EQ(after->decode(ids, true).value(), before->decode(ids, true).value());
   }
+}
+
+TEST(GgufVocabTest, AVocabularyWithoutMergesHasScoresToo) {
+  const Result<VocabData> vocab = parse_tokenizer_json(
+      R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}, "added_tokens": []})", "tokenizer.json");
+  ASSERT_TRUE(vocab.ok()) << vocab.status().message();
+  VocabData loaded;
+  EXPECT_EQ(write_and_reload(vocab.value(), &loaded), "");
+  EXPECT_EQ(loaded.tokens, vocab->tokens);
 }
 
 TEST(GgufVocabTest, WhatAFileLeavesOutDependsOnItsKind) {
