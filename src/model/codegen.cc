@@ -42,7 +42,7 @@ std::vector<int32_t> rows_of_part(const UsualShape& shape, int64_t part) {
 
 void import_codegen(HfImport* import) {
   import->expect_text("activation_function", {"gelu_new"});
-  const UsualShape shape = import_usual_shape(import);
+  const UsualShape shape = import_usual_shape(import, {.partial_rope = true});
   import_modules(import, "transformer.", "", kHfEnds);
   import_head(import);
   import_layers(import, shape, "transformer.h.", kHfNames);

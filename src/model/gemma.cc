@@ -19,7 +19,7 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
 
 void import_gemma(HfImport* import) {
   import->expect_text("hidden_act", {"gelu_pytorch_tanh", "gelu"});  // older configurations say gelu and mean the other
-  const UsualShape shape = import_usual_shape(import);
+  const UsualShape shape = import_usual_shape(import, {});
   import_llama_ends(import, gemma_making);
   import_layers(import, shape, "model.layers.", kLlamaLayerNames, gemma_making);
 }

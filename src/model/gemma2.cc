@@ -21,7 +21,10 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
 }
 
 void import_gemma2(HfImport* import) {
-  const UsualShape shape = import_usual_shape(import);
+  const UsualShape shape = import_usual_shape(import, {.window = true});
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    if (import->is_null(key)) import->fail_in_key(key, "is null: without this cap BASS does not compute the model");
+  }
   import->set_number("attn_logit_softcapping", import->number_or("attn_logit_softcapping", 50.0));
   import->set_number("final_logit_softcapping", import->number_or("final_logit_softcapping", 30.0));
   import_gemma_with_post_norms(import, shape);

@@ -19,6 +19,8 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
   constexpr int kLayersOf27B = 62;
   set_gemma_score_scale(kLayersOf27B, &config);
   BASS_RETURN_IF_ERROR(read_window_pattern(gguf, 6, &config));
+  BASS_ASSIGN_OR_RETURN(config.attention_cap, read_positive_float_or(gguf, "gemma3.attn_logit_softcapping", 0.0f));
+  BASS_ASSIGN_OR_RETURN(config.logit_cap, read_positive_float_or(gguf, "gemma3.final_logit_softcapping", 0.0f));
   RopeConfig local;
   BASS_ASSIGN_OR_RETURN(local.base, read_positive_float_or(gguf, "gemma3.rope.freq_base_swa", 10000.0f));
   const auto local_idx = static_cast<int>(config.ropes.size());
@@ -27,7 +29,14 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
   return config;
 }
 
-void import_gemma3(HfImport* import) { import_gemma_with_post_norms(import, import_usual_shape(import)); }
+void import_gemma3(HfImport* import) {
+  import->expect_flag("use_bidirectional_attention", false);
+  const UsualShape shape = import_usual_shape(import, {.window = true});
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    if (import->has(key)) import->set_number(key, import->number(key));
+  }
+  import_gemma_with_post_norms(import, shape);
+}
 
 }  // namespace
 

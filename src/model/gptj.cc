@@ -27,7 +27,7 @@ constexpr HfName kHfNames[] = {
 
 void import_gptj(HfImport* import) {
   import->expect_text("activation_function", {"gelu_new"});
-  const UsualShape shape = import_usual_shape(import);
+  const UsualShape shape = import_usual_shape(import, {.partial_rope = true});
   import_modules(import, "transformer.", "", kHfEnds);
   import_head(import);
   import_layers(import, shape, "transformer.h.", kHfNames);

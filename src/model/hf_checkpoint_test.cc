@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -195,6 +196,16 @@ TEST_F(CheckpointTest, RefusesConfigurationsThatDoNotFit) {
       {"qwen3", "hidden_act", "relu", "is 'relu', which BASS does not compute here (key 'hidden_act')"},
       {"qwen3", "use_sliding_window", true, "is true, which BASS does not compute (key 'use_sliding_window')"},
       {"qwen3", "quantization_config", {{"quant_method", "gptq"}}, "(key 'quantization_config')"},
+      {"qwen3", "vocab_size", 287, "is not 288, the number of the embedding's rows (key 'vocab_size')"},
+      {"qwen3", "tie_word_embeddings", false, "the checkpoint has no head (key 'tie_word_embeddings')"},
+      {"qwen3", "rope_parameters", {{"rope_type", "dynamic"}, {"factor", 2.0}}, "(key 'rope_parameters.rope_type')"},
+      {"qwen3", "rope_parameters", {{"rope_type", "linear"}}, "is missing (key 'rope_parameters.factor')"},
+      {"gemma2", "attn_logit_softcapping", nullptr, "is null"},
+      {"gemma3_q8_0", "use_bidirectional_attention", true, "(key 'use_bidirectional_attention')"},
+      {"gemma3_q8_0",
+       "rope_parameters",
+       {{"sliding_attention", {{"rope_type", "linear"}, {"factor", 2.0}}}},
+       "(key 'rope_parameters.sliding_attention.rope_type')"},
       {"llama_window", "num_attention_heads", 8, "does not fit what config.json says"},
       {"opt_q8_0", "do_layer_norm_before", false, "(key 'do_layer_norm_before')"},
       {"olmoe", "num_experts", 7, "tensor 'model.layers.0.mlp.experts.6.gate_proj.weight' is missing"},
@@ -210,6 +221,78 @@ TEST_F(CheckpointTest, RefusesConfigurationsThatDoNotFit) {
     EXPECT_EQ(gguf.status().code(), StatusCode::kInvalidFile);
     EXPECT_THAT(gguf.status().message(), AllOf(HasSubstr(directory_), HasSubstr(broken.message)));
   }
+}
+
+/// As configurations were before transformers 5, and as most that people download are.
+json in_older_words(json config) {
+  if (!config.contains("rope_parameters") || config["rope_parameters"].is_null()) return config;
+  json rope = config["rope_parameters"];
+  config.erase("rope_parameters");
+  if (rope.contains("sliding_attention")) {
+    config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"];
+    rope = rope["full_attention"];
+  }
+  for (const char* key : {"rope_theta", "partial_rotary_factor"}) {
+    if (rope.contains(key)) config[key] = rope[key];
+    rope.erase(key);
+  }
+  const json kind = rope["rope_type"];
+  rope.erase("rope_type");
+  rope["type"] = kind;
+  config["rope_scaling"] = kind == "default" ? json() : rope;
+  return config;
+}
+
+TEST_F(CheckpointTest, OlderConfigurationsMeanTheSame) {
+  int n_compared = 0;
+  for (const json& model : checkpoint_goldens()) {
+    json older = model;
+    older["config"] = in_older_words(model["config"]);
+    if (older == model) continue;
+    SCOPED_TRACE(model["name"].get<std::string>());
+    write(older);
+    const Result<GgufFile> gguf = open();
+    ASSERT_TRUE(gguf.ok()) << gguf.status().message();
+    for (const auto& [key, value] : model["metadata"].items()) expect_metadata(gguf.value(), key, value);
+    EXPECT_EQ(gguf->tensors().size(), model["converted"].size());  // with the factors that are computed
+    ++n_compared;
+  }
+  EXPECT_GT(n_compared, 20);
+}
+
+TEST_F(CheckpointTest, ScalingNeedsNoBaseAndStrayEntriesMeanNothing) {
+  json model = golden("llama_linear_biases");
+  model["config"].erase("rope_parameters");
+  model["config"]["rope_scaling"] = {{"type", "linear"}, {"factor", 4.0}};
+  model["config"]["sliding_window"] = 20;
+  model["config"]["partial_rotary_factor"] = 0.5;
+  write(model);
+  const GgufFile gguf = open().value();
+  for (const auto& [key, value] : model["metadata"].items()) {
+    if (key != "llama.rope.freq_base") expect_metadata(gguf, key, value);
+  }
+  EXPECT_FALSE(gguf.has("llama.attention.sliding_window"));
+}
+
+TEST_F(CheckpointTest, LongropeHasAMagnitudeOfItsOwn) {
+  json model = golden("phi3_longrope");
+  model["config"]["rope_parameters"]["factor"] = 256.0;  // of an original length of 16
+  write(model);
+  EXPECT_FLOAT_EQ(open()->get_f32("phi3.rope.scaling.attn_factor").value(), std::sqrt(3.0F));
+  model["config"]["rope_parameters"]["attention_factor"] = 1.5;
+  write(model);
+  EXPECT_FLOAT_EQ(open()->get_f32("phi3.rope.scaling.attn_factor").value(), 1.5F);
+}
+
+TEST_F(CheckpointTest, Gemma3MayHaveCaps) {
+  json model = golden("gemma3_q8_0");
+  model["config"]["attn_logit_softcapping"] = 10;
+  model["config"]["final_logit_softcapping"] = 5.0;
+  write(model);
+  const GgufFile gguf = open().value();
+  const ModelConfig config = find_architecture(gguf).value()->read_config(gguf).value();
+  EXPECT_EQ(config.attention_cap, 10.0F);
+  EXPECT_EQ(config.logit_cap, 5.0F);
 }
 
 TEST_F(CheckpointTest, RefusesTensorsThatDoNotFit) {

@@ -60,6 +60,8 @@ const JsonLeaf* HfImport::find(const std::string& key) const {
 
 bool HfImport::has(const std::string& key) const { return find(key) != nullptr; }
 
+bool HfImport::is_null(const std::string& key) const { return config_->contains(key) && !has(key); }
+
 std::string HfImport::first_of(std::initializer_list<std::string_view> keys) const {
   for (const std::string_view key : keys) {
     if (has(std::string(key))) return std::string(key);
@@ -266,7 +268,20 @@ Status HfImport::finish() {
       return invalid_file(fmt::format("{} is impossibly large", recipe.origin));
     }
   }
-  return ok_status();
+  check_ends();
+  return status_;
+}
+
+void HfImport::check_ends() {
+  bool has_head = false;
+  for (const TensorRecipe& recipe : recipes_) {
+    has_head |= recipe.name == "output.weight";
+    if (recipe.name != "token_embd.weight" || integer_or("vocab_size", recipe.n_rows()) == recipe.n_rows()) continue;
+    fail_in_key("vocab_size", fmt::format("is not {}, the number of the embedding's rows", recipe.n_rows()));
+  }
+  if (!has_head && !flag_or("tie_word_embeddings", true)) {
+    fail_in_key("tie_word_embeddings", "is false, but the checkpoint has no head");
+  }
 }
 
 std::string HfImport::take_metadata() {

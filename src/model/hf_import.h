@@ -34,6 +34,7 @@ class HfImport {
 
   // config.json, nested keys written "a.b". Values of a wrong kind are errors; null counts as missing.
   [[nodiscard]] bool has(const std::string& key) const;
+  [[nodiscard]] bool is_null(const std::string& key) const;  ///< there, as null
   /// The one of these keys that is there: configurations differ in names. None: "".
   [[nodiscard]] std::string first_of(std::initializer_list<std::string_view> keys) const;
   [[nodiscard]] int64_t integer(const std::string& key);
@@ -86,6 +87,8 @@ class HfImport {
  private:
   [[nodiscard]] const JsonLeaf* find(const std::string& key) const;
   [[nodiscard]] const SafetensorsTensor* take(const std::string& hf_name);
+  /// Embedding and head must be as config.json says.
+  void check_ends();
 
   std::string architecture_;
   std::string config_path_;

@@ -47,9 +47,9 @@ void import_longrope(HfImport* import, const std::string& prefix) {
   if (old_len < 2) return import->fail_in_key(key, "is below 2");
   import->set_text("rope.scaling.type", "longrope");
   import->set_integer("rope.scaling.original_context_length", old_len);
-  const double scale = context_len / static_cast<double>(old_len);
-  import->set_number("rope.scaling.attn_factor",
-                     scale > 1 ? std::sqrt(1 + std::log(scale) / std::log(static_cast<double>(old_len))) : 1.0);
+  const double scale = import->number_or(prefix + "factor", context_len / static_cast<double>(old_len));
+  const double magnitude = scale > 1 ? std::sqrt(1 + std::log(scale) / std::log(static_cast<double>(old_len))) : 1.0;
+  import->set_number("rope.scaling.attn_factor", import->number_or(prefix + "attention_factor", magnitude));
 }
 
 void import_yarn(HfImport* import, const std::string& prefix) {
@@ -64,34 +64,44 @@ void import_yarn(HfImport* import, const std::string& prefix) {
   import->set_number("rope.scaling.yarn_beta_slow", import->number_or(prefix + "beta_slow", 1));
 }
 
-void import_rope(HfImport* import, int64_t head_dim) {
-  // Newer configurations have everything in rope_parameters, older ones the base beside rope_scaling.
+void import_rope_scaling(HfImport* import, const std::string& prefix, double base, int64_t rope_dim) {
+  const std::string kind_key = import->first_of({prefix + "rope_type", prefix + "type"});
+  const std::string kind = kind_key.empty() ? "default" : import->text_or(kind_key, "");
+  if (kind == "default") return;
+  if (kind == "llama3") return import->vector("rope_freqs.weight", llama3_divisors(import, prefix, base, rope_dim));
+  if (kind == "longrope" || kind == "su") return import_longrope(import, prefix);
+  import->expect_text(kind_key, {"linear", "yarn"});
+  import->set_text("rope.scaling.type", kind);
+  import->set_number("rope.scaling.factor", import->number(prefix + "factor"));
+  if (kind == "yarn") import_yarn(import, prefix);
+}
+
+/// How much of a head is rotated.
+int64_t rope_dim_of(HfImport* import, const std::string& prefix, int64_t head_dim) {
+  if (import->has("rotary_dim")) return import->integer("rotary_dim");
+  const std::string key = import->first_of({prefix + "partial_rotary_factor", "partial_rotary_factor", "rotary_pct"});
+  const double part = key.empty() ? 1.0 : import->number(key);
+  if (!(part > 0 && part <= 1)) import->fail_in_key(key, "need a number above 0 and up to 1");
+  return import->ok() ? static_cast<int64_t>(static_cast<double>(head_dim) * part) : 0;
+}
+
+void import_rope(HfImport* import, int64_t head_dim, bool rotates_parts) {
+  // Newer configurations have everything in rope_parameters, older ones the base beside rope_scaling, if at all.
   std::string prefix = "rope_scaling.";
-  if (import->has("rope_parameters.rope_theta")) prefix = "rope_parameters.";
-  if (import->has("rope_parameters.full_attention.rope_theta")) prefix = "rope_parameters.full_attention.";
+  const std::string local = "rope_parameters.sliding_attention.";
+  for (const std::string newer : {"rope_parameters.", "rope_parameters.full_attention."}) {
+    if (!import->first_of({newer + "rope_theta", newer + "rope_type"}).empty()) prefix = newer;
+  }
   const std::string base_key = import->first_of({prefix + "rope_theta", "rope_theta", "rotary_emb_base"});
-  const std::string rotary_key = import->first_of({"rotary_dim"});
-  if (base_key.empty() && rotary_key.empty()) return;  // positions are learned
   const double base = base_key.empty() ? 10000.0 : import->number(base_key);
   if (!(base > 0)) return import->fail_in_key(base_key, "need a number above 0");
-  import->set_number("rope.freq_base", base);
-  const std::string part_key =
-      import->first_of({prefix + "partial_rotary_factor", "partial_rotary_factor", "rotary_pct"});
-  const double part = part_key.empty() ? 1.0 : import->number(part_key);
-  if (!(part > 0 && part <= 1)) return import->fail_in_key(part_key, "need a number above 0 and up to 1");
-  const int64_t rope_dim =
-      rotary_key.empty() ? static_cast<int64_t>(static_cast<double>(head_dim) * part) : import->integer(rotary_key);
+  if (!base_key.empty()) import->set_number("rope.freq_base", base);
+  const int64_t rope_dim = rotates_parts ? rope_dim_of(import, prefix, head_dim) : head_dim;
   import->set_integer("rope.dimension_count", rope_dim);
-  const std::string local_key =
-      import->first_of({"rope_parameters.sliding_attention.rope_theta", "rope_local_base_freq"});
+  const std::string local_key = import->first_of({local + "rope_theta", "rope_local_base_freq"});
   if (!local_key.empty()) import->set_number("rope.freq_base_swa", import->number(local_key));
-  const std::string kind = import->text_or(prefix + "rope_type", import->text_or(prefix + "type", "default"));
-  if (kind == "default") return;
-  if (kind == "llama3") return import->vector("rope_freqs.weight", llama3_divisors(import, prefix, base, head_dim));
-  if (kind == "longrope" || kind == "su") return import_longrope(import, prefix);
-  import->set_text("rope.scaling.type", kind);  // the architecture says whether it computes that
-  if (import->has(prefix + "factor")) import->set_number("rope.scaling.factor", import->number(prefix + "factor"));
-  if (kind == "yarn") import_yarn(import, prefix);
+  import->expect_text(local + "rope_type", {"default"});
+  import_rope_scaling(import, prefix, base, rope_dim);
 }
 
 void import_norm(HfImport* import) {
@@ -104,7 +114,7 @@ void import_norm(HfImport* import) {
 
 }  // namespace
 
-UsualShape import_usual_shape(HfImport* import) {
+UsualShape import_usual_shape(HfImport* import, UsualUses uses) {
   const auto integer_of = [&](std::initializer_list<std::string_view> keys) {
     const std::string key = import->first_of(keys);
     return import->integer(key.empty() ? std::string(*keys.begin()) : key);
@@ -135,8 +145,8 @@ UsualShape import_usual_shape(HfImport* import) {
     import->set_integer("attention.value_length", shape.head_dim);
   }
   import_norm(import);
-  import_rope(import, shape.head_dim);
-  if (import->has("sliding_window") && import->flag_or("use_sliding_window", true)) {
+  if (uses.rope) import_rope(import, shape.head_dim, uses.partial_rope);
+  if (uses.window && import->has("sliding_window") && import->flag_or("use_sliding_window", true)) {
     import->set_integer("attention.sliding_window", import->integer("sliding_window"));
   }
   return import->ok() ? shape : UsualShape{};

@@ -40,8 +40,15 @@ struct UsualShape {
   int64_t head_dim = 0;
 };
 
+/// What an architecture reads of a configuration; other entries of these kinds mean nothing to it.
+struct UsualUses {
+  bool rope = true;
+  bool partial_rope = false;  ///< rope rotates a part of each head
+  bool window = false;        ///< attention slides
+};
+
 /// Sizes, context, norm, window and rope under the names that configurations use. All zero after an error.
-UsualShape import_usual_shape(HfImport* import);
+UsualShape import_usual_shape(HfImport* import, UsualUses uses);
 
 /// expert_count, expert_used_count and their feed-forward length; gives the first, 0 after an error.
 int64_t import_expert_counts(HfImport* import);

@@ -16,7 +16,7 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
 
 void import_llama(HfImport* import) {
   import->expect_text("hidden_act", {"silu", "swish"});
-  const UsualShape shape = import_usual_shape(import);
+  const UsualShape shape = import_usual_shape(import, {.window = import->text_or("model_type", "") != "llama"});
   if (import->text_or("model_type", "") == "mixtral") {
     const int64_t n_experts = import_expert_counts(import);
     import_expert_layers(import, shape.n_layers, n_experts, {"block_sparse_moe", "w1", "w3", "w2"});

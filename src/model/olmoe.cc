@@ -21,7 +21,7 @@ void import_olmoe(HfImport* import) {
   import->expect_text("hidden_act", {"silu", "swish"});
   import->expect_flag("norm_topk_prob", false);
   if (import->has("clip_qkv")) import->fail_in_key("clip_qkv", "clipped q, k and v are not supported");
-  const UsualShape shape = import_usual_shape(import);
+  const UsualShape shape = import_usual_shape(import, {.window = true});
   const int64_t n_experts = import_expert_counts(import);
   import_llama_ends(import);
   import_layers(import, shape, "model.layers.", kLlamaLayerNames);

@@ -39,7 +39,7 @@ constexpr HfName kHfNames[] = {
 void import_opt(HfImport* import) {
   import->expect_text("activation_function", {"relu"});
   import->expect_flag("do_layer_norm_before", true);
-  const UsualShape shape = import_usual_shape(import);
+  const UsualShape shape = import_usual_shape(import, {.rope = false});
   const std::string top = import->has_tensor("decoder.embed_tokens.weight") ? "decoder." : "model.decoder.";
   import_modules(import, top, "", kHfEnds);
   import_head(import);

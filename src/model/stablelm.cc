@@ -19,7 +19,7 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
 void import_stablelm(HfImport* import) {
   import->expect_text("hidden_act", {"silu", "swish"});
   import->expect_flag("qk_layernorm", false);
-  const UsualShape shape = import_usual_shape(import);
+  const UsualShape shape = import_usual_shape(import, {.partial_rope = true});
   import->set_flag("use_parallel_residual", import->flag_or("use_parallel_residual", false));
   import_llama_ends(import);
   import_layers(import, shape, "model.layers.", kLlamaLayerNames);
