@@ -12,6 +12,7 @@
 #include "cli/model_store.h"
 #include "cli/save_file.h"
 #include "cli/terminal_text.h"
+#include "model/hf_checkpoint.h"
 #include "model/model_source.h"
 #include "tensor/quantise.h"
 
@@ -59,6 +60,18 @@ std::string summary_of(const ModelSource& source) {
   return fmt::format("{:.1f} M parameters: {}", static_cast<double>(n_params) / kMillion, types);
 }
 
+/// Whether writing `output` would take away what is read: one of the weights' files, or what stands beside them.
+bool is_part_of_model(const ModelSource& source, const std::string& path, const std::string& output) {
+  std::error_code error;
+  if (std::ranges::any_of(source.gguf.file_paths(),
+                          [&](const std::string& file) { return fs::equivalent(file, output, error); })) {
+    return true;
+  }
+  const fs::path folder = fs::path(output).parent_path();
+  return is_checkpoint(path) && fs::exists(output, error) && !output.ends_with(".gguf") &&
+         fs::equivalent(folder.empty() ? "." : folder, checkpoint_directory(path), error);
+}
+
 class ConvertCommand final : public Command {
  public:
   [[nodiscard]] std::string_view name() const override { return "convert"; }
@@ -84,12 +97,11 @@ class ConvertCommand final : public Command {
     if (input_.empty()) return invalid_argument("IN: missing; name the model to convert, like bass convert DIRECTORY");
     if (output_.empty()) return invalid_argument("-o FILE: missing; name the file to write");
     BASS_ASSIGN_OR_RETURN(const std::string path, resolve_model(input_));
-    std::error_code error;
-    if (fs::equivalent(path, output_, error)) {
-      return invalid_argument(fmt::format("-o {}: is the model that is read; name another file", output_));
-    }
     BASS_RETURN_IF_ERROR(check_save_path("-o", output_));
     BASS_ASSIGN_OR_RETURN(ModelSource source, open_model_source(path));
+    if (is_part_of_model(source, path, output_)) {
+      return invalid_argument(fmt::format("-o {}: is a file of the model that is read; name another one", output_));
+    }
     const std::optional<DType> type = find_quantisable_type(options_.engine.quantize);
     if (type.has_value()) quantise_recipes(*type, source.recipes);
     BASS_RETURN_IF_ERROR(write(source, console));

@@ -80,6 +80,12 @@ int64_t GgufFile::file_bytes() const {
   return static_cast<int64_t>(n_bytes);
 }
 
+std::vector<std::string> GgufFile::file_paths() const {
+  std::vector<std::string> paths;
+  for (const MappedFile& file : files_) paths.push_back(file.path());
+  return paths;
+}
+
 Status GgufFile::check_intact() const {
   for (const MappedFile& file : files_) BASS_RETURN_IF_ERROR(file.check_intact());
   return ok_status();

@@ -1,15 +1,20 @@
 """bass convert: what it writes, and that the target is whole or not there, whatever happens."""
+import json
 import os
 import pathlib
 import random
 import resource
 import signal
 import subprocess
+import sys
 import time
 
 import gguf
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "fuzz"))
+import make_corpus as files  # noqa: E402
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 
@@ -106,7 +111,7 @@ def test_a_split_file_becomes_one(run, tiny, tmp_path):
 @pytest.mark.parametrize("arguments, needles", [
     ([], ["IN: missing"]),
     (["MODEL"], ["-o FILE: missing"]),
-    (["MODEL", "-o", "MODEL"], ["is the model that is read"]),
+    (["MODEL", "-o", "MODEL"], ["is a file of the model that is read"]),
     (["MODEL", "-o", "x.gguf", "--quantize", "q3"], ["--quantize q3", "must be none, q8_0"]),
     (["MODEL", "-o", "none/x.gguf"], ["-o none/x.gguf: cannot be written: No such file"]),
     (["none.gguf", "-o", "x.gguf"], ["none.gguf: cannot open"]),
@@ -118,6 +123,33 @@ def test_mistakes(run, tiny, tmp_path, arguments, needles):
     for needle in needles:
         assert needle in done.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_part_of_the_source_is_replaced(run, tiny, tmp_path):
+    split(tiny, tmp_path)
+    (tmp_path / "link.gguf").symlink_to("part-00002-of-00003.gguf")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for target in ("part-00001-of-00003.gguf", "part-00003-of-00003.gguf", "link.gguf"):
+        done = run("convert", "part-00001-of-00003.gguf", "-o", target)
+        assert done.code == 2 and f"-o {target}: is a file of the model that is read" in done.err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_no_file_of_a_checkpoint_is_replaced(run, tmp_path):
+    config = {"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 16, "n_positions": 8}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
+                                                         "added_tokens": []}))
+    (tmp_path / "model.safetensors").write_bytes(files.safetensors(
+        {"wte.weight": {"dtype": "F32", "shape": [1, 16], "data_offsets": [0, 64]}}, b"\0" * 64))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for target in before:
+        for source in (".", "model.safetensors"):
+            done = run("convert", source, "-o", target)
+            assert done.code == 2 and f"-o {target}: is a file of the model that is read" in done.err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    for _ in range(2):  # also where it was written before
+        assert run("convert", ".", "-o", "x.gguf").code == 0
 
 
 def test_a_full_disk_is_an_error_and_leaves_nothing(run, binary, tiny, tmp_path):
