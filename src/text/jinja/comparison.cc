@@ -109,8 +109,8 @@ int compare(Runtime& rt, const Value& a, const Value& b, std::string_view symbol
 bool contains(Runtime& rt, const Value& container, const Value& item) {
   if (container.is_string()) {
     if (item.is_string()) {
-      rt.spend(cost_of(container));
-      return container.text().find(item.text()) != std::string::npos;
+      return rt.spend(cost_of(container)) && rt.spend_on_search(container.text().size(), item.text().size()) &&
+             container.text().find(item.text()) != std::string::npos;
     }
     rt.fail(fmt::format("'in <string>' requires string as left operand, not {}", type_name(item)));
     return false;

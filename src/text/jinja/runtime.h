@@ -44,6 +44,10 @@ class Runtime {
   bool spend(int64_t n_steps);
   /// The same for work on each character of a text.
   bool spend_on_text(size_t n_bytes) { return spend(static_cast<int64_t>(n_bytes / kTextBytesPerStep)); }
+  /// Looking for n_wanted bytes in n_bytes compares all of them at every place, where the text is a hostile one.
+  bool spend_on_search(size_t n_bytes, size_t n_wanted) {
+    return spend_on_text(n_bytes) && spend(static_cast<int64_t>(n_bytes * n_wanted / kComparedBytesPerStep));
+  }
   /// Whether so many more bytes may be alive; an error if not.
   bool has_room(int64_t n_bytes);
   /// The same, and uses up steps in proportion. To be asked before something is made that may be far larger than what
@@ -68,6 +72,7 @@ class Runtime {
  private:
   static constexpr int64_t kBytesPerStep = 64;
   static constexpr size_t kTextBytesPerStep = 8;
+  static constexpr size_t kComparedBytesPerStep = 4096;
 
   /// Charges the object, and checks its depth.
   Value made(const std::shared_ptr<Object>& object, int64_t n_bytes);

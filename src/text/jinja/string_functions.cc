@@ -57,7 +57,7 @@ Value split_space(Runtime& rt, std::string_view text, int64_t max, bool from_rig
 }
 
 Value split_at(Runtime& rt, std::string_view text, std::string_view separator, int64_t max, bool from_right) {
-  if (!rt.reserve(std::ssize(text))) return {};
+  if (!rt.reserve(std::ssize(text)) || !rt.spend_on_search(text.size(), separator.size())) return {};
   std::vector<std::string_view> parts;
   while (max < 0 || std::ssize(parts) < max) {
     const size_t at = from_right ? text.rfind(separator) : text.find(separator);
@@ -79,7 +79,7 @@ int64_t count_text(std::string_view text, std::string_view part) {
 }
 
 Value replace_text(Runtime& rt, std::string_view text, std::string_view from, std::string_view to, int64_t count) {
-  if (!rt.spend_on_text(text.size())) return {};
+  if (!rt.spend_on_search(text.size(), from.size())) return {};
   const int64_t n_found = count_text(text, from);
   const int64_t n = count < 0 ? n_found : std::min(count, n_found);
   int64_t n_added = 0;

@@ -16,7 +16,7 @@ Value strip_method(Runtime& rt, const Value& self, const Arguments& arguments) {
   const Bound bound(rt, "strip", arguments, {"chars"});
   const bool has_set = bound.is_given(0);
   const std::string set = has_set ? bound.text(0) : "";
-  if (!rt.spend_on_text(self.text().size())) return {};
+  if (!rt.spend_on_search(self.text().size(), set.size())) return {};
   return rt.string(std::string(has_set ? strip(self.text(), set, side) : strip(self.text(), side)));
 }
 
@@ -88,7 +88,7 @@ Value find_method_of(Runtime& rt, const Value& self, const Arguments& arguments)
   const Bound bound(rt, "find", arguments, {"sub"}, 1);
   const std::string sub = bound.text(0);
   const std::string& text = self.text();
-  if (!rt.spend_on_text(text.size())) return {};
+  if (!rt.spend_on_search(text.size(), sub.size())) return {};
   const size_t at = from_right ? text.rfind(sub) : text.find(sub);
   if (at != std::string::npos)
     return Value::of_int(static_cast<int64_t>(n_characters(std::string_view(text).substr(0, at))));
@@ -98,7 +98,7 @@ Value find_method_of(Runtime& rt, const Value& self, const Arguments& arguments)
 Value count_method(Runtime& rt, const Value& self, const Arguments& arguments) {
   const Bound bound(rt, "count", arguments, {"sub"}, 1);
   const std::string sub = bound.text(0);
-  if (!rt.spend_on_text(self.text().size())) return {};
+  if (!rt.spend_on_search(self.text().size(), sub.size())) return {};
   return Value::of_int(count_text(self.text(), sub));
 }
 
@@ -138,7 +138,7 @@ Value partition_method(Runtime& rt, const Value& self, const Arguments& argument
   const std::string separator = bound.text(0);
   const std::string& text = self.text();
   if (rt.ok() && separator.empty()) return rt.fail("empty separator");
-  if (!rt.spend_on_text(text.size())) return {};
+  if (!rt.spend_on_search(text.size(), separator.size())) return {};
   const size_t at = from_right ? text.rfind(separator) : text.find(separator);
   const Value none = rt.string("");
   if (at == std::string::npos)

@@ -65,6 +65,14 @@ TEST(JinjaTemplateTest, LoopsThatNeverEndAreErrors) {
        {"x | unique | list", "x | map('string') | unique | list", "dict(x | batch(2))", "x | select('in', x) | list"}) {
     EXPECT_THAT(error_of("{% set x = range(20000) | list %}{{ " + squared + " }}"), HasSubstr("steps")) << squared;
   }
+  // A text that nearly is at every place of another.
+  const std::string texts =
+      "{% set x = 'a' * 400000 %}{% set y = 'a' * 200000 ~ 'b' %}{% set z = 'b' * 200000 ~ 'a' %}{{ ";
+  for (const std::string search :
+       {"y in x", "x.find(y)", "x.rfind(z)", "x.count(y)", "x.replace(y, '')", "x | replace(y, '')", "x.split(y)",
+        "x.rsplit(z)", "x.partition(y)", "x.rpartition(z)", "x.strip(z)", "x | trim(z)"}) {
+    EXPECT_THAT(error_of(texts + search + " }}"), HasSubstr("steps")) << search;
+  }
   EXPECT_THAT(error_of("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), HasSubstr("deep"));
   EXPECT_THAT(error_of("{% macro m() %}{{ m() }}{{ m() }}{% endmacro %}{{ m() }}"), HasSubstr("deep"));
   EXPECT_THAT(

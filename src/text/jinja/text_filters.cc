@@ -16,7 +16,7 @@ constexpr int64_t kMaxIndent = 1000;
 Value filter_trim(Runtime& rt, const Value& value, const Arguments& arguments) {
   const Bound bound(rt, "trim", arguments, {"chars"});
   const std::string text = to_text(rt, value), set = bound.is_given(0) ? bound.text(0) : "";
-  if (!rt.spend_on_text(text.size())) return {};
+  if (!rt.spend_on_search(text.size(), set.size())) return {};
   return rt.string(std::string(bound.is_given(0) ? strip(text, set, Side::kBoth) : strip(text, Side::kBoth)));
 }
 
