@@ -15,8 +15,10 @@ namespace {
 MatrixRef rows_of(const MatrixRef& matrix, int begin, int n) {
   MatrixRef rows = matrix;
   rows.n_out = n;
-  rows.data =
-      matrix.data.subspan(static_cast<size_t>(begin) * matrix.row_bytes(), static_cast<size_t>(n) * matrix.row_bytes());
+  if (!matrix.data.empty()) {
+    rows.data = matrix.data.subspan(static_cast<size_t>(begin) * matrix.row_bytes(),
+                                    static_cast<size_t>(n) * matrix.row_bytes());
+  }
   if (!matrix.bias.empty()) rows.bias.assign(matrix.bias.begin() + begin, matrix.bias.begin() + begin + n);
   return rows;
 }

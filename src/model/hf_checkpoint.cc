@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
+#include <span>
 
 #include "base/check.h"
 #include "io/safetensors.h"
 #include "model/architecture.h"
+#include "model/decoder_weights.h"
 #include "model/gguf_vocab.h"
 #include "model/hf_import.h"
 #include "model/model_source.h"
@@ -58,6 +61,32 @@ Status refuse_quantised(const HfConfig& config, const std::string& path) {
                   path));
 }
 
+/// Whether the architecture finds all that it needs, in the shapes that config.json asks for: known before anything is
+/// made of the tensors, which may take much time and memory. Numbers are not looked at.
+Status check_shapes(const Architecture& architecture, std::span<const TensorRecipe> recipes, GgufFile* gguf) {
+  constexpr int64_t kMaxVectorLen = 1 << 22;
+  int64_t longest = 0;
+  for (const TensorRecipe& recipe : recipes) {
+    if (recipe.shape.size() == 1) longest = std::max(longest, recipe.shape.front());
+    if (longest > kMaxVectorLen) return invalid_file(fmt::format("{} is impossibly long", recipe.origin));
+  }
+  const std::vector<float> ones(static_cast<size_t>(longest), 1.0F);
+  std::vector<TensorInfo> tensors;
+  for (const TensorRecipe& recipe : recipes) {
+    TensorInfo tensor{recipe.name, recipe.type, recipe.shape, {}};
+    if (recipe.shape.size() == 1) {
+      tensor.type = DType::kF32;
+      tensor.data = std::as_bytes(std::span(ones).first(static_cast<size_t>(recipe.shape.front())));
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  gguf->replace_tensors(std::move(tensors), {});
+  BASS_ASSIGN_OR_RETURN(const ModelConfig config, architecture.read_config(*gguf));
+  BASS_RETURN_IF_ERROR(find_decoder_weights(*gguf, config).status());
+  gguf->replace_tensors({}, {});
+  return ok_status();
+}
+
 }  // namespace
 
 std::string checkpoint_directory(const std::string& path) {
@@ -88,6 +117,7 @@ Result<ModelSource> open_checkpoint(const std::string& path, const VocabData* vo
   ModelSource source;
   source.recipes = import.take_recipes();
   BASS_ASSIGN_OR_RETURN(source.gguf, GgufFile::assemble(path, import.take_metadata(), checkpoint.take_files()));
+  BASS_RETURN_IF_ERROR(check_shapes(*architecture, source.recipes, &source.gguf));
   return source;
 }
 

@@ -308,6 +308,14 @@ TEST_F(CheckpointTest, RefusesTensorsThatDoNotFit) {
     write(model);
     EXPECT_THAT(open().status().message(), HasSubstr(fmt::format("{}.weight' has shape [", name)));
   }
+  model = golden("llama_window");
+  model["tensors"].erase(model["tensors"].size() - 2);
+  write(model);
+  EXPECT_THAT(open().status().message(), HasSubstr("tensor 'blk.1.attn_v.weight' is missing"));
+  model = golden("llama_window");
+  model["config"]["intermediate_size"] = 64;
+  write(model);
+  EXPECT_THAT(open().status().message(), HasSubstr("tensor 'blk.0.ffn_gate.weight' has shape [64, 96], expected"));
   write(golden("llama_window"));
   fs::remove(directory_ + "/config.json");
   EXPECT_THAT(open().status().message(), HasSubstr("config.json: cannot open"));

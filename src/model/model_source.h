@@ -25,7 +25,8 @@ struct ModelSource {
 /// Whether a path names a checkpoint: a directory, or a .safetensors file or index.
 bool is_checkpoint(const std::string& path);
 
-/// Opens a GGUF file or a checkpoint; tensors are not read. Errors are kInvalidFile.
+/// Opens a GGUF file or a checkpoint; tensors are not read, but a checkpoint's fit its config.json. Errors are
+/// kInvalidFile.
 Result<ModelSource> open_model_source(const std::string& path);
 
 /// A checkpoint. vocab: nullptr: the directory's own.

@@ -198,6 +198,18 @@ def test_index(check_refused, tmp_path, weight_map, needles):
     check_refused(tmp_path, str(tmp_path), *needles)
 
 
+def test_a_checkpoint_is_checked_before_its_tensors_are_made(run, check_refused, tmp_path):
+    files.write_checkpoint(tmp_path)
+    assert run("generate", "-m", ".", "-p", "a", "--max-tokens", "1").code == 0
+    for n_elements, needle in ((1 << 22, "'output_norm.weight' has shape [4194304], expected [16]"),
+                               (1 << 31, "tensor 'model.norm.weight' is impossibly large"),
+                               ((1 << 31) - 1, "tensor 'model.norm.weight' is impossibly long")):
+        files.write_checkpoint(tmp_path, n_elements)
+        check_refused(tmp_path, needle)
+        done = run("convert", ".", "-o", "x.gguf")
+        assert done.code == 2 and needle in done.err and not (tmp_path / "x.gguf").exists()
+
+
 def test_a_file_that_is_cut_while_it_is_read(binary, smollm2, tmp_path):
     """Whenever that happens: a sentence or a result, never a signal."""
     path = tmp_path / "cut.gguf"

@@ -1,5 +1,4 @@
 """bass convert: what it writes, and that the target is whole or not there, whatever happens."""
-import json
 import os
 import pathlib
 import random
@@ -136,12 +135,7 @@ def test_no_part_of_the_source_is_replaced(run, tiny, tmp_path):
 
 
 def test_no_file_of_a_checkpoint_is_replaced(run, tmp_path):
-    config = {"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 16, "n_positions": 8}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
-                                                         "added_tokens": []}))
-    (tmp_path / "model.safetensors").write_bytes(files.safetensors(
-        {"wte.weight": {"dtype": "F32", "shape": [1, 16], "data_offsets": [0, 64]}}, b"\0" * 64))
+    files.write_checkpoint(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     for target in before:
         for source in (".", "model.safetensors"):

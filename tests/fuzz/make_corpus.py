@@ -1,5 +1,7 @@
 """Seeds for the fuzz targets of file formats: small valid files, and one for each branch that a random change misses."""
 import json
+import math
+import os
 import pathlib
 import struct
 import sys
@@ -82,6 +84,26 @@ def gguf_seeds():
 def safetensors(header, data=b""):
     header = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack("<Q", len(header)) + header + data
+
+
+def write_checkpoint(folder, norm_len=16):
+    """A small Hugging Face checkpoint of zeros, which are a hole in its file. norm_len: of the last norm."""
+    config = {"model_type": "llama", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1,
+              "intermediate_size": 16, "max_position_embeddings": 64, "rms_norm_eps": 1e-5}
+    tokenizer = {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}, "added_tokens": []}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    layer = ["input_layernorm", "post_attention_layernorm", *(f"self_attn.{n}_proj" for n in "qkvo"),
+             *(f"mlp.{n}_proj" for n in ("gate", "up", "down"))]
+    shapes = {"model.embed_tokens.weight": [1, 16], "model.norm.weight": [norm_len],
+              **{f"model.layers.0.{name}.weight": [16] * (1 if "norm" in name else 2) for name in layer}}
+    header, end = {}, 0
+    for name, shape in shapes.items():
+        begin, end = end, end + 2 * math.prod(shape)
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [begin, end]}
+    path = folder / "model.safetensors"
+    path.write_bytes(safetensors(header))
+    os.truncate(path, path.stat().st_size + end)
 
 
 def safetensors_seeds():
