@@ -47,12 +47,13 @@ Status load_types(const GgufFile& file, size_t n_tokens, std::vector<int32_t>& o
   return ok_status();
 }
 
-Status load_id(const GgufFile& file, std::string_view name, std::optional<int32_t>& out) {
+Status load_id(const GgufFile& file, std::string_view name, size_t n_tokens, std::optional<int32_t>& out) {
   const std::string key = key_of(name);
   if (!file.has(key)) return ok_status();
   BASS_ASSIGN_OR_RETURN(const uint32_t id, file.get_u32(key));
-  if (id > static_cast<uint32_t>(std::numeric_limits<int32_t>::max())) {
-    return invalid_file(fmt::format("{}: {} is no token (key '{}')", file.path(), id, key));
+  if (id >= n_tokens) {
+    return invalid_file(
+        fmt::format("{}: {} is outside of the vocabulary of {} tokens (key '{}')", file.path(), id, n_tokens, key));
   }
   out = static_cast<int32_t>(id);
   return ok_status();
@@ -156,11 +157,11 @@ Result<VocabData> load_vocab(const GgufFile& file) {
   BASS_RETURN_IF_ERROR(load_types(file, vocab.tokens.size(), vocab.token_types));
   if (vocab.model == "gpt2") BASS_RETURN_IF_ERROR(load_strings(file, key_of("merges"), vocab.merges));
   BASS_RETURN_IF_ERROR(load_scores(file, vocab.tokens.size(), vocab.scores));
-  BASS_RETURN_IF_ERROR(load_id(file, "bos_token_id", vocab.bos_id));
-  BASS_RETURN_IF_ERROR(load_id(file, "eos_token_id", vocab.eos_id));
-  BASS_RETURN_IF_ERROR(load_id(file, "eot_token_id", vocab.eot_id));
-  BASS_RETURN_IF_ERROR(load_id(file, "unknown_token_id", vocab.unknown_id));
-  BASS_RETURN_IF_ERROR(load_id(file, "padding_token_id", vocab.padding_id));
+  BASS_RETURN_IF_ERROR(load_id(file, "bos_token_id", vocab.tokens.size(), vocab.bos_id));
+  BASS_RETURN_IF_ERROR(load_id(file, "eos_token_id", vocab.tokens.size(), vocab.eos_id));
+  BASS_RETURN_IF_ERROR(load_id(file, "eot_token_id", vocab.tokens.size(), vocab.eot_id));
+  BASS_RETURN_IF_ERROR(load_id(file, "unknown_token_id", vocab.tokens.size(), vocab.unknown_id));
+  BASS_RETURN_IF_ERROR(load_id(file, "padding_token_id", vocab.tokens.size(), vocab.padding_id));
   set_defaults(vocab);
   BASS_ASSIGN_OR_RETURN(vocab.add_bos, file.get_bool_or(key_of("add_bos_token"), vocab.add_bos));
   BASS_ASSIGN_OR_RETURN(vocab.add_eos, file.get_bool_or(key_of("add_eos_token"), vocab.add_eos));

@@ -84,7 +84,8 @@ TEST(GgufVocabTest, NamesTheKeyThatIsWrong) {
               HasSubstr("(key 'tokenizer.ggml.token_type')"));
   EXPECT_THAT(message(minimal().add_i32s("tokenizer.ggml.token_type", {1, -2, 1})), HasSubstr("-2 is no token type"));
   EXPECT_THAT(message(minimal().add_string("tokenizer.ggml.bos_token_id", "x")), HasSubstr("need an integer"));
-  EXPECT_THAT(message(minimal().add_u32("tokenizer.ggml.eos_token_id", 0xFFFFFFFFu)), HasSubstr("is no token"));
+  EXPECT_THAT(message(minimal().add_u32("tokenizer.ggml.eos_token_id", 0xFFFFFFFFu)),
+              HasSubstr("outside of the vocabulary of 3 tokens (key 'tokenizer.ggml.eos_token_id')"));
   EXPECT_THAT(message(minimal().add_u32("tokenizer.ggml.add_bos_token", 1)), HasSubstr("need a boolean"));
 }
 
