@@ -8,6 +8,8 @@
 #include <numeric>
 
 #include "executor/cpu/forward.h"
+#include "model/fingerprint.h"
+#include "model/model_source.h"
 #include "support/engine_run.h"
 #include "support/temp_folder.h"
 #include "support/test_models.h"
@@ -210,6 +212,18 @@ TEST(DraftGoldensControl, OtherHiddenStatesAreSeen) {
   EXPECT_LT(counts.accepted, expected_counts(golden).accepted * 19 / 20);
 }
 
+void write_quantised_model(const std::string& source, DType type, const std::string& path) {
+  ModelSource model = open_model_source(source).value();
+  quantise_recipes(type, model.recipes);
+  ThreadTeam team(1);
+  std::ofstream out(path, std::ios::binary);
+  const Status status = write_gguf(model, &team, [&](std::span<const std::byte> bytes) {
+    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    return ok_status();
+  });
+  ASSERT_TRUE(status.ok()) << status.message();
+}
+
 std::string refusal(const std::string& main, const std::string& draft) {
   const auto engine = Engine::load({.model_path = main, .draft_path = draft});
   EXPECT_FALSE(engine.ok());
@@ -221,8 +235,24 @@ TEST(DraftFiles, OfAnotherModelAreRefused) {
   EXPECT_THAT(refusal(tiny_model("tiny_mqa_tied_f32"), draft),
               AllOf(HasSubstr("made for the main model 'tiny_gqa_tied_f32'"), HasSubstr("tiny_mqa_tied_f32.gguf")));
   EXPECT_THAT(refusal(draft, ""), AllOf(HasSubstr("is a draft for 'tiny_gqa_tied_f32'"), HasSubstr("with -d")));
-  // The same model in another type is the same model.
-  EXPECT_TRUE(Engine::load({.model_path = tiny_model("draft_padded"), .draft_path = tiny_model("draft_padded")}).ok());
+}
+
+// The same model in another type is the same model; other weights, or another shape, are another.
+TEST(DraftFiles, KnowTheirModelByItsFingerprint) {
+  const auto fingerprint = [](const std::string& name) {
+    const ModelFile file = load_model_file(tiny_model(name)).value();
+    return model_fingerprint(file.config, file.weights);
+  };
+  const TempFolder folder;
+  const std::string quantised = folder / "model.gguf";
+  write_quantised_model(main_path(), DType::kQ4_0, quantised);
+  const ModelFile file = load_model_file(quantised).value();
+  const std::string expected = fingerprint("tiny_gqa_tied_f32");
+  EXPECT_EQ(model_fingerprint(file.config, file.weights), expected);
+  EXPECT_TRUE(Engine::load({.model_path = quantised, .draft_path = draft_path(goldens()["models"][0])}).ok());
+  for (const char* other : {"tiny_gqa_tied_f16", "tiny_mha_untied_f32", "draft_padded"}) {
+    EXPECT_NE(fingerprint(other), expected) << other;
+  }
 }
 
 TEST(DraftFiles, WithAFaultAreRefused) {

@@ -53,6 +53,13 @@ Status check_made_for(const ModelFile& main, const ModelFile& draft) {
                                     use.vocab_size, use.d_model, main.gguf->path(), main.config.vocab_size,
                                     main.config.d_model));
   }
+  const auto n_tokens = static_cast<int>(main.vocab.tokens.size());
+  if (!use.vocabulary.empty() && use.vocabulary.back() >= n_tokens) {
+    return invalid_file(
+        fmt::format("{}: proposes token {}, but its main model's last is {} (key "
+                    "'bass-draft.vocabulary')",
+                    path, use.vocabulary.back(), n_tokens - 1));
+  }
   if (!use.tap_layers.empty() && use.tap_layers.back() >= main.config.n_layers) {
     return invalid_file(fmt::format("{}: reads layer {} of its main model, which has {}", path, use.tap_layers.back(),
                                     main.config.n_layers));

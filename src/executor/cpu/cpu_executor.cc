@@ -270,15 +270,20 @@ void CpuExecutor::draft_row(RowSampler& row_sampler, int segment_idx, const floa
   const auto i = static_cast<size_t>(segment_idx);
   const SamplingParams& params = plan_->segments[i].sampling;
   Draft& draft = drafts_[i];
-  const std::optional<MainModelUse>& main = draft_->config().main;
-  if (main && !main->vocabulary.empty()) {
-    logits = spread_draft_logits(row_sampler, logits, main->vocabulary, n_draft_tokens_);
+  TokenId& token = draft.tokens[static_cast<size_t>(draft.n)];
+  if (const std::span<const int32_t> ids = draft_vocabulary(); !ids.empty()) {
+    if (params.is_greedy() && !params.edits_logits()) {  // needs no row over the main model's ids
+      token = ids[static_cast<size_t>(kernels_->row_stats(logits, static_cast<int>(ids.size())).argmax)];
+      ++draft.n;
+      return;
+    }
+    logits = spread_draft_logits(row_sampler, logits, ids, n_draft_tokens_);
   }
   RowDistribution q = row_sampler.build(logits, n_draft_tokens_, params, history(segment_idx, draft.n), Normalise::kNo);
   if (draft.has_stored_rows) {
     q = store_draft_row(row_sampler, q, stored_row(draft, draft.n));
   }
-  draft.tokens[static_cast<size_t>(draft.n)] = draft_token(*kernels_, q, params, round_position(segment_idx, draft.n));
+  token = draft_token(*kernels_, q, params, round_position(segment_idx, draft.n));
   ++draft.n;
 }
 

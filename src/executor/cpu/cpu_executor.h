@@ -101,6 +101,11 @@ class CpuExecutor final : public Executor {
 
   /// Whether the draft reads what the main model's pass leaves: prompts come to it after that pass.
   [[nodiscard]] bool draft_reads_taps() const { return draft_ && draft_->draft_input().tap.n_out > 0; }
+  /// The main model's tokens that the draft chose to propose, or nothing: all.
+  [[nodiscard]] std::span<const int32_t> draft_vocabulary() const {
+    const std::optional<MainModelUse>& main = draft_->config().main;
+    return main ? std::span<const int32_t>(main->vocabulary) : std::span<const int32_t>();
+  }
   /// The stored q of the idx-th drafted token of a segment. [n_draft_tokens]
   [[nodiscard]] uint16_t* stored_row(const Draft& draft, int idx) const {
     return stored_memory_.as<uint16_t>() +

@@ -65,9 +65,7 @@ void expand_f16(const uint16_t* stored, int n, float* out) {
 const float* spread_draft_logits(RowSampler& sampler, const float* logits, std::span<const int32_t> ids, int n) {
   float* row = sampler.draft_row();
   std::fill(row, row + n, -kInf);
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] < n) row[ids[i]] = logits[i];
-  }
+  for (size_t i = 0; i < ids.size(); ++i) row[ids[i]] = logits[i];
   return row;
 }
 

@@ -20,7 +20,7 @@ void expand_f16(const uint16_t* stored, int n, float* out);
 
 /// The logits of a draft with a vocabulary of its own choice as a row over the main model's: logits[i] at ids[i], and
 /// -inf (probability 0) elsewhere. Lies in the sampler's draft row, which store_draft_row may follow on. n: of the main
-/// model's tokens; ids of padding behind them are dropped.
+/// model's tokens.
 const float* spread_draft_logits(RowSampler& sampler, const float* logits, std::span<const int32_t> ids, int n);
 
 /// Stores a draft's distribution, as built by `sampler` from the draft model's logits with the request's processors,

@@ -39,6 +39,32 @@ TEST(DraftRow, RoundsAsF16AndExpandsToTheSameBits) {
   }
 }
 
+TEST(DraftRow, AChosenVocabularyHasAllTheProbability) {
+  const std::vector<int32_t> ids{3, 4, 17, 250, 299};
+  const std::vector<float> logits{1.0f, -kInf, 2.5f, 0.0f, 2.5f};
+  RowSampler sampler(&kernels(), 300);
+  std::vector<uint16_t> stored(300);
+  for (const float temperature : {0.0f, 1.0f, 0.7f}) {
+    SamplingParams params;
+    params.temperature = temperature;
+    const float* row = spread_draft_logits(sampler, logits.data(), ids, 300);
+    const RowDistribution q = sampler.build(row, 300, params, {}, Normalise::kYes);
+    const RowDistribution drafted = store_draft_row(sampler, q, stored.data());
+    EXPECT_EQ(drafted.argmax, 17) << "the lowest id of equal ones";
+    const RowDistribution loaded = load_draft_row(sampler, stored.data(), 300);
+    double sum = 0, expected_sum = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      sum += probability(loaded, ids[i]);
+      expected_sum += temperature > 0 ? std::exp(logits[i] / temperature) : 0;
+    }
+    EXPECT_NEAR(sum, 1, 1e-6);
+    if (temperature == 0) continue;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      EXPECT_NEAR(probability(loaded, ids[i]), std::exp(logits[i] / temperature) / expected_sum, 1e-3);
+    }
+  }
+}
+
 TEST(DraftRow, TheStoredDistributionIsTheOneThatIsSampled) {
   std::mt19937 random(2);
   std::normal_distribution<float> normal(1.0f, 2.0f);
