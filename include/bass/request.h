@@ -35,8 +35,11 @@ enum class DrafterChoice : uint8_t { kAuto, kModel, kNgram, kOff };
 struct SpeculationOptions {
   DrafterChoice drafter = DrafterChoice::kAuto;
   std::string draft_length = "goodput";  ///< goodput | bass[:l0=7,...] | fixed:K | off
-  std::optional<VerifyRule> verify;      ///< none: match with a seed, rejection without
+  std::optional<VerifyRule> verify;      ///< none: match with a seed, block without
 };
+
+/// The rule of a request that names none.
+constexpr VerifyRule default_verify_rule(bool has_seed) { return has_seed ? VerifyRule::kMatch : VerifyRule::kBlock; }
 
 /// One turn of a conversation.
 struct ChatMessage {

@@ -82,8 +82,7 @@ std::string histogram_text(const Summary& summary) {
 /// As the engine resolves it for the command line's options.
 std::string_view verify_rule_name(const GenerateOptions& options) {
   const bool has_seed = options.request.seed.has_value();
-  const VerifyRule rule =
-      options.request.speculation.verify.value_or(has_seed ? VerifyRule::kMatch : VerifyRule::kRejection);
+  const VerifyRule rule = options.request.speculation.verify.value_or(default_verify_rule(has_seed));
   return rule == VerifyRule::kMatch ? "match" : rule == VerifyRule::kBlock ? "block" : "rejection";
 }
 

@@ -277,8 +277,9 @@ void EngineCore::set_sampling(RequestState* state) const {
   sampling.n_banned = static_cast<int32_t>(state->banned.size());
   sampling.seed = request.seed ? *request.seed : random_seed();
   // Greedy decoding is deterministic whatever the rule; `match` compares token ids and no distributions.
-  const VerifyRule automatic = request.seed || options.temperature == 0 ? VerifyRule::kMatch : VerifyRule::kRejection;
-  sampling.rule = options.temperature == 0 ? VerifyRule::kMatch : request.speculation.verify.value_or(automatic);
+  sampling.rule = options.temperature == 0
+                      ? VerifyRule::kMatch
+                      : request.speculation.verify.value_or(default_verify_rule(request.seed.has_value()));
 }
 
 void EngineCore::set_drafting(RequestState* state) const {

@@ -262,7 +262,7 @@ constexpr std::array kOptions{
            .group = kSpeculation,
            .is_per_request = true,
            .value_name = "auto|rejection|match|block",
-           .help = "verification, lossless in every case; auto is match with a seed, rejection without",
+           .help = "verification, lossless in every case; auto is match with a seed, block without",
            .field = BASS_FIELD(request.speculation.verify)},
 
     Option{.name = "max_batch",

@@ -99,10 +99,10 @@ Result<std::unique_ptr<CpuModel>> CpuModel::load(const ModelFile& file, const Kv
 
 Status CpuModel::pack_weights(const ModelFile& file, const ModelFile* main, ThreadTeam* team) {
   const WeightRefs& refs = file.weights;
-  const bool has_own_head = refs.head.n_out > 0;
+  const bool borrows_head = config_->main && refs.head.n_out == 0;
   GatheredRows gathered;
-  if (!has_own_head) gathered = gather_rows(main->weights.head, config_->main->vocabulary);
-  const MatrixRef& head = has_own_head ? refs.head : gathered.matrix;
+  if (borrows_head) gathered = gather_rows(main->weights.head, config_->main->vocabulary);
+  const MatrixRef& head = borrows_head ? gathered.matrix : refs.head;
   size_t total_bytes = padded_bytes(refs.embedding) + (refs.is_head_tied ? 0 : padded_bytes(head));
   total_bytes += padded_bytes(refs.draft_input.tap) + padded_bytes(refs.draft_input.input);
   const size_t position_bytes = config_->has_learned_positions ? padded_bytes(refs.positions) : 0;
@@ -120,7 +120,7 @@ Status CpuModel::pack_weights(const ModelFile& file, const ModelFile* main, Thre
   if (!config_->main) pack_matrix(file, refs.embedding, team, &cursor, &embedding_);
   if (config_->has_learned_positions) pack_matrix(file, refs.positions, team, &cursor, &positions_);
   head_ = embedding_;
-  if (!has_own_head) {
+  if (borrows_head) {
     gathered_bias_ = head.bias;
     pack_copy(head, team, &cursor, &head_);
     head_.bias = data_or_null(gathered_bias_);
