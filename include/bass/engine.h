@@ -47,6 +47,7 @@ struct EngineOptions {
   KvKind kv = KvKind::kInt16;
   std::string device = "auto";     ///< auto | cpu
   int max_step_tokens = 256;       ///< rows of one step; longer prompts are prefilled in chunks
+  std::string costs_folder;        ///< where what steps cost is kept between runs; empty: nowhere
   StepProfile* profile = nullptr;  ///< filled while the engine runs, which it must outlive; none: nothing is timed
 };
 

@@ -1,5 +1,6 @@
 #include "cli/engine_loading.h"
 
+#include "base/cache_folder.h"
 #include "base/check.h"
 #include "cli/model_store.h"
 
@@ -10,6 +11,7 @@ Result<std::unique_ptr<Engine>> load_engine(EngineOptions options) {
   if (!options.draft_path.empty()) {
     BASS_ASSIGN_OR_RETURN(options.draft_path, resolve_model(options.draft_path));
   }
+  options.costs_folder = cache_folder() + "/costs";
   return Engine::load(options);
 }
 

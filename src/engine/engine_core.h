@@ -62,6 +62,9 @@ class EngineCore final : public Engine {
   void set_sampling(RequestState* state) const;
   void set_drafting(RequestState* state) const;
 
+  void read_costs();
+  void keep_costs() const;
+
   // The engine's thread only.
   void loop();
   bool take_messages();
@@ -88,6 +91,7 @@ class EngineCore final : public Engine {
   std::unique_ptr<Scheduler> scheduler_;
   std::map<std::string, std::weak_ptr<PolicyState>> policies_;  // shared ones, by the text of --draft-length
   StepCosts costs_;
+  std::string costs_key_;  // of the kept ones
   StepPlan plan_;
   std::vector<SegmentOwner> owners_;
   Outbox outbox_;

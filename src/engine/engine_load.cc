@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 
 #include "base/caught_status.h"
@@ -9,7 +10,10 @@
 #include "base/memory.h"
 #include "base/thread_team.h"
 #include "engine/engine_core.h"
+#include "engine/kept_costs.h"
+#include "engine/machine.h"
 #include "engine/validation.h"
+#include "model/fingerprint.h"
 #include "tensor/quantise.h"
 
 namespace bass {
@@ -65,6 +69,28 @@ EngineCore::~EngineCore() {
   }
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
+  keep_costs();
+}
+
+void EngineCore::read_costs() {
+  if (options_.costs_folder.empty()) return;
+  const std::string draft =
+      draft_ ? fmt::format("{} ({} bytes)", draft_->config.name, draft_->weight_bytes) : std::string("no draft");
+  costs_key_ = fmt::format("{} ({} bytes), {}, {} {} x {}, attention {} kv {} activations {}",
+                           model_fingerprint(main_.config, main_.weights), main_.weight_bytes, draft, processor_name(),
+                           executor_->isa_name(), options_.n_threads, static_cast<int>(options_.attention),
+                           static_cast<int>(options_.kv), static_cast<int>(options_.activations));
+  costs_ = read_kept_costs(kept_costs_path(options_.costs_folder, costs_key_), costs_key_);
+}
+
+// A destructor's work: what fails here is not worth a word.
+void EngineCore::keep_costs() const {
+  constexpr int64_t kMinSteps = 64;
+  if (costs_key_.empty() || running_stats_.decode_steps < kMinSteps) return;
+  try {
+    bass::keep_costs(costs_, kept_costs_path(options_.costs_folder, costs_key_), costs_key_);
+  } catch (const std::exception&) {
+  }
 }
 
 Status EngineCore::load_models() {
@@ -127,6 +153,7 @@ Status EngineCore::make_executor() {
   scheduler_options.n_pages = n_pages;
   scheduler_options.has_draft = draft_ != nullptr;
   scheduler_options.max_kept_distributions = executor_->max_kept_distributions();
+  read_costs();
   scheduler_ = std::make_unique<Scheduler>(scheduler_options, &costs_);
   return ok_status();
 }

@@ -1,0 +1,83 @@
+#include "engine/kept_costs.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "base/digest.h"
+#include "engine/user_json.h"
+
+namespace bass {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint16_t kTrust = 4;        // measurements that an entry of a file counts as
+constexpr size_t kNameLen = 16;       // hexadecimal digits of a file's name
+constexpr double kMaxSeconds = 3600;  // of a step: more is no measurement
+
+bool is_cost(const Json& value) {
+  return value.is_number() && value.get<double>() > 0 && value.get<double>() < kMaxSeconds;
+}
+
+void read_rows(const Json& rows, StepCosts* costs) {
+  if (!rows.is_array()) return;
+  for (const Json& row : rows) {
+    if (!row.is_array() || row.size() != 2 || !row[0].is_number_integer() || !is_cost(row[1])) continue;
+    const auto n_rows = row[0].get<int64_t>();
+    if (n_rows < 1 || n_rows > StepCosts::kMaxRows) continue;
+    costs->step_s[n_rows] = row[1].get<float>();
+    costs->n_measured[n_rows] = kTrust;
+    costs->max_rows_seen = std::max(costs->max_rows_seen, static_cast<int32_t>(n_rows));
+  }
+}
+
+}  // namespace
+
+std::string kept_costs_path(const std::string& folder, const std::string& key) {
+  Digest digest = Digest::sha256();
+  digest.update(key);
+  return fmt::format("{}/{}.json", folder, digest.finish().substr(0, kNameLen));
+}
+
+StepCosts read_kept_costs(const std::string& path, const std::string& key) {
+  StepCosts costs;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return costs;
+  std::ifstream file(path);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const Result<Json> json = parse_user_json(text);
+  if (!json.ok() || !json.value().is_object() || json.value().value("key", Json()) != Json(key)) return costs;
+  read_rows(json.value().value("step_seconds", Json()), &costs);
+  const Json draft_step = json.value().value("draft_step_seconds", Json());
+  if (is_cost(draft_step)) {
+    costs.draft_step_s = draft_step.get<float>();
+    costs.n_measured[0] = kTrust;
+  }
+  return costs;
+}
+
+// Under another name first: runs that end at once replace each other's file whole.
+void keep_costs(const StepCosts& costs, const std::string& path, const std::string& key) {
+  Json rows = Json::array();
+  for (int n_rows = 1; n_rows <= costs.max_rows_seen; ++n_rows) {
+    if (costs.n_measured[n_rows] > 0) rows.push_back({n_rows, costs.step_s[n_rows]});
+  }
+  Json json{{"key", key}, {"step_seconds", std::move(rows)}};
+  if (costs.draft_step_s > 0) json["draft_step_seconds"] = costs.draft_step_s;
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  const std::string partial = fmt::format("{}.{}", path, getpid());
+  std::ofstream file(partial);
+  file << json.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+  file.close();
+  if (file) std::filesystem::rename(partial, path, error);
+  if (!file || error) std::filesystem::remove(partial, error);
+}
+
+}  // namespace bass

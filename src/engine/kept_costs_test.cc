@@ -1,0 +1,95 @@
+#include "engine/kept_costs.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "support/engine_run.h"
+#include "support/temp_folder.h"
+
+namespace bass {
+namespace {
+
+namespace fs = std::filesystem;
+
+StepCosts measured() {
+  StepCosts costs;
+  for (int i = 0; i < 50; ++i) {
+    learn_step_cost({1, 0, 0.001, 0, true}, &costs);
+    learn_step_cost({5, 4, 0.0015, 0.0004, true}, &costs);
+  }
+  return costs;
+}
+
+size_t n_files(const std::string& folder) {
+  return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+TEST(KeptCosts, AreReadBackAndBelievedLittle) {
+  const testing::TempFolder folder;
+  const std::string path = kept_costs_path(folder / "costs", "a key");
+  const StepCosts written = measured();
+  keep_costs(written, path, "a key");
+  keep_costs(written, path, "a key");  // replaces
+  EXPECT_EQ(n_files(folder / "costs"), 1U);
+  const StepCosts read = read_kept_costs(path, "a key");
+  EXPECT_EQ(read.max_rows_seen, 5);
+  EXPECT_FLOAT_EQ(read.draft_step_s, written.draft_step_s);
+  for (const int n_rows : {1, 3, 5}) {
+    EXPECT_NEAR(predicted_step_seconds(read, n_rows), predicted_step_seconds(written, n_rows), 1e-9);
+  }
+  EXPECT_LT(read.n_measured[5], written.n_measured[5]);
+  EXPECT_EQ(read.n_measured[3], 0);
+  // A machine that is three times slower now is believed soon.
+  StepCosts now = read;
+  for (int i = 0; i < 20; ++i) learn_step_cost({5, 0, 3 * 0.0015, 0, true}, &now);
+  EXPECT_GT(predicted_step_seconds(now, 1), 1.5 * predicted_step_seconds(read, 1));
+}
+
+TEST(KeptCosts, OfAnotherKeyOrDamagedAreNothing) {
+  const testing::TempFolder folder;
+  const std::string path = folder / "costs.json";
+  EXPECT_NE(kept_costs_path("f", "a"), kept_costs_path("f", "b"));
+  EXPECT_EQ(read_kept_costs(path, "key").max_rows_seen, 0) << "no file";
+  keep_costs(measured(), path, "key");
+  EXPECT_EQ(read_kept_costs(path, "other").max_rows_seen, 0);
+  EXPECT_EQ(read_kept_costs(folder / ".", "key").max_rows_seen, 0) << "a folder";
+  for (const char* text :
+       {"", "{", "[]", R"({"key":"key"})", R"({"key":"key","step_seconds":7})",
+        R"({"key":"key","step_seconds":[1,[]]})",
+        R"({"key":"key","step_seconds":[[0,1],[513,1],[-1,1],[2,-1],[3,0],[4,1e9],["a",1],[5,"b"],[6]]})",
+        R"({"key":"key","step_seconds":[[1e30,1]],"draft_step_seconds":-1})"}) {
+    std::ofstream(path) << text;
+    const StepCosts costs = read_kept_costs(path, "key");
+    EXPECT_EQ(costs.max_rows_seen, 0) << text;
+    EXPECT_EQ(costs.draft_step_s, 0) << text;
+  }
+}
+
+TEST(KeptCosts, AreNoFaultWhereTheyCannotBeWritten) {
+  const testing::TempFolder folder;
+  std::ofstream(folder / "file") << "x";
+  keep_costs(measured(), folder / "file/costs.json", "key");
+  EXPECT_EQ(n_files(folder / "."), 1U);
+}
+
+TEST(KeptCosts, AnEngineKeepsThemAfterManySteps) {
+  const testing::TempFolder folder;
+  const auto run = [&](int n_tokens) {
+    EngineOptions options{.model_path = testing::tiny_model("tiny_gqa_tied_f32"), .n_threads = 1};
+    options.costs_folder = folder / "costs";
+    auto engine = testing::load_engine(options);
+    testing::run_one(*engine, testing::greedy_request({5, 6, 7}, n_tokens));
+  };
+  run(20);
+  EXPECT_FALSE(fs::exists(folder / "costs")) << "too few steps to be worth a file";
+  run(200);
+  ASSERT_EQ(n_files(folder / "costs"), 1U);
+  run(200);
+  EXPECT_EQ(n_files(folder / "costs"), 1U) << "the same model on the same machine";
+}
+
+}  // namespace
+}  // namespace bass
