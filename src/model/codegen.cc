@@ -42,7 +42,8 @@ std::vector<int32_t> rows_of_part(const UsualShape& shape, int64_t part) {
 
 void import_codegen(HfImport* import) {
   import->expect_text("activation_function", {"gelu_new"});
-  const UsualShape shape = import_usual_shape(import, {.partial_rope = true});
+  const UsualShape shape = import_usual_shape(
+      import, {.partial_rope = true, .kv_heads = false, .norm_key = "layer_norm_epsilon", .norm_eps = 1e-5});
   import_modules(import, "transformer.", "", kHfEnds);
   import_head(import);
   import_layers(import, shape, "transformer.h.", kHfNames);

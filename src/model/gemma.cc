@@ -20,6 +20,7 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
 void import_gemma(HfImport* import) {
   import->expect_text("hidden_act", {"gelu_pytorch_tanh", "gelu"});  // older configurations say gelu and mean the other
   const UsualShape shape = import_usual_shape(import, {});
+  expect_biases(import, shape, "attention_bias", kAttentionModules);
   import_llama_ends(import, gemma_making);
   import_layers(import, shape, "model.layers.", kLlamaLayerNames, gemma_making);
 }
@@ -56,6 +57,7 @@ void import_gemma_with_post_norms(HfImport* import, const UsualShape& shape) {
   };
   import->expect_text("hidden_activation", {"gelu_pytorch_tanh"});
   import_window_pattern(import, shape.n_layers);
+  expect_biases(import, shape, "attention_bias", kAttentionModules);
   const double scale_base = import->number_or("query_pre_attn_scalar", 256);
   if (!(scale_base > 0)) import->fail_in_key("query_pre_attn_scalar", "need a number above 0");
   import->set_number("attention.scale", 1.0 / std::sqrt(scale_base));

@@ -31,7 +31,7 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
 
 void import_gemma3(HfImport* import) {
   import->expect_flag("use_bidirectional_attention", false);
-  const UsualShape shape = import_usual_shape(import, {.window = true});
+  const UsualShape shape = import_usual_shape(import, {.rope_base = 1e6, .window = true});
   for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
     if (import->has(key)) import->set_number(key, import->number(key));
   }

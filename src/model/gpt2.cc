@@ -31,7 +31,8 @@ void import_gpt2(HfImport* import) {
   import->expect_flag("scale_attn_weights", true);
   import->expect_flag("scale_attn_by_inverse_layer_idx", false);
   import->expect_flag("reorder_and_upcast_attn", false);
-  const UsualShape shape = import_usual_shape(import, {.rope = false});
+  const UsualShape shape = import_usual_shape(
+      import, {.rope = false, .kv_heads = false, .norm_key = "layer_norm_epsilon", .norm_eps = 1e-5});
   const std::string top = import->has_tensor("wte.weight") ? "" : "transformer.";  // the first files have no prefix
   import_modules(import, top, "", kHfEnds);
   import_head(import);

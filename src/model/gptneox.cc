@@ -44,7 +44,8 @@ std::vector<int32_t> rows_of_qkv(const UsualShape& shape) {
 
 void import_gptneox(HfImport* import) {
   import->expect_text("hidden_act", {"gelu"});
-  const UsualShape shape = import_usual_shape(import, {.partial_rope = true});
+  const UsualShape shape = import_usual_shape(
+      import, {.partial_rope = true, .kv_heads = false, .norm_key = "layer_norm_eps", .norm_eps = 1e-5});
   import->set_flag("use_parallel_residual", import->flag_or("use_parallel_residual", true));
   import_modules(import, "", "", kHfEnds);
   import_head(import);

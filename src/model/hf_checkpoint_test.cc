@@ -200,6 +200,11 @@ TEST_F(CheckpointTest, RefusesConfigurationsThatDoNotFit) {
       {"qwen3", "tie_word_embeddings", false, "the checkpoint has no head (key 'tie_word_embeddings')"},
       {"qwen3", "rope_parameters", {{"rope_type", "dynamic"}, {"factor", 2.0}}, "(key 'rope_parameters.rope_type')"},
       {"qwen3", "rope_parameters", {{"rope_type", "linear"}}, "is missing (key 'rope_parameters.factor')"},
+      {"qwen3", "rope_scaling", "linear", "need an object or null, not a string (key 'rope_scaling')"},
+      {"qwen3", "rope_scaling", 2.0, "need an object or null, not a fraction (key 'rope_scaling')"},
+      {"qwen3", "rope_scaling", json::array(), "need an object or null, not an array (key 'rope_scaling')"},
+      {"qwen3", "rope_scaling", {1, 2}, "need an object or null, not an array (key 'rope_scaling')"},
+      {"qwen3", "rope_parameters", true, "need an object or null, not a boolean (key 'rope_parameters')"},
       {"gemma2", "attn_logit_softcapping", nullptr, "is null"},
       {"gemma3_q8_0", "use_bidirectional_attention", true, "(key 'use_bidirectional_attention')"},
       {"gemma3_q8_0",
@@ -220,6 +225,73 @@ TEST_F(CheckpointTest, RefusesConfigurationsThatDoNotFit) {
     ASSERT_FALSE(gguf.ok()) << broken.key;
     EXPECT_EQ(gguf.status().code(), StatusCode::kInvalidFile);
     EXPECT_THAT(gguf.status().message(), AllOf(HasSubstr(directory_), HasSubstr(broken.message)));
+  }
+}
+
+TEST_F(CheckpointTest, BiasesThatTheConfigurationPromisesMustBeThere) {
+  const std::pair<const char*, const char*> flags[] = {
+      {"llama_window", "attention_bias"}, {"llama_window", "mlp_bias"},      {"qwen3", "attention_bias"},
+      {"gemma2", "attention_bias"},       {"gemma3_q8_0", "attention_bias"}, {"gemma_all_heads", "attention_bias"},
+      {"smollm3_untied", "mlp_bias"},     {"olmoe", "attention_bias"},       {"qwen3moe_tied", "attention_bias"},
+  };
+  for (const auto& [name, flag] : flags) {
+    json model = golden(name);
+    model["config"]["model_type"] =
+        model["config"]["model_type"] == "mistral" ? "llama" : model["config"]["model_type"];
+    model["config"][flag] = true;
+    write(model);
+    const std::string first = std::string_view(flag) == "mlp_bias" ? "mlp.gate_proj" : "self_attn.q_proj";
+    EXPECT_THAT(open().status().message(),
+                AllOf(HasSubstr("tensor 'model.layers.0." + first + ".bias' is missing"), HasSubstr(flag)))
+        << name;
+  }
+  json model = golden("stablelm_many_heads");  // has them
+  write(model);
+  EXPECT_TRUE(open().ok());
+  std::erase_if(model["tensors"].get_ref<json::array_t&>(),
+                [](const json& tensor) { return tensor[0] == "model.layers.1.self_attn.v_proj.bias"; });
+  write(model);
+  EXPECT_THAT(open().status().message(), HasSubstr("'model.layers.1.self_attn.v_proj.bias' is missing"));
+}
+
+TEST_F(CheckpointTest, WhatAConfigurationLeavesOutIsTransformersDefault) {
+  const std::map<std::string, float> rms_eps{
+      {"llama", 1e-6F},   {"mistral", 1e-6F}, {"mixtral", 1e-5F}, {"qwen2", 1e-6F},
+      {"qwen3", 1e-6F},   {"gemma", 1e-6F},   {"gemma2", 1e-6F},  {"gemma3_text", 1e-6F},
+      {"smollm3", 1e-6F}, {"phi3", 1e-5F},    {"olmoe", 1e-5F},   {"qwen3_moe", 1e-6F},
+  };
+  for (json model : checkpoint_goldens()) {
+    SCOPED_TRACE(model["name"].get<std::string>());
+    const auto rms = rms_eps.find(model["config"]["model_type"].get<std::string>());
+    for (const char* key : {"rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon"}) {
+      model["config"].erase(key);
+    }
+    model["config"][rms == rms_eps.end() ? "rms_norm_eps" : "layer_norm_eps"] = 0.5;  // means nothing here
+    write(model);
+    const Result<GgufFile> gguf = open();
+    ASSERT_TRUE(gguf.ok()) << gguf.status().message();
+    const std::string prefix = model["architecture"].get<std::string>() + ".attention.layer_norm_";
+    const bool is_rms = rms != rms_eps.end();
+    EXPECT_EQ(gguf->get_f32(prefix + (is_rms ? "rms_epsilon" : "epsilon")).value(), is_rms ? rms->second : 1e-5F);
+  }
+  const std::pair<const char*, float> bases[] = {
+      {"smollm3_untied", 2e6F}, {"mixtral_window", 1e6F}, {"gemma3_q8_0", 1e6F}, {"llama_window", 1e4F}};
+  for (const auto& [name, base] : bases) {
+    json model = golden(name);
+    model["config"].erase("rope_parameters");
+    write(model);
+    EXPECT_EQ(open()->get_f32(model["architecture"].get<std::string>() + ".rope.freq_base").value(), base) << name;
+  }
+}
+
+TEST_F(CheckpointTest, ArchitecturesWithoutKvHeadsIgnoreTheirNumber) {
+  for (const char* name : {"gptneox_many_heads", "gpt2_wide_heads", "gptj_wide_heads", "opt_untied"}) {
+    json model = golden(name);
+    model["config"]["num_key_value_heads"] = 1;
+    write(model);
+    const Result<GgufFile> gguf = open();
+    ASSERT_TRUE(gguf.ok()) << gguf.status().message();
+    for (const auto& [key, value] : model["metadata"].items()) expect_metadata(gguf.value(), key, value);
   }
 }
 

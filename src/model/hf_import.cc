@@ -127,6 +127,14 @@ void HfImport::expect_text(const std::string& key, std::initializer_list<std::st
   fail_in_key(key, fmt::format("is {}, which BASS does not compute here", gguf_format::quoted(text)));
 }
 
+void HfImport::expect_object_or_null(const std::string& key) {
+  const JsonLeaf* leaf = find(key);  // of an object with entries only those are there
+  const auto* empty = leaf != nullptr ? std::get_if<JsonEmpty>(leaf) : nullptr;
+  const bool is_array = config_->contains(key + ".0");
+  if (!is_array && (leaf == nullptr || (empty != nullptr && empty->is_object))) return;
+  fail_in_key(key, fmt::format("need an object or null, not {}", is_array ? "an array" : json_kind(*leaf)));
+}
+
 void HfImport::set_integer(std::string_view name, int64_t value) {
   writer_.add_u32(fmt::format("{}.{}", architecture_, name), static_cast<uint32_t>(value));
 }

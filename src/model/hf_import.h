@@ -46,6 +46,7 @@ class HfImport {
   /// An error where the key is there with another value: BASS would compute something else.
   void expect_flag(const std::string& key, bool value);
   void expect_text(const std::string& key, std::initializer_list<std::string_view> values);
+  void expect_object_or_null(const std::string& key);
 
   // Metadata "ARCHITECTURE.name".
   void set_integer(std::string_view name, int64_t value);

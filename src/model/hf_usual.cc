@@ -85,18 +85,19 @@ int64_t rope_dim_of(HfImport* import, const std::string& prefix, int64_t head_di
   return import->ok() ? static_cast<int64_t>(static_cast<double>(head_dim) * part) : 0;
 }
 
-void import_rope(HfImport* import, int64_t head_dim, bool rotates_parts) {
+void import_rope(HfImport* import, int64_t head_dim, const UsualUses& uses) {
   // Newer configurations have everything in rope_parameters, older ones the base beside rope_scaling, if at all.
+  for (const char* key : {"rope_scaling", "rope_parameters"}) import->expect_object_or_null(key);
   std::string prefix = "rope_scaling.";
   const std::string local = "rope_parameters.sliding_attention.";
   for (const std::string newer : {"rope_parameters.", "rope_parameters.full_attention."}) {
     if (!import->first_of({newer + "rope_theta", newer + "rope_type"}).empty()) prefix = newer;
   }
   const std::string base_key = import->first_of({prefix + "rope_theta", "rope_theta", "rotary_emb_base"});
-  const double base = base_key.empty() ? 10000.0 : import->number(base_key);
+  const double base = base_key.empty() ? uses.rope_base : import->number(base_key);
   if (!(base > 0)) return import->fail_in_key(base_key, "need a number above 0");
-  if (!base_key.empty()) import->set_number("rope.freq_base", base);
-  const int64_t rope_dim = rotates_parts ? rope_dim_of(import, prefix, head_dim) : head_dim;
+  import->set_number("rope.freq_base", base);
+  const int64_t rope_dim = uses.partial_rope ? rope_dim_of(import, prefix, head_dim) : head_dim;
   import->set_integer("rope.dimension_count", rope_dim);
   const std::string local_key = import->first_of({local + "rope_theta", "rope_local_base_freq"});
   if (!local_key.empty()) import->set_number("rope.freq_base_swa", import->number(local_key));
@@ -104,12 +105,11 @@ void import_rope(HfImport* import, int64_t head_dim, bool rotates_parts) {
   import_rope_scaling(import, prefix, base, rope_dim);
 }
 
-void import_norm(HfImport* import) {
-  if (import->has("rms_norm_eps")) {
-    return import->set_number("attention.layer_norm_rms_epsilon", import->number("rms_norm_eps"));
-  }
-  const std::string key = import->first_of({"layer_norm_epsilon", "layer_norm_eps", "norm_epsilon"});
-  import->set_number("attention.layer_norm_epsilon", key.empty() ? 1e-5 : import->number(key));
+void import_norm(HfImport* import, const UsualUses& uses) {
+  const double eps =
+      uses.norm_key.empty() ? uses.norm_eps : import->number_or(std::string(uses.norm_key), uses.norm_eps);
+  import->set_number(uses.norm_key == kRmsNormKey ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
+                     eps);
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ UsualShape import_usual_shape(HfImport* import, UsualUses uses) {
   shape.n_layers = integer_of({"num_hidden_layers", "n_layer"});
   shape.d_model = integer_of({"hidden_size", "n_embd"});
   shape.n_heads = integer_of({"num_attention_heads", "n_head"});
-  shape.n_kv_heads = import->integer_or("num_key_value_heads", shape.n_heads);
+  shape.n_kv_heads = uses.kv_heads ? import->integer_or("num_key_value_heads", shape.n_heads) : shape.n_heads;
   const auto expect = [&](const char* key, int64_t value, int64_t max) {
     if (value < 1 || value > max) import->fail_in_key(key, fmt::format("is {}, need 1 to {}", value, max));
   };
@@ -144,8 +144,8 @@ UsualShape import_usual_shape(HfImport* import, UsualUses uses) {
     import->set_integer("attention.key_length", shape.head_dim);
     import->set_integer("attention.value_length", shape.head_dim);
   }
-  import_norm(import);
-  if (uses.rope) import_rope(import, shape.head_dim, uses.partial_rope);
+  import_norm(import, uses);
+  if (uses.rope) import_rope(import, shape.head_dim, uses);
   if (uses.window && import->has("sliding_window") && import->flag_or("use_sliding_window", true)) {
     import->set_integer("attention.sliding_window", import->integer("sliding_window"));
   }
@@ -164,6 +164,19 @@ int64_t import_expert_counts(HfImport* import) {
     import->set_integer("expert_feed_forward_length", import->integer("moe_intermediate_size"));
   }
   return import->ok() ? n_experts : 0;
+}
+
+void expect_biases(HfImport* import, const UsualShape& shape, const std::string& flag,
+                   std::span<const std::string_view> modules) {
+  if (!import->flag_or(flag, false)) return;
+  for (int64_t layer = 0; layer < shape.n_layers; ++layer) {
+    for (const std::string_view module : modules) {
+      const std::string name = fmt::format("model.layers.{}.{}.bias", layer, module);
+      if (!import->has_tensor(name)) {
+        return import->fail_in_key(flag, fmt::format("is true, but tensor '{}' is missing", name));
+      }
+    }
+  }
 }
 
 void import_window_pattern(HfImport* import, int64_t n_layers) {

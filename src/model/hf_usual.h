@@ -40,11 +40,18 @@ struct UsualShape {
   int64_t head_dim = 0;
 };
 
+/// The configuration's word for the epsilon of an RMSNorm; those of a LayerNorm differ.
+inline constexpr std::string_view kRmsNormKey = "rms_norm_eps";
+
 /// What an architecture reads of a configuration; other entries of these kinds mean nothing to it.
 struct UsualUses {
   bool rope = true;
-  bool partial_rope = false;  ///< rope rotates a part of each head
-  bool window = false;        ///< attention slides
+  double rope_base = 1e4;                   ///< where a configuration does not say it
+  bool partial_rope = false;                ///< rope rotates a part of each head
+  bool window = false;                      ///< attention slides
+  bool kv_heads = true;                     ///< keys and values may have fewer heads than queries
+  std::string_view norm_key = kRmsNormKey;  ///< empty: configurations do not say it
+  double norm_eps = 1e-6;                   ///< where a configuration does not say it
 };
 
 /// Sizes, context, norm, window and rope under the names that configurations use. All zero after an error.
@@ -52,6 +59,15 @@ UsualShape import_usual_shape(HfImport* import, UsualUses uses);
 
 /// expert_count, expert_used_count and their feed-forward length; gives the first, 0 after an error.
 int64_t import_expert_counts(HfImport* import);
+
+/// Where the configuration says yes to `flag`, every layer must have the biases of these modules of attention or
+/// feed-forward ("model.layers.N.").
+void expect_biases(HfImport* import, const UsualShape& shape, const std::string& flag,
+                   std::span<const std::string_view> modules);
+inline constexpr std::string_view kQkvModules[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
+inline constexpr std::string_view kAttentionModules[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                                         "self_attn.o_proj"};
+inline constexpr std::string_view kFeedForwardModules[] = {"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"};
 
 /// "layer_types" as the flags of sliding windows.
 void import_window_pattern(HfImport* import, int64_t n_layers);

@@ -16,8 +16,14 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
 
 void import_llama(HfImport* import) {
   import->expect_text("hidden_act", {"silu", "swish"});
-  const UsualShape shape = import_usual_shape(import, {.window = import->text_or("model_type", "") != "llama"});
-  if (import->text_or("model_type", "") == "mixtral") {
+  const std::string type = import->text_or("model_type", "");
+  const UsualUses mixtral{.rope_base = 1e6, .window = true, .norm_eps = 1e-5}, others{.window = type == "mistral"};
+  const UsualShape shape = import_usual_shape(import, type == "mixtral" ? mixtral : others);
+  if (type == "llama") {
+    expect_biases(import, shape, "attention_bias", kAttentionModules);
+    expect_biases(import, shape, "mlp_bias", kFeedForwardModules);
+  }
+  if (type == "mixtral") {
     const int64_t n_experts = import_expert_counts(import);
     import_expert_layers(import, shape.n_layers, n_experts, {"block_sparse_moe", "w1", "w3", "w2"});
   }

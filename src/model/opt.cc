@@ -39,7 +39,8 @@ constexpr HfName kHfNames[] = {
 void import_opt(HfImport* import) {
   import->expect_text("activation_function", {"relu"});
   import->expect_flag("do_layer_norm_before", true);
-  const UsualShape shape = import_usual_shape(import, {.rope = false});
+  const UsualShape shape =
+      import_usual_shape(import, {.rope = false, .kv_heads = false, .norm_key = "", .norm_eps = 1e-5});
   const std::string top = import->has_tensor("decoder.embed_tokens.weight") ? "decoder." : "model.decoder.";
   import_modules(import, top, "", kHfEnds);
   import_head(import);

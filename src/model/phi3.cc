@@ -20,7 +20,7 @@ constexpr HfName kHfNames[] = {
 
 void import_phi3(HfImport* import) {
   import->expect_text("hidden_act", {"silu", "swish"});
-  const UsualShape shape = import_usual_shape(import, {.partial_rope = true, .window = true});
+  const UsualShape shape = import_usual_shape(import, {.partial_rope = true, .window = true, .norm_eps = 1e-5});
   import_llama_ends(import);
   import_layers(import, shape, "model.layers.", kHfNames);
 }

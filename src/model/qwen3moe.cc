@@ -20,6 +20,7 @@ void import_qwen3moe(HfImport* import) {
   import->expect_flag("use_sliding_window", false);
   const UsualShape shape = import_usual_shape(import, {.window = true});
   const int64_t n_experts = import_expert_counts(import);
+  expect_biases(import, shape, "attention_bias", kAttentionModules);
   import_llama_ends(import);
   import_layers(import, shape, "model.layers.", kLlamaLayerNames);
   import_expert_layers(import, shape.n_layers, n_experts);

@@ -20,7 +20,7 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
 void import_smollm3(HfImport* import) {
   import->expect_text("hidden_act", {"silu", "swish"});
   import->expect_flag("use_sliding_window", false);
-  const UsualShape shape = import_usual_shape(import, {.window = true});
+  const UsualShape shape = import_usual_shape(import, {.rope_base = 2e6, .window = true});
   if (import->integer_or("no_rope_layer_interval", 4) != 4) {
     import->fail_in_key("no_rope_layer_interval", "is not 4, which BASS does not compute");
   }
@@ -28,6 +28,8 @@ void import_smollm3(HfImport* import) {
     const std::string key = fmt::format("no_rope_layers.{}", i);
     if ((import->integer(key) == 0) != (i % 4 == 3)) import->fail_in_key(key, "differs from every fourth layer's");
   }
+  expect_biases(import, shape, "attention_bias", kAttentionModules);
+  expect_biases(import, shape, "mlp_bias", kFeedForwardModules);
   import_llama_ends(import);
   import_layers(import, shape, "model.layers.", kLlamaLayerNames, [&](std::string_view name) -> TensorMaking {
     if (name == "attn_q") return {.rows = neighbouring_pairs(shape.n_heads, shape.head_dim)};

@@ -19,8 +19,10 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
 void import_stablelm(HfImport* import) {
   import->expect_text("hidden_act", {"silu", "swish"});
   import->expect_flag("qk_layernorm", false);
-  const UsualShape shape = import_usual_shape(import, {.partial_rope = true});
+  const UsualShape shape =
+      import_usual_shape(import, {.partial_rope = true, .norm_key = "layer_norm_eps", .norm_eps = 1e-5});
   import->set_flag("use_parallel_residual", import->flag_or("use_parallel_residual", false));
+  expect_biases(import, shape, "use_qkv_bias", kQkvModules);
   import_llama_ends(import);
   import_layers(import, shape, "model.layers.", kLlamaLayerNames);
 }

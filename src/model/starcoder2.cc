@@ -27,7 +27,7 @@ constexpr HfName kHfNames[] = {
 
 void import_starcoder2(HfImport* import) {
   import->expect_text("hidden_act", {"gelu_pytorch_tanh"});
-  const UsualShape shape = import_usual_shape(import, {.window = true});
+  const UsualShape shape = import_usual_shape(import, {.window = true, .norm_key = "norm_epsilon", .norm_eps = 1e-5});
   import_llama_ends(import);
   import_layers(import, shape, "model.layers.", kHfNames);
 }
