@@ -134,6 +134,7 @@ Status load_huggingface_json(const GgufFile& file, VocabData& vocab) {
     parsed.token_types.push_back(static_cast<int32_t>(TokenType::kUnused));
     if (!parsed.scores.empty()) parsed.scores.push_back(0);
   }
+  vocab.key_prefix.clear();  // merges and scores are those of the text
   vocab.model = std::move(parsed.model);
   vocab.pre = std::move(parsed.pre);
   vocab.tokens = std::move(parsed.tokens);
@@ -151,6 +152,7 @@ Status load_huggingface_json(const GgufFile& file, VocabData& vocab) {
 Result<VocabData> load_vocab(const GgufFile& file) {
   VocabData vocab;
   vocab.source = file.path();
+  vocab.key_prefix = kPrefix;
   BASS_ASSIGN_OR_RETURN(vocab.model, file.get_string(key_of("model")));
   BASS_ASSIGN_OR_RETURN(vocab.pre, file.get_string_or(key_of("pre"), ""));
   BASS_RETURN_IF_ERROR(load_strings(file, key_of("tokens"), vocab.tokens));

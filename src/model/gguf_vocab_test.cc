@@ -167,7 +167,8 @@ TEST(GgufVocabTest, WhatAFileLeavesOutDependsOnItsKind) {
   EXPECT_EQ(vocab->bos_id, 1);
   EXPECT_EQ(vocab->eos_id, 2);
   EXPECT_TRUE(vocab->add_bos && vocab->add_space_prefix && !vocab->add_eos && !vocab->remove_extra_whitespaces);
-  EXPECT_THAT(Tokenizer::create(vocab.value()).status().message(), HasSubstr("3 tokens, but scores for 0"));
+  EXPECT_THAT(Tokenizer::create(vocab.value()).status().message(),
+              HasSubstr("3 tokens, but scores for 0 (key 'tokenizer.ggml.scores')"));
   const auto message = [](const GgufBuilder& builder) { return load(builder).status().message(); };
   EXPECT_THAT(message(minimal().add_i32s("tokenizer.ggml.scores", {1})), HasSubstr("(key 'tokenizer.ggml.scores')"));
   EXPECT_THAT(message(minimal().add_i32s("tokenizer.ggml.precompiled_charsmap", {300})), HasSubstr("300 is no byte"));

@@ -84,6 +84,7 @@ class Tokenizer {
   Status make_encoder();
   void find_end_ids();
   [[nodiscard]] Status error(std::string_view what) const;
+  [[nodiscard]] Status error_in_key(std::string_view name, std::string_view what) const;
   [[nodiscard]] TokenType type_of(size_t idx) const;
   [[nodiscard]] Status check_lossless(std::string_view text) const;
   struct Encoding;

@@ -95,6 +95,11 @@ Status Tokenizer::error(std::string_view what) const {
   return invalid_file(fmt::format("{}{}", vocab_.source.empty() ? "" : vocab_.source + ": ", what));
 }
 
+Status Tokenizer::error_in_key(std::string_view name, std::string_view what) const {
+  return error(vocab_.key_prefix.empty() ? std::string(what)
+                                         : fmt::format("{} (key '{}{}')", what, vocab_.key_prefix, name));
+}
+
 TokenType Tokenizer::type_of(size_t idx) const {
   return vocab_.token_types.empty() ? TokenType::kNormal : static_cast<TokenType>(vocab_.token_types[idx]);
 }
@@ -142,11 +147,12 @@ Status Tokenizer::check_sizes_and_ids() const {
   }
   BASS_RETURN_IF_ERROR(check_text_bytes());
   if (rules_.piece_model != PieceModel::kMergeRanks && vocab_.scores.size() != n_tokens) {
-    return error(fmt::format("the vocabulary has {} tokens, but scores for {}", n_tokens, vocab_.scores.size()));
+    return error_in_key("scores",
+                        fmt::format("the vocabulary has {} tokens, but scores for {}", n_tokens, vocab_.scores.size()));
   }
   const auto bad = std::ranges::find_if_not(vocab_.scores, [](double score) { return std::isfinite(score); });
   if (bad != vocab_.scores.end()) {
-    return error(fmt::format("the score of token {} is no number", bad - vocab_.scores.begin()));
+    return error_in_key("scores", fmt::format("the score of token {} is no number", bad - vocab_.scores.begin()));
   }
   const auto check_id = [&](std::string_view name, std::optional<int32_t> id) {
     if (!id.has_value() || (*id >= 0 && static_cast<size_t>(*id) < n_tokens)) return ok_status();
@@ -305,7 +311,8 @@ Result<BpeMerges> Tokenizer::make_merges() const {
     const std::string_view merge = vocab_.merges[rank];
     const size_t space = merge.find(' ');
     if (space == 0 || space == std::string_view::npos || space + 1 == merge.size()) {
-      return error(fmt::format("merge {} is '{}', need two tokens with a space between them", rank, printable(merge)));
+      return error_in_key(
+          "merges", fmt::format("merge {} is '{}', need two tokens with a space between them", rank, printable(merge)));
     }
     const std::string_view left = merge.substr(0, space);
     const std::string_view right = merge.substr(space + 1);
@@ -315,8 +322,9 @@ Result<BpeMerges> Tokenizer::make_merges() const {
     for (size_t i = 0; i < 3; ++i) {
       const auto found = id_of_text.find(parts[i]);
       if (found == id_of_text.end()) {
-        return error(fmt::format("merge {} ('{}') needs the token '{}', which is not in the vocabulary", rank,
-                                 printable(merge), printable(parts[i])));
+        return error_in_key("merges",
+                            fmt::format("merge {} ('{}') needs the token '{}', which is not in the vocabulary", rank,
+                                        printable(merge), printable(parts[i])));
       }
       ids[i] = found->second;
     }

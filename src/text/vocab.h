@@ -14,7 +14,8 @@ namespace bass {
 enum class TokenType : int32_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
 
 struct VocabData {
-  std::string source;  ///< for messages: the file it was read from
+  std::string source;      ///< for messages: the file it was read from
+  std::string key_prefix;  ///< for messages: of the keys "merges" and "scores" in it; empty: it has no such keys
   /// GGUF's name of the kind: "gpt2" (byte-level BPE), "llama" (SentencePiece BPE), "t5" (SentencePiece unigram).
   std::string model;
   std::string pre;                   ///< of gpt2: the pre-tokenizer's rules by name ("smollm"); empty: "default"
