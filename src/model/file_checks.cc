@@ -46,6 +46,12 @@ Status check_texts(const GgufFile& gguf) {
   return ok_status();
 }
 
+Status check_vocab_size(const std::string& path, int64_t n_tokens, int64_t n_rows) {
+  if (n_tokens <= n_rows) return ok_status();
+  return invalid_file(
+      fmt::format("{}: the vocabulary has {} tokens, but the embedding has {} rows", path, n_tokens, n_rows));
+}
+
 Status check_weights(const GgufFile& gguf, ThreadTeam* team) {
   for (const TensorInfo& tensor : gguf.tensors()) {
     if (is_finite(tensor, team)) continue;

@@ -79,10 +79,7 @@ Result<ModelFile> load_model_file(const std::string& path, std::optional<DType> 
   if (!model.config.main) {
     BASS_ASSIGN_OR_RETURN(model.vocab, load_vocab(*model.gguf));
   }
-  if (static_cast<int>(model.vocab.tokens.size()) > model.config.vocab_size) {
-    return invalid_file(fmt::format("{}: the vocabulary has {} tokens, but the embedding has {} rows", path,
-                                    model.vocab.tokens.size(), model.config.vocab_size));
-  }
+  BASS_RETURN_IF_ERROR(check_vocab_size(path, std::ssize(model.vocab.tokens), model.config.vocab_size));
   const std::string file_name = std::filesystem::path(path).stem().string();
   BASS_ASSIGN_OR_RETURN(const std::string_view name, model.gguf->get_string_or("general.name", file_name));
   model.config.name = name;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <utility>
@@ -33,6 +34,15 @@ TensorRecipe recipe_of(const TensorInfo& tensor, const std::string& path) {
   recipe.type = tensor.type;
   recipe.sources = {{tensor.type, recipe.n_rows(), recipe.row_len, tensor.data}};
   return recipe;
+}
+
+/// As load_model_file has it, of what is not loaded but written.
+Status check_vocab_fits(const ModelSource& source, const std::string& path) {
+  const GgufValue* tokens = source.gguf.find("tokenizer.ggml.tokens");
+  const auto* array = tokens == nullptr ? nullptr : std::get_if<GgufArray>(tokens);
+  const auto embedding = std::ranges::find(source.recipes, "token_embd.weight", &TensorRecipe::name);
+  if (array == nullptr || embedding == source.recipes.end()) return ok_status();
+  return check_vocab_size(path, static_cast<int64_t>(array->n_elements), embedding->n_rows());
 }
 
 /// GGUF's number for "most tensors are of this type".
@@ -86,10 +96,14 @@ bool is_checkpoint(const std::string& path) {
 }
 
 Result<ModelSource> open_model_source(const std::string& path) {
-  if (is_checkpoint(path)) return open_checkpoint(path, nullptr);
   ModelSource source;
-  BASS_ASSIGN_OR_RETURN(source.gguf, open_checked(path));
-  for (const TensorInfo& tensor : source.gguf.tensors()) source.recipes.push_back(recipe_of(tensor, path));
+  if (is_checkpoint(path)) {
+    BASS_ASSIGN_OR_RETURN(source, open_checkpoint(path, nullptr));
+  } else {
+    BASS_ASSIGN_OR_RETURN(source.gguf, open_checked(path));
+    for (const TensorInfo& tensor : source.gguf.tensors()) source.recipes.push_back(recipe_of(tensor, path));
+  }
+  BASS_RETURN_IF_ERROR(check_vocab_fits(source, path));
   return source;
 }
 

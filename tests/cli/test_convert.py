@@ -146,6 +146,21 @@ def test_no_file_of_a_checkpoint_is_replaced(run, tmp_path):
         assert run("convert", ".", "-o", "x.gguf").code == 0
 
 
+def test_more_tokens_than_the_embedding_has_rows(run, tmp_path):
+    (tmp_path / "checkpoint").mkdir()
+    files.write_checkpoint(tmp_path / "checkpoint")
+    path = tmp_path / "checkpoint" / "tokenizer.json"
+    path.write_text(path.read_text().replace('{"a": 0}', '{"a": 0, "b": 1}'))
+    entries = [(key, kind, files.array(8, [files.text(t) for t in (*files.TOKENS, "c")]) if key.endswith(".tokens") else value)
+               for key, kind, value in files.llama_metadata()]
+    (tmp_path / "bad.gguf").write_bytes(files.llama(entries))
+    for source, n_tokens in (("checkpoint", 2), ("bad.gguf", len(files.TOKENS) + 1)):
+        done = run("convert", source, "-o", "x.gguf")
+        assert done.code == 2
+        assert f"{source}: the vocabulary has {n_tokens} tokens, but the embedding has {n_tokens - 1} rows" in done.err
+        assert not (tmp_path / "x.gguf").exists()
+
+
 def test_a_full_disk_is_an_error_and_leaves_nothing(run, binary, tiny, tmp_path):
     (tmp_path / "out.gguf").write_bytes(b"what was there")
     limit = os.path.getsize(tiny) // 2
