@@ -44,7 +44,11 @@ constexpr ForeignType kForeignTypes[] = {
 /// What a file that does not begin with "GGUF" seems to be, as the end of a sentence; empty if unknown.
 std::string_view foreign_file_hint(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 64));
-  if (text.starts_with("PK\x03\x04")) return "; it looks like a zip archive or a PyTorch checkpoint";
+  const bool is_pickle = text.size() > 1 && text[0] == '\x80' && text[1] >= '\x02' && text[1] <= '\x05';
+  if (is_pickle || text.starts_with("PK\x03\x04")) {
+    return "; it looks like a PyTorch checkpoint (a Python program's pickle, which can run any code) or a zip archive: "
+           "write the model as safetensors with transformers' save_pretrained";
+  }
   if (text.size() > 9 && text[8] == '{') return "; it looks like a safetensors file, name it x.safetensors";
   if (text.starts_with("FUGG")) return "; it looks like a big-endian GGUF file";
   if (text.starts_with("version https://git-lfs")) return "; it is a Git LFS pointer, fetch the file itself";

@@ -203,7 +203,9 @@ TEST(GgufTest, DamagedBytesNeverCrash) {
 TEST(GgufTest, RefusesOtherFiles) {
   const auto with_tail = [](const std::string& head) { return head + std::string(64, ' '); };
   EXPECT_THAT(error_of(with_tail("what?")), HasSubstr("is no GGUF file"));
-  EXPECT_THAT(error_of(with_tail("PK\x03\x04")), HasSubstr("zip archive"));
+  for (const char* pickle : {"PK\x03\x04", "\x80\x02\x8A"}) {
+    EXPECT_THAT(error_of(with_tail(pickle)), HasSubstr("write the model as safetensors"));
+  }
   EXPECT_THAT(error_of(with_tail(std::string("\x40\0\0\0\0\0\0\0{\"a\":", 13))), HasSubstr("safetensors"));
   EXPECT_THAT(error_of(with_tail("<!DOCTYPE html>")), HasSubstr("web page"));
   EXPECT_THAT(error_of(with_tail("version https://git-lfs.github.com/spec/v1\n")), HasSubstr("Git LFS"));

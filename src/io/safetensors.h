@@ -37,6 +37,13 @@ struct SafetensorsTensor {
 /// The result points into `bytes`. path: for messages. Errors (kInvalidFile): "PATH: what (at byte N | key 'K')".
 Result<std::vector<SafetensorsTensor>> parse_safetensors(std::span<const std::byte> bytes, const std::string& path);
 
+/// Whether a file's name is that of weights as Python programs pickle them: pytorch_model.bin, x.pt, x.pth, x.ckpt.
+bool is_pickle(std::string_view name);
+
+/// Why such weights are not read, and the mend, as the end of a sentence. from: the checkpoint, as transformers opens
+/// it.
+std::string pickle_mend(std::string_view from);
+
 /// All tensors of a checkpoint. Owns the mappings that they point into. Movable. Thread-safe.
 class SafetensorsCheckpoint {
  public:

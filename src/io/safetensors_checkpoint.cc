@@ -1,6 +1,7 @@
 // The files of a checkpoint: one, or those that an index names.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -55,7 +56,31 @@ Result<WeightMap> read_index(const std::string& path) {
   return map;
 }
 
+/// The directory's first file of pickled weights; empty if there is none.
+std::string find_pickle(const std::string& directory) {
+  std::string first;
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (is_pickle(name) && (first.empty() || name < first)) first = name;
+  }
+  return first;
+}
+
 }  // namespace
+
+bool is_pickle(std::string_view name) {
+  constexpr std::string_view kEndings[] = {".bin", ".pt", ".pth", ".ckpt"};
+  return std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+std::string pickle_mend(std::string_view from) {
+  return fmt::format(
+      "a Python program's pickle, which can run any code when it is read, so BASS does not read it; write it as "
+      "safetensors with transformers: AutoModelForCausalLM.from_pretrained('{}').save_pretrained('DIRECTORY'), and "
+      "the same with AutoTokenizer",
+      from);
+}
 
 Result<SafetensorsCheckpoint> SafetensorsCheckpoint::open(const std::string& path) {
   SafetensorsCheckpoint checkpoint;
@@ -71,6 +96,10 @@ Result<SafetensorsCheckpoint> SafetensorsCheckpoint::open(const std::string& pat
   } else if (fs::exists(single, error)) {
     BASS_RETURN_IF_ERROR(checkpoint.add_file(single));
   } else {
+    const std::string pickle = find_pickle(path);
+    if (!pickle.empty()) {
+      return invalid_file(fmt::format("{}: has no {}, only {}: {}", path, kSingleName, pickle, pickle_mend(path)));
+    }
     return invalid_file(fmt::format("{}: is a directory without {} or {}: no model of Hugging Face's layout", path,
                                     kSingleName, kIndexName));
   }

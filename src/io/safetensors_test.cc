@@ -1,9 +1,11 @@
 #include "io/safetensors.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <random>
 
@@ -193,6 +195,12 @@ TEST_F(CheckpointTest, Shards) {
 
 TEST_F(CheckpointTest, RefusesBrokenSets) {
   EXPECT_THAT(error(), HasSubstr("is a directory without model.safetensors"));
+  for (const char* name : {"x.ckpt", "pytorch_model.bin", "pytorch_model-00002-of-00002.bin"}) {
+    write(name, "PK");
+    EXPECT_THAT(error(), HasSubstr(fmt::format("has no model.safetensors, only {}: a Python program's pickle", name)));
+    EXPECT_THAT(error(), HasSubstr(fmt::format("from_pretrained('{}').save_pretrained(", directory_)));
+    std::filesystem::remove(directory_ + "/" + name);
+  }
   write("x-1.safetensors", shard("a"));
   write("x-2.safetensors", shard("a"));
   const auto error_with = [&](const std::string& entries) {

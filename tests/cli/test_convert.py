@@ -146,6 +146,20 @@ def test_no_file_of_a_checkpoint_is_replaced(run, tmp_path):
         assert run("convert", ".", "-o", "x.gguf").code == 0
 
 
+def test_pickled_weights_are_not_read(run, tmp_path):
+    folder = tmp_path / "old"
+    folder.mkdir()
+    files.write_checkpoint(folder)
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"PK\x03\x04" + b"\0" * 100)
+    for arguments in (["convert", "old", "-o", "x.gguf"], ["generate", "-m", "old", "-p", "a"]):
+        done = run(*arguments)
+        assert done.code == 2 and "old: has no model.safetensors, only pytorch_model.bin" in done.err
+        assert "AutoModelForCausalLM.from_pretrained('old').save_pretrained('DIRECTORY')" in done.err
+    done = run("convert", "old/pytorch_model.bin", "-o", "x.gguf")
+    assert done.code == 2 and "safetensors with transformers' save_pretrained" in done.err
+
+
 def test_more_tokens_than_the_embedding_has_rows(run, tmp_path):
     (tmp_path / "checkpoint").mkdir()
     files.write_checkpoint(tmp_path / "checkpoint")

@@ -363,7 +363,8 @@ def test_gguf_files_come_before_a_checkpoint(bass, hub):
     assert "is no GGUF file" in bass("pull", "org/model:config.json").err
     hub.files = {"pytorch_model.bin": b"x", "config.json": b"{}"}
     done = bass("pull", "org/model")
-    assert done.code == 2 and "has neither GGUF files nor a checkpoint in safetensors" in done.err
+    assert done.code == 2 and "has no model.safetensors, only pytorch_model.bin" in done.err
+    assert "AutoModelForCausalLM.from_pretrained(" in done.err
 
 
 def test_revisions(bass, hub, cache):

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "cli/plain_text.h"
 #include "cli/suggest.h"
+#include "io/safetensors.h"
 
 namespace bass {
 namespace {
@@ -163,6 +164,11 @@ Result<HubChoice> choose_named(const HubListing& listing, const HubName& name, c
 Result<HubChoice> choose_checkpoint(const HubListing& listing, const HubName& name) {
   const HubFile* index = listing.find(kWeightIndexName);
   const HubFile* single = listing.find(kSingleName);
+  const auto pickle = std::ranges::find_if(listing.files, is_pickle, &HubFile::name);
+  if (index == nullptr && single == nullptr && pickle != listing.files.end()) {
+    return invalid_argument(fmt::format("{}: has no {}, only {}: {}, then name that directory", name.text(),
+                                        kSingleName, pickle->name, pickle_mend(name.repo)));
+  }
   if ((index == nullptr && single == nullptr) || listing.find(kConfigName) == nullptr) {
     return invalid_argument(
         fmt::format("{}: has neither GGUF files nor a checkpoint in safetensors ({} with {}), which "

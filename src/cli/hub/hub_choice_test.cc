@@ -81,6 +81,15 @@ TEST(HubChoiceTest, ACheckpointIsConfigurationTokenizerAndWeights) {
   EXPECT_THAT(chosen(listing({})), ElementsAre(HasSubstr("neither GGUF files nor a checkpoint")));
 }
 
+TEST(HubChoiceTest, PickledWeightsAreNotTaken) {
+  for (const char* file : {"pytorch_model.bin", "pytorch_model-00001-of-00002.bin", "x.pth", "x.pt", "x.ckpt"}) {
+    EXPECT_THAT(chosen(listing({"README.md", "config.json", file, "tokenizer.json"})),
+                ElementsAre(AllOf(HasSubstr(std::string("org/model: has no model.safetensors, only ") + file),
+                                  HasSubstr("can run any code"),
+                                  HasSubstr("AutoModelForCausalLM.from_pretrained('org/model').save_pretrained("))));
+  }
+}
+
 TEST(HubChoiceTest, AnIndexBringsItsShards) {
   const HubListing files = listing({"a.safetensors", "b.safetensors", "config.json", "model.safetensors.index.json"});
   Result<HubChoice> choice = choose(files);
