@@ -80,7 +80,8 @@ class ConvertCommand final : public Command {
     return "  bass convert SmolLM2-135M -o smollm2.gguf                  # a Hugging Face directory, precision kept\n"
            "  bass convert SmolLM2-135M -o smollm2.gguf --quantize q8_0\n"
            "  bass convert model-00001-of-00003.gguf -o model.gguf       # a split file in one\n"
-           "The file takes its place when it is complete; one that is there already is replaced.";
+           "The file takes its place when it is complete; one that is there already is replaced, and what\n"
+           "earlier runs for the same place left behind when they were killed (FILE.*.bass-tmp) is removed.";
   }
 
   void add_options(CLI::App* app) override {

@@ -81,7 +81,9 @@ class PullCommand final : public Command {
            "  bass generate -m ORG/NAME -p TEXT  # runs what was fetched\n"
            "The hub's files are shared with other programs, in ~/.cache/huggingface/hub (HF_HOME, HF_HUB_CACHE).\n"
            "HF_TOKEN opens private and gated models, HF_ENDPOINT names another hub, HF_HUB_OFFLINE=1 stays off the\n"
-           "network. A download that was interrupted goes on where it stopped.";
+           "network. A download that was interrupted goes on where it stopped; a pull of smollm2 that was killed may "
+           "leave a\n"
+           "folder pull-* in ~/.cache/bass, to be deleted by hand.";
   }
 
   void add_options(CLI::App* app) override {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,9 +11,37 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 namespace bass {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kEnding = ".bass-tmp";  // so that no file of somebody else is taken for one of these
+
+/// Files for this target whose processes ended without removing them: nobody holds their locks.
+void remove_stale(const std::string& target) {
+  const fs::path path(target), folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const std::string begin = path.filename().string() + ".";
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    constexpr size_t kRandomLen = 6;
+    if (name.size() != begin.size() + kRandomLen + kEnding.size() || !name.starts_with(begin) ||
+        !name.ends_with(kEnding)) {
+      continue;
+    }
+    const int fd = open(at->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) continue;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlink(at->path().c_str());
+    close(fd);
+  }
+}
+
+}  // namespace
+
 Status disk_error(const std::string& path) {
   return resource_exhausted(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
 }
@@ -36,10 +65,16 @@ void sync_folder_of(const std::string& path) {
 }
 
 Result<std::unique_ptr<TemporaryFile>> TemporaryFile::create(const std::string& beside) {
-  std::string path = beside + ".XXXXXX";
-  const int fd = mkostemp(path.data(), O_CLOEXEC);
-  if (fd < 0) return disk_error(beside);
-  return std::make_unique<TemporaryFile>(fd, std::move(path));
+  constexpr int kMaxTries = 3;
+  for (int n_tries = 1;; ++n_tries) {
+    std::string path = fmt::format("{}.XXXXXX{}", beside, kEnding);
+    const int fd = mkostemps(path.data(), static_cast<int>(kEnding.size()), O_CLOEXEC);
+    if (fd < 0) return disk_error(beside);
+    auto file = std::make_unique<TemporaryFile>(fd, std::move(path));
+    flock(fd, LOCK_EX);
+    struct stat info {};  // who cleared up before it was locked has removed it
+    if ((fstat(fd, &info) == 0 && info.st_nlink > 0) || n_tries == kMaxTries) return file;
+  }
 }
 
 TemporaryFile::~TemporaryFile() {
@@ -55,10 +90,11 @@ bool TemporaryFile::reserve(int64_t n_bytes) const {
 
 Status TemporaryFile::keep_as(const std::string& target, mode_t mode) {
   if (fchmod(fd_, mode) != 0 || fsync(fd_) != 0) return disk_error(path_);
-  const int fd = std::exchange(fd_, -1);
-  if (close(fd) != 0 || rename(path_.c_str(), target.c_str()) != 0) return disk_error(target);
+  if (rename(path_.c_str(), target.c_str()) != 0) return disk_error(target);  // still locked: nobody clears it up
   path_.clear();
+  close(std::exchange(fd_, -1));
   sync_folder_of(target);
+  remove_stale(target);
   return ok_status();
 }
 

@@ -12,7 +12,8 @@
 
 namespace bass {
 
-/// A file beside its later place, under another name; it is removed unless it was kept.
+/// A file beside its later place, under another name; it is removed unless it was kept. It is locked while it is
+/// written, so that one left by a process that was killed is known, and removed when another takes the same place.
 class TemporaryFile {
  public:
   /// Error (kResourceExhausted): the folder cannot be written.

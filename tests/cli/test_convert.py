@@ -1,4 +1,5 @@
 """bass convert: what it writes, and that the target is whole or not there, whatever happens."""
+import fcntl
 import os
 import pathlib
 import random
@@ -175,6 +176,17 @@ def test_more_tokens_than_the_embedding_has_rows(run, tmp_path):
         assert not (tmp_path / "x.gguf").exists()
 
 
+def test_what_killed_processes_left_is_removed(run, tiny, tmp_path):
+    stale, running = tmp_path / "out.gguf.AAAAAA.bass-tmp", tmp_path / "out.gguf.BBBBBB.bass-tmp"
+    others = [tmp_path / name for name in ("out.gguf.sha256", "out.gguf.backup", "x.gguf.AAAAAA.bass-tmp", "out.gguf.bass-tmp")]
+    for path in (stale, running, *others):
+        path.write_bytes(b"x")
+    with open(running, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert run("convert", tiny, "-o", "out.gguf").code == 0
+    assert set(tmp_path.iterdir()) == {tmp_path / "out.gguf", running, *others}
+
+
 def test_a_full_disk_is_an_error_and_leaves_nothing(run, binary, tiny, tmp_path):
     (tmp_path / "out.gguf").write_bytes(b"what was there")
     limit = os.path.getsize(tiny) // 2
@@ -203,6 +215,8 @@ def test_killed_at_any_moment_the_target_is_absent_or_whole(binary, smollm2, tmp
         if (tmp_path / "out.gguf").exists():
             assert os.path.getsize(tmp_path / "out.gguf") == whole
     assert n_killed > 0
+    subprocess.run(command, check=True, capture_output=True)
+    assert os.listdir(tmp_path) == ["out.gguf"]  # what the killed ones left is removed
 
 
 def test_interrupted_it_leaves_nothing(binary, smollm2, tmp_path):
