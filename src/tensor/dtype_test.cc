@@ -34,7 +34,7 @@ std::vector<uint32_t> bits_of(const float* values, size_t n) {
 
 TEST(DequantiseRowTest, GivesTheBitsOfTheGgufPackage) {
   const nlohmann::json goldens = read_goldens();
-  ASSERT_EQ(goldens["types"].size(), 11u);
+  ASSERT_EQ(goldens["types"].size(), 14u);
   for (const auto& golden : goldens["types"]) {
     const DTypeInfo* info = find_dtype_info(golden["number"].get<uint32_t>());
     ASSERT_NE(info, nullptr) << golden["type"];
@@ -61,6 +61,7 @@ TEST(UnpackBlockTest, GivesQuantsOfTheFormatsWidth) {
   for (const auto& golden : goldens["types"]) {
     const auto type = static_cast<DType>(golden["number"].get<uint32_t>());
     const DTypeInfo& info = dtype_info(type);
+    if (info.block_len == 1) continue;  // a number
     const std::vector<uint8_t> blocks = from_hex(golden["blocks"].get<std::string>());
     int highest = 0;
     for (size_t at = 0; at < blocks.size(); at += static_cast<size_t>(info.block_bytes)) {

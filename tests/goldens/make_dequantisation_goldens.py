@@ -1,4 +1,4 @@
-"""Random blocks of every quantised GGUF type and the numbers that the gguf package reads from them, bit for bit: README.md."""
+"""Random blocks of every GGUF type and the numbers that the gguf package reads from them, bit for bit: README.md."""
 
 import argparse
 import pathlib
@@ -7,15 +7,17 @@ import gguf
 import numpy as np
 
 import golden_common as common
-from random_blocks import HALF_OFFSETS
+import random_blocks
 
 SEED = 1
 N_VALUES = 1536  # a type
+DType = gguf.GGMLQuantizationType
+HALF_OFFSETS = {DType.F32: [], DType.F16: [], DType.BF16: [], **random_blocks.HALF_OFFSETS}  # numbers: any bits
 # Zeros of both signs, subnormal numbers, the largest ones and infinity.
 EXTREME_HALVES = np.array([0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x7BFF, 0xFBFF, 0x7C00], dtype=np.uint16)
 
 
-def random_blocks(rng, dtype):
+def make_blocks(rng, dtype):
     """Blocks of random bytes; the first half has ordinary f16 numbers, the second also extreme ones."""
     block_len, block_bytes = gguf.GGML_QUANT_SIZES[dtype]
     n_blocks = N_VALUES // block_len
@@ -29,7 +31,7 @@ def random_blocks(rng, dtype):
 
 
 def golden_of(dtype):
-    blocks = random_blocks(np.random.default_rng([SEED, int(dtype)]), dtype)
+    blocks = make_blocks(np.random.default_rng([SEED, int(dtype)]), dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         values = gguf.quants.dequantize(blocks, dtype)
     assert values.dtype == np.float32 and values.size == N_VALUES
