@@ -69,6 +69,50 @@ Value call_namespace(Runtime& rt, const Value&, const Arguments& arguments) {
   return rt.ok() ? rt.keep(std::move(result)) : Value();
 }
 
+Value make_cycler(Runtime& rt, std::vector<Value> items) {
+  auto cycler = std::make_unique<Cycler>();
+  cycler->items = rt.tuple(std::move(items));
+  return rt.ok() ? rt.keep(std::move(cycler)) : Value();
+}
+
+const Value& current_item(const Cycler& cycler) { return cycler.items.as<Sequence>().items[cycler.idx]; }
+
+Value call_cycler(Runtime& rt, const Value&, const Arguments& arguments) {
+  const Bound bound(rt, "cycler", {{}, arguments.named}, {});
+  if (arguments.positional.empty()) return rt.fail("at least one item has to be provided");
+  return make_cycler(rt, arguments.positional);
+}
+
+Value call_next(Runtime& rt, const Value& self, const Arguments& arguments) {
+  const Bound bound(rt, "next", arguments, {});
+  auto& cycler = self.as<Cycler>();
+  Value item = current_item(cycler);
+  cycler.idx = (cycler.idx + 1) % cycler.items.as<Sequence>().items.size();
+  return item;
+}
+
+Value call_reset(Runtime& rt, const Value& self, const Arguments& arguments) {
+  const Bound bound(rt, "reset", arguments, {});
+  self.as<Cycler>().idx = 0;
+  return {};
+}
+
+/// Nothing the first time, then the separator.
+Value call_join(Runtime& rt, const Value& self, const Arguments& arguments) {
+  const Bound bound(rt, "joiner", arguments, {});
+  auto& cycler = self.as<Cycler>();
+  Value item = current_item(cycler);
+  cycler.idx = 1;
+  return item;
+}
+
+Value call_joiner(Runtime& rt, const Value&, const Arguments& arguments) {
+  const Bound bound(rt, "joiner", arguments, {"sep"});
+  const Value separator = bound.has(0) ? bound.get(0) : rt.string(", ");
+  const Value state = make_cycler(rt, {rt.string(""), separator});
+  return rt.ok() ? rt.function(call_join, state) : Value();
+}
+
 Value call_raise_exception(Runtime& rt, const Value&, const Arguments& arguments) {
   const Bound bound(rt, "raise_exception", arguments, {"message"}, 1);
   return rt.fail(to_text(rt, bound.get(0)));
@@ -92,9 +136,18 @@ NativeFunction find_function(std::string_view name) {
   static constexpr NamedFunction kFunctions[] = {{"range", call_range},
                                                  {"dict", call_dict},
                                                  {"namespace", call_namespace},
+                                                 {"cycler", call_cycler},
+                                                 {"joiner", call_joiner},
                                                  {"raise_exception", call_raise_exception},
                                                  {"strftime_now", call_strftime_now}};
   return find(name, std::begin(kFunctions), std::end(kFunctions));
+}
+
+std::optional<Value> cycler_attribute(Runtime& rt, const Value& cycler, std::string_view name) {
+  if (name == "current") return current_item(cycler.as<Cycler>());
+  if (name == "next") return rt.function(call_next, cycler);
+  if (name == "reset") return rt.function(call_reset, cycler);
+  return std::nullopt;
 }
 
 }  // namespace bass::jinja

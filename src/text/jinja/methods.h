@@ -18,8 +18,10 @@ NativeFunction find_method(Kind kind, std::string_view name);
 bool is_forbidden_method(Kind kind, std::string_view name);
 NativeFunction find_filter(std::string_view name);
 NativeFunction find_test(std::string_view name);
-/// range, namespace, dict, raise_exception, strftime_now.
+/// range, namespace, dict, cycler, joiner, raise_exception, strftime_now.
 NativeFunction find_function(std::string_view name);
+/// current, next and reset of a cycler; nullopt if there is no such attribute.
+std::optional<Value> cycler_attribute(Runtime& rt, const Value& cycler, std::string_view name);
 
 struct NamedFunction {
   std::string_view name;

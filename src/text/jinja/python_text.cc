@@ -163,6 +163,21 @@ std::string to_lower(std::string_view text) {
   return out;
 }
 
+std::string swap_case(std::string_view text) {
+  std::string out;
+  for_each(text, [&](char32_t c, std::string_view) {
+    const bool is_upper = lower(c) != c, is_lower = upper(c) != c;
+    if (is_upper && !is_lower) {
+      append_utf8(lower(c), out);
+    } else if (is_upper) {
+      append_utf8(c, out);  // a letter of titles
+    } else {
+      append_upper(c, &out);
+    }
+  });
+  return out;
+}
+
 std::string capitalize(std::string_view text) {
   std::string out;
   for_each(text, [&](char32_t c, std::string_view) { append_utf8(out.empty() ? upper(c) : lower(c), out); });

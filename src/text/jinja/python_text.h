@@ -23,6 +23,7 @@ std::string_view strip(std::string_view text, Side side);
 std::string_view strip(std::string_view text, std::string_view set, Side side);
 
 std::string to_upper(std::string_view text);
+std::string swap_case(std::string_view text);
 std::string to_lower(std::string_view text);
 std::string capitalize(std::string_view text);
 /// str.title: letters after something that is no letter are upper case.

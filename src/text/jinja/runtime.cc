@@ -52,6 +52,8 @@ std::string_view type_name(const Value& value) {
       return "Namespace";
     case Kind::kMacro:
       return "Macro";
+    case Kind::kCycler:
+      return "Cycler";
   }
   return "object";
 }

@@ -159,6 +159,7 @@ constexpr NamedFunction kStringMethods[] = {
     {"casefold", changed<to_lower>},
     {"capitalize", changed<capitalize>},
     {"title", changed<to_title>},
+    {"swapcase", changed<swap_case>},
     {"split", split_method<false>},
     {"rsplit", split_method<true>},
     {"splitlines", splitlines_method},

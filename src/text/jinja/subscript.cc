@@ -30,6 +30,7 @@ std::optional<Value> own_attribute(Runtime& rt, const Value& object, std::string
     return std::nullopt;
   }
   if (object.is(Kind::kLoop)) return loop_attribute(rt, object, name);
+  if (object.is(Kind::kCycler)) return cycler_attribute(rt, object, name);
   if (const NativeFunction method = find_method(object.kind(), name)) return rt.function(method, object);
   return std::nullopt;
 }

@@ -1,10 +1,12 @@
 // The language of chat templates: the part of Jinja that models' templates use, with the settings of transformers
 // (trim_blocks, lstrip_blocks, the immutable sandbox, break and continue, `generation`).
 //
-// Not supported: recursive loops, inheritance and includes, whole numbers of more than 64 bits, autoescape (`safe` and
-// `escape` give plain text), and the filters groupby, pprint, random, slice, striptags, urlencode, urlize, wordwrap,
-// xmlattr and filesizeformat. Generators are gone through when they are made, and an unknown filter or test is an error
-// only where it is used.
+// Not supported: recursive loops; what speaks of other templates (the tags block, extends, include, import and from);
+// whole numbers of more than 64 bits; autoescape (`safe` and `escape` give plain text, there is no such tag); the
+// function lipsum; the filters groupby, pprint, random, slice, striptags, urlencode, urlize, wordwrap, xmlattr and
+// filesizeformat; the string methods encode, expandtabs, format_map, isidentifier, isprintable, istitle and translate;
+// attributes of functions and macros. Generators are gone through when they are made, and an unknown filter or test is
+// an error only where it is used.
 #pragma once
 
 #include <ctime>

@@ -92,9 +92,10 @@ TEST(JinjaTemplateTest, WhatExplodesIsAnError) {
   }
   for (const std::string huge :
        {"'x' * 1000000000", "[1] * 1000000000", "range(1000000000)", "'x' | center(1000000000)",
-        "'x'.ljust(9223372036854775807)", "[1] | batch(1000000000, 1) | list", "'x'.zfill(1000000000)",
-        "'%1000000000d' % 1", "'{:1000000000}'.format(1)", "9223372036854775807 + 1", "2 ** 100",
-        "'a' * 9223372036854775807", "(1,) * 1000000000 * 1000000000", "-9223372036854775807 - 2"}) {
+        "'x'.ljust(9223372036854775807)", "[1] | batch(1000000000, 1) | list", "'a\\nb' | indent(1000000000)",
+        "'a' | indent(9223372036854775807)", "[1] | tojson(indent=1000000000)", "cycler(*range(100000)) * 2",
+        "'x'.zfill(1000000000)", "'%1000000000d' % 1", "'{:1000000000}'.format(1)", "9223372036854775807 + 1",
+        "2 ** 100", "'a' * 9223372036854775807", "(1,) * 1000000000 * 1000000000", "-9223372036854775807 - 2"}) {
     EXPECT_THAT(error_of("{{ " + huge + " }}"), StartsWith("line 1: ")) << huge;
   }
 }
@@ -206,6 +207,20 @@ TEST(JinjaTemplateTest, SurvivesCutTemplatesAndSmallLimits) {
   }
   EXPECT_GT(n_refused, 50);
   EXPECT_LT(n_refused, 400);
+}
+
+TEST(JinjaTemplateTest, CyclersAndJoinersAreRefusedWhereJinjaDoes) {
+  for (const std::string use : {"cycler()", "cycler(1, a=2)", "cycler(1)()", "cycler(1).next(2)", "joiner(1, 2)",
+                                "joiner()(1)", "cycler(1) | list", "cycler(1).none.x"}) {
+    EXPECT_THAT(error_of("{{ " + use + " }}"), StartsWith("line 1: ")) << use;
+  }
+  // Their items are counted, and they may hold themselves.
+  EXPECT_THAT(error_of("{% for i in range(100000) %}{% set c = cycler(*range(1000)) %}{% endfor %}", Json::object(),
+                       {.max_bytes = kSmall.max_bytes}),
+              HasSubstr("MiB"));
+  EXPECT_TRUE(render("{% set ns = namespace() %}{% set ns.c = cycler(ns, 1) %}{% set ns.d = cycler(ns.c) %}"
+                     "{% set ns.j = joiner(ns) %}{{ ns.j() }}{{ ns.c.next().d.current.next() }}")
+                  .ok());
 }
 
 TEST(JinjaTemplateTest, HasNoWayOut) {

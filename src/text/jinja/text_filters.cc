@@ -11,7 +11,12 @@
 namespace bass::jinja {
 namespace {
 
-constexpr int64_t kMaxIndent = 1000;
+/// An indention: a text, or a number of spaces.
+std::string indention_of(Runtime& rt, const Bound& bound, size_t idx, int64_t otherwise) {
+  if (bound.has(idx) && bound.get(idx).is_string()) return bound.text(idx);
+  const int64_t width = std::max<int64_t>(bound.integer(idx, otherwise), 0);
+  return std::string(rt.reserve(width) ? static_cast<size_t>(width) : 0, ' ');
+}
 
 Value filter_trim(Runtime& rt, const Value& value, const Arguments& arguments) {
   const Bound bound(rt, "trim", arguments, {"chars"});
@@ -70,9 +75,7 @@ Value filter_join(Runtime& rt, const Value& value, const Arguments& arguments) {
 Value filter_indent(Runtime& rt, const Value& value, const Arguments& arguments) {
   const Bound bound(rt, "indent", arguments, {"width", "first", "blank"});
   if (!value.is_string()) return rt.fail(value.is_undefined() ? value.text() : "indent needs a str");
-  const bool is_text = bound.has(0) && bound.get(0).is_string();
-  const int64_t width = is_text ? 0 : std::clamp<int64_t>(bound.integer(0, 4), 0, kMaxIndent);
-  const std::string indention = is_text ? bound.text(0) : std::string(static_cast<size_t>(width), ' ');
+  const std::string indention = indention_of(rt, bound, 0, 4);
   if (!rt.has_room(17 * std::ssize(value.text())) || !rt.spend_on_text(value.text().size()))
     return {};  // lines may be empty
   const std::string text = value.text() + "\n";
@@ -132,9 +135,7 @@ Value filter_tojson(Runtime& rt, const Value& value, const Arguments& arguments)
   style.ensure_ascii = bound.flag(0);
   style.sort_keys = bound.flag(3);
   if (bound.is_given(1)) {
-    const bool is_text = bound.get(1).is_string();
-    const int64_t width = is_text ? 0 : std::clamp<int64_t>(bound.integer(1, 0), 0, kMaxIndent);
-    style.indent = is_text ? bound.text(1) : std::string(static_cast<size_t>(width), ' ');
+    style.indent = indention_of(rt, bound, 1, 0);
     style.item_separator = ',';
   }
   if (bound.is_given(2)) {

@@ -27,6 +27,7 @@ enum class Kind : uint8_t {
   kLoop,
   kNamespace,
   kMacro,
+  kCycler,
 };
 
 /// Bytes that values hold at the moment. A value gives its bytes back when it dies.
@@ -139,6 +140,13 @@ struct Dict final : Object {
 struct Namespace final : Object {
   Namespace() : Object(Kind::kNamespace) {}
   std::vector<std::pair<std::string, Value>> attributes;
+};
+
+/// What `cycler` makes, and what a `joiner` has behind it.
+struct Cycler final : Object {
+  Cycler() : Object(Kind::kCycler) {}
+  Value items;     ///< a tuple, not empty
+  size_t idx = 0;  ///< of the current one
 };
 
 /// Arguments of a call.
