@@ -1,0 +1,73 @@
+"""The engine as a program: what the tool asks of `bass`."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from bass_draft.errors import UserError
+from bass_draft.files import file_errors
+
+_N_LINES_OF_ERROR = 5
+
+
+def find_bass(given: str | None) -> str:
+    """--bass PATH, else BASS_BINARY, else `bass` on the PATH."""
+    wanted = given or os.environ.get("BASS_BINARY") or "bass"
+    path = shutil.which(wanted)
+    if path is None:
+        raise UserError(f"{wanted}: there is no such program; build BASS and give --bass PATH, or put bass on the PATH")
+    return path
+
+
+class Engine:
+    """Runs `bass` with one main model. A command that fails is a UserError with the engine's own words."""
+
+    def __init__(self, bass: str, model: str, n_threads: int | None = None):
+        self.bass = bass
+        self.model = model
+        self.n_threads = n_threads
+
+    def info(self) -> dict[str, Any]:
+        """What `bass info --json` says: path, fingerprint, metadata."""
+        return json.loads(self._run(["info", "-m", self.model, "--json"]))
+
+    def generate(self, lines: Sequence[dict[str, Any]], max_batch: int, draft: str | None = None) -> dict[str, Any]:
+        """Continues the prompts of `lines` (as in a prompts file); the object that `bass generate --json` prints."""
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        command = ["generate", "-m", self.model, "--prompts", "-", "--json", "--quiet", "--max-batch", str(max_batch)]
+        command += ["-d", draft] if draft else []
+        return json.loads(self._run(command + self._threads(), text.encode()))
+
+    def tokenize(self, text: str, add_special: bool) -> list[int]:
+        """Ids as a prompt gets them: special tokens' text is parsed; `add_special` is what a prompt without chat has."""
+        special = ["--add-special"] if add_special else []
+        return json.loads(self._run(["tokenize", "-m", self.model, "-f", "-", *special], text.encode()))
+
+    def features(self, texts: Sequence[Sequence[int]], layers: Sequence[int], n_top: int, out: pathlib.Path) -> None:
+        """Writes the taps and the likeliest next tokens of `texts` (token ids) to `out`."""
+        lines = "".join(json.dumps({"tokens": list(map(int, text))}) + "\n" for text in texts)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        self._run(["features", "-m", self.model, "--layers", ",".join(map(str, layers)), "--top", str(n_top),
+                   "-o", str(out), *self._threads()], lines.encode())
+
+    def _threads(self) -> list[str]:
+        return ["--threads", str(self.n_threads)] if self.n_threads else []
+
+    def _run(self, arguments: list[str], stdin: bytes = b"") -> bytes:
+        # glibc's settings for the training are not the engine's.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+        with file_errors(pathlib.Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
+            file.write(stdin)
+            file.seek(0)
+            done = subprocess.run([self.bass, *arguments], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env=environment, check=False)
+        if done.returncode != 0:
+            words = done.stderr.decode("utf-8", "replace").strip().splitlines()[-_N_LINES_OF_ERROR:]
+            raise UserError(f"`bass {arguments[0]}` failed ({done.returncode}): " + "\n".join(words),
+                            2 if done.returncode == 2 else 1)
+        return done.stdout

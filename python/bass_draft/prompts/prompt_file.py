@@ -1,0 +1,35 @@
+"""--prompts FILE.jsonl: a user's own prompts."""
+
+import pathlib
+from typing import Any
+
+from bass_draft.errors import UserError
+from bass_draft.files import read_jsonl
+from bass_draft.prompts.generator import Prompt
+
+_KEYS = {"prompt": str, "task": str, "chat": bool, "temperature": (int, float), "max_tokens": int, "id": object}
+
+
+def read_prompt_file(path: pathlib.Path, temperatures: tuple[float, ...], seed: int) -> list[Prompt]:
+    """A line is {"prompt": TEXT, "task"?, "chat"? (true), "temperature"?, "max_tokens"?}. Prompts without a temperature
+    take those given by turns, and prompt i has the seed `seed` + i."""
+    prompts = []
+    for place, line in read_jsonl(path):
+        _check(place, line)
+        number = len(prompts)
+        prompts.append(Prompt(line.get("task", "prompts"), line["prompt"], line.get("chat", True),
+                              float(line.get("temperature", temperatures[number % len(temperatures)])), seed + number,
+                              line.get("max_tokens")))
+    if not prompts:
+        raise UserError(f'{path}: holds no prompts; a line is {{"prompt": "..."}}')
+    return prompts
+
+
+def _check(place: str, line: dict[str, Any]) -> None:
+    for key, value in line.items():
+        if key not in _KEYS:
+            raise UserError(f'{place}: unknown key "{key}"; known are {", ".join(_KEYS)}')
+        if not isinstance(value, _KEYS[key]) or (isinstance(value, bool) and key not in ("chat", "id")):
+            raise UserError(f'{place}: "{key}" has the wrong type')
+    if not line.get("prompt"):
+        raise UserError(f'{place}: "prompt" is missing or empty')

@@ -1,0 +1,72 @@
+"""The sizes of a draft: what its GGUF metadata says."""
+
+import dataclasses
+
+from bass_draft.errors import UserError
+from bass_draft.main_model import MainModel
+
+SHAPES = ("feature", "llama-shallow")
+_MAX_LAYERS = 8
+_GROUP = 32  # numbers that a quantised row is cut into
+
+
+@dataclasses.dataclass(frozen=True)
+class DraftShape:
+    """n_taps > 0: shape `feature`. Without taps and without an input matrix the residual stream starts as the main
+    model's embedding row. Without a head of its own the draft uses rows of the main model's output matrix."""
+
+    n_layers: int
+    width: int
+    n_ff: int
+    n_heads: int
+    n_kv_heads: int
+    head_dim: int
+    norm_epsilon: float
+    rope_base: float
+    n_context: int
+    tap_layers: tuple[int, ...]
+    main_width: int
+    main_n_vocab: int
+
+    @property
+    def n_taps(self) -> int:
+        return len(self.tap_layers)
+
+    @property
+    def has_input(self) -> bool:
+        return self.n_taps > 0 or self.width != self.main_width
+
+    @property
+    def has_head(self) -> bool:
+        return self.width != self.main_width
+
+
+def choose_taps(n_layers: int) -> tuple[int, ...]:
+    """Layers near the beginning, the middle and the end: 3, 15, 27 of 30. Ascending, without repetition."""
+    wanted = (n_layers // 10, n_layers // 2, max(n_layers - 3, n_layers // 2 + 1))
+    return tuple(sorted({min(layer, n_layers - 1) for layer in wanted}))
+
+
+def make_shape(main: MainModel, kind: str = "feature", taps: tuple[int, ...] | None = None,
+               n_layers: int | None = None, width: int | None = None, n_ff: int | None = None) -> DraftShape:
+    """The shape for a main model; what is None is chosen. Errors: sizes that the format does not allow."""
+    if kind not in SHAPES:
+        raise UserError(f"--shape {kind}: must be one of {', '.join(SHAPES)}")
+    tap_layers = () if kind != "feature" else tuple(sorted(set(taps))) if taps else choose_taps(main.n_layers)
+    if kind != "feature" and taps:
+        raise UserError("--taps: only the shape feature reads hidden states")
+    if any(not 0 <= layer < main.n_layers for layer in tap_layers):
+        raise UserError(f"--taps: the main model has the layers 0 to {main.n_layers - 1}")
+    layers = n_layers or (1 if tap_layers else 2)
+    if not 1 <= layers <= _MAX_LAYERS:
+        raise UserError(f"--layers {layers}: must be from 1 to {_MAX_LAYERS}")
+    width = width or main.n_embedding
+    n_heads = main.n_heads if width == main.n_embedding else max(1, width // main.head_dim)
+    n_kv_heads = main.n_kv_heads if n_heads % main.n_kv_heads == 0 else n_heads
+    shape = DraftShape(layers, width, n_ff or main.n_ff * width // main.n_embedding // _GROUP * _GROUP or main.n_ff,
+                       n_heads, n_kv_heads, main.head_dim, main.norm_epsilon, main.rope_base, main.n_context,
+                       tap_layers, main.n_embedding, main.n_vocab)
+    for name, size in (("--width", shape.width), ("--ffn", shape.n_ff)):
+        if size % _GROUP != 0 or size <= 0:
+            raise UserError(f"{name} {size}: must be a multiple of {_GROUP}")
+    return shape
