@@ -130,4 +130,6 @@ class DraftModel(nn.Module):
 
     def logits(self, h: torch.Tensor) -> torch.Tensor:  # [n_rows, width] -> [n_rows, n_draft_vocab]
         normed = self.output_norm(h)
-        return self.output(normed) if self.shape.has_head else functional.linear(normed, self.main_head.to(normed.dtype))
+        if self.shape.has_head:
+            return self.output(normed)
+        return functional.linear(normed.to(self.main_head.dtype), self.main_head)

@@ -1,6 +1,7 @@
 """The sizes of a draft: what its GGUF metadata says."""
 
 import dataclasses
+from typing import Any
 
 from bass_draft.errors import UserError
 from bass_draft.main_model import MainModel
@@ -27,6 +28,10 @@ class DraftShape:
     tap_layers: tuple[int, ...]
     main_width: int
     main_n_vocab: int
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "DraftShape":
+        return cls(**{**values, "tap_layers": tuple(values["tap_layers"])})
 
     @property
     def n_taps(self) -> int:

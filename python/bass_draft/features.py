@@ -1,0 +1,64 @@
+"""What a draft learns from: the main model's hidden states and next-token distributions, a file for each shard.
+
+They take about 4 KB a token, so they are made when they are needed and kept only as far as the disk budget allows."""
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from bass_draft.engine import Engine
+from bass_draft.errors import UserError
+from bass_draft.files import remove_partial_files
+from bass_draft.tensor_file import read_tensors
+
+
+@dataclasses.dataclass(frozen=True)
+class TextFeatures:
+    """Of one text with n tokens: views into a file.
+    taps: bfloat16 bits [n, n_taps, main_width] or None; top_ids, top_logprobs: [n, n_top], likeliest first."""
+
+    tokens: np.ndarray
+    taps: np.ndarray | None
+    top_ids: np.ndarray
+    top_logprobs: np.ndarray
+
+
+class FeatureStore:
+    """Makes features by `bass features` and keeps the files in `directory`, up to `max_bytes` of them."""
+
+    def __init__(self, engine: Engine, directory: pathlib.Path, layers: Sequence[int], n_top: int, max_bytes: int):
+        self._engine = engine
+        self._directory = directory
+        self._layers = list(layers)
+        self._n_top = n_top
+        self._max_bytes = max_bytes
+        remove_partial_files(directory)
+
+    def load(self, name: str, texts: Sequence[Sequence[int]]) -> list[TextFeatures]:
+        """The features of `texts` (token ids), which always come under the same name."""
+        path = self._path(name)
+        if not path.exists():
+            self._engine.features(texts, self._layers, self._n_top, path)
+        return self._split(path, texts)
+
+    def release(self, name: str) -> None:
+        """The features of `name` are not needed for now: they go if all files together are too large."""
+        total = sum(path.stat().st_size for path in self._directory.glob("*.safetensors"))
+        if total > self._max_bytes:
+            self._path(name).unlink(missing_ok=True)
+
+    def _path(self, name: str) -> pathlib.Path:
+        layers = "_".join(map(str, self._layers)) or "none"
+        return self._directory / f"{name}.layers_{layers}.top_{self._n_top}.safetensors"
+
+    def _split(self, path: pathlib.Path, texts: Sequence[Sequence[int]]) -> list[TextFeatures]:
+        tensors, _ = read_tensors(path)
+        starts, tokens, taps = tensors["starts"], tensors["tokens"], tensors.get("taps")
+        flat = np.fromiter((token for text in texts for token in text), np.int32)
+        if len(starts) != len(texts) + 1 or not np.array_equal(tokens, flat):
+            raise UserError(f"{path}: is of other texts; delete it and run the command again")
+        return [TextFeatures(tokens[begin:end], taps[begin:end] if taps is not None else None,
+                             tensors["top_ids"][begin:end], tensors["top_logprobs"][begin:end])
+                for begin, end in zip(starts[:-1], starts[1:])]

@@ -1,0 +1,109 @@
+"""The weights that a draft begins with: layers of the main model, or another draft."""
+
+import pathlib
+
+import gguf
+import numpy as np
+import torch
+
+from bass_draft.errors import UserError
+from bass_draft.main_model import MainModel
+from bass_draft.model import DraftModel
+from bass_draft.shape import DraftShape
+
+_NOISE = 0.02
+
+
+def build_model(main: MainModel, shape: DraftShape, vocabulary: np.ndarray, seed: int) -> DraftModel:
+    """A draft with the main model's embedding and head, its own weights drawn at random."""
+    torch.manual_seed(seed)
+    embedding = torch.from_numpy(main.embedding() * np.float32(main.embedding_scale)).half()
+    head = None if shape.has_head else torch.from_numpy(main.head_rows(vocabulary))
+    model = DraftModel(shape, embedding, head, len(vocabulary))
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2:
+            torch.nn.init.normal_(parameter, 0.0, _NOISE)
+    return model
+
+
+@torch.no_grad()
+def start_from_main(model: DraftModel, main: MainModel) -> int:
+    """Layers from the main model's last (one layer) or its first and last ones, the reader as a sum of embedding and
+    last tap. What does not fit stays random. Returns how many tensors were taken."""
+    shape, n_taken = model.shape, 0
+    for block, layer in zip(model.blk, _layers_for(shape, main.n_layers)):
+        for name, module in block.named_children():
+            n_taken += _take(module.weight, main.layer_tensor(layer, name))
+    n_taken += _take(model.output_norm.weight, main.tensor("output_norm.weight"))
+    if shape.has_input:
+        _start_reader(model, shape)
+    return n_taken
+
+
+def _layers_for(shape: DraftShape, n_main: int) -> list[int]:
+    """With taps the draft goes on where the main model's last layers are; without, half of it is the first layers."""
+    n_first = 0 if shape.n_taps else shape.n_layers // 2
+    layers = [*range(n_first), *range(n_main - shape.n_layers + n_first, n_main)]
+    return [min(max(layer, 0), n_main - 1) for layer in layers]
+
+
+def _start_reader(model: DraftModel, shape: DraftShape) -> None:
+    if shape.width != shape.main_width:
+        return
+    unit = torch.eye(shape.width)
+    reader = model.draft
+    reader.input.weight[:, :shape.width] += unit
+    if shape.n_taps:
+        reader.input.weight[:, shape.main_width:] += unit
+        reader.tap.weight[:, -shape.main_width:] += unit
+
+
+def _take(parameter: torch.Tensor, values: np.ndarray | None) -> int:
+    if values is None or tuple(values.shape) != tuple(parameter.shape):
+        return 0
+    parameter.copy_(torch.from_numpy(values))
+    return 1
+
+
+class DraftFile:
+    """A draft's GGUF file: shape, vocabulary, weights."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path = path
+        try:
+            self._reader = gguf.GGUFReader(str(path))
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path}: cannot be read as GGUF ({error})") from error
+        if self.field("general.architecture") != "bass-draft":
+            raise UserError(f"{path}: is no draft of this tool (general.architecture is not bass-draft)")
+
+    def field(self, key: str):
+        field = self._reader.get_field(key)
+        return None if field is None else field.contents()
+
+    def check_main(self, main: MainModel) -> None:
+        made_for = self.field("bass-draft.main.fingerprint")
+        if main.fingerprint and made_for and main.fingerprint != made_for:
+            raise UserError(f"{self.path}: was made for another main model "
+                            f"({self.field('bass-draft.main.name')}), not for {main.path}")
+
+    def shape(self) -> DraftShape:
+        size = lambda key: self.field(f"bass-draft.{key}")
+        return DraftShape(size("block_count"), size("embedding_length"), size("feed_forward_length"),
+                          size("attention.head_count"), size("attention.head_count_kv"), size("attention.key_length"),
+                          size("attention.layer_norm_rms_epsilon"), size("rope.freq_base"), size("context_length"),
+                          tuple(size("tap_layers") or ()), size("main.embedding_length"), size("main.vocab_size"))
+
+    def vocabulary(self) -> np.ndarray:
+        ids = self.field("bass-draft.vocabulary")
+        return np.arange(self.field("bass-draft.main.vocab_size"), dtype=np.int32) if ids is None else np.asarray(ids, np.int32)
+
+    @torch.no_grad()
+    def load_into(self, model: DraftModel) -> None:
+        tensors = {tensor.name: tensor for tensor in self._reader.tensors}
+        for name, parameter in model.named_parameters():
+            tensor = tensors.get(name)
+            values = None if tensor is None else gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            if values is None or tuple(values.shape) != tuple(parameter.shape):
+                raise UserError(f"{self.path}: {name} is missing or has another shape; give the shape of that draft")
+            parameter.copy_(torch.from_numpy(np.array(values, np.float32)))

@@ -1,0 +1,30 @@
+"""SIGINT and SIGTERM as a wish to stop at the next good moment."""
+
+import signal
+from types import FrameType
+from typing import Any
+
+
+class Stop:
+    """Within its `with` the first signal is noted; a second one ends the process as it would have."""
+
+    def __init__(self) -> None:
+        self.signal_number: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Stop":
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._restore()
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self.signal_number = number
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()

@@ -1,0 +1,124 @@
+"""The parts of the tool as functions of one set of options; `make` is their sequence.
+
+A work folder holds text/ (shards), features/ (made from them, can be deleted) and train/ (checkpoint, log)."""
+
+import argparse
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from bass_draft import text_shards
+from bass_draft.budget import Budget
+from bass_draft.corpus import Corpus
+from bass_draft.engine import Engine, find_bass
+from bass_draft.errors import UserError
+from bass_draft.export import Origin, write_draft
+from bass_draft.files import read_json
+from bass_draft.features import FeatureStore
+from bass_draft.generate import GenerateOptions, TextGenerator
+from bass_draft.main_model import MainModel, load_main_model
+from bass_draft.progress import say
+from bass_draft.settings import check_settings
+from bass_draft.shape import DraftShape, make_shape
+from bass_draft.vocabulary import choose_vocabulary, coverage
+
+_GIB = 2**30
+_N_TOP = 64
+
+
+class Stages:
+    """Everything that the options name, opened when a stage needs it."""
+
+    def __init__(self, options: argparse.Namespace):
+        self.options = options
+        self.work = pathlib.Path(options.work)
+        self.engine = Engine(find_bass(options.bass), options.model, options.threads)
+        self.main: MainModel = load_main_model(self.engine)
+
+    def generate(self, budget: Budget) -> int:
+        """Text until the budget is spent; the number of tokens that there are then."""
+        given = self.options
+        own = pathlib.Path(given.prompts) if given.prompts else None
+        options = GenerateOptions(given.seed, given.shard_prompts, given.max_tokens, given.chat, own, given.max_batch,
+                                  given.with_draft)
+        return TextGenerator(self.engine, self.main, self.work / "text", options).run(budget)
+
+    def train(self, budget: Budget) -> None:
+        from bass_draft.device import choose_device  # PyTorch is needed from here on
+        from bass_draft.train import Trainer, TrainOptions
+
+        given = self.options
+        shape = self._shape()
+        check_settings(self.work / "train" / "settings.json", {"model": self.main.fingerprint, "shape": dataclasses.asdict(shape)})
+        corpus = Corpus(self.work / "text", self._store(shape, self.work / "features"), given.max_text)
+        vocabulary = self._vocabulary()
+        model = self._model(shape, vocabulary)
+        options = TrainOptions(seed=given.seed, n_steps=given.unroll, batch_rows=given.batch_rows,
+                               learning_rate=given.learning_rate, tv_fraction=given.tv_fraction,
+                               checkpoint_s=60 * given.checkpoint_minutes, measure_s=60 * given.measure_minutes,
+                               device=choose_device(given.device))
+        trainer = Trainer(model, vocabulary, corpus, self.work / "train", options, budget)
+        state = trainer.checkpoint
+        if not (state.is_done and budget.is_spent(state.seconds, state.n_positions)):
+            trainer.run()
+
+    def export(self, out: pathlib.Path) -> None:
+        """The checkpoint's weights as a draft file."""
+        from bass_draft.checkpoint import read_checkpoint
+
+        content = read_checkpoint(self.work / "train")
+        if content is None:
+            raise UserError(f"{self.work / 'train'}: there is no checkpoint yet; run `bass-draft train` first")
+        state = content["state"]
+        shape = DraftShape.from_json(read_json(self.work / "train" / "settings.json")["shape"])
+        tensors = {name: values.float().numpy() for name, values in content["model"].items()}
+        origin = Origin(self._data_in_words(), state.loss, state.acceptance, state.n_positions)
+        write_draft(out, tensors, shape, state.vocabulary, self.main, origin, self.options.type)
+        say(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
+
+    def _data_in_words(self) -> str:
+        settings = read_json(self.work / "text" / "settings.json") or {"seed": "unknown", "prompts": []}
+        n_tokens = sum(len(text.ids) for shard in text_shards.read_all(self.work / "text") for text in shard)
+        own = f"; the first {len(settings['prompts'])} prompts from a file" if settings["prompts"] else ""
+        return f"{n_tokens} tokens of the main model's own text at temperatures 0, 0.7 and 1; seed {settings['seed']}{own}"
+
+    def _store(self, shape: DraftShape, directory: pathlib.Path) -> FeatureStore:
+        return FeatureStore(self.engine, directory, shape.tap_layers, _N_TOP, int(self.options.cache_gib * _GIB))
+
+    def _shape(self) -> DraftShape:
+        given = self.options
+        if given.init:
+            return self._init_file().shape()
+        return make_shape(self.main, given.shape, given.taps, given.layers, given.width, given.ffn)
+
+    def _init_file(self):
+        from bass_draft.initial import DraftFile
+
+        draft = DraftFile(pathlib.Path(self.options.init))
+        draft.check_main(self.main)
+        return draft
+
+    def _vocabulary(self) -> np.ndarray:
+        """The checkpoint's if there is one; that of a draft with a head of its own; else the text's most frequent."""
+        from bass_draft.checkpoint import read_checkpoint
+
+        content = read_checkpoint(self.work / "train")
+        if content is not None:
+            return content["state"].vocabulary
+        if self.options.init and self._shape().has_head:
+            return self._init_file().vocabulary()
+        texts = [text for shard in text_shards.read_all(self.work / "text") for text in shard]
+        vocabulary = choose_vocabulary(texts, self.main.n_vocab, self.options.draft_vocab, self.main.end_ids)
+        say(f"the draft's vocabulary: {len(vocabulary)} tokens, {coverage(texts, vocabulary):.1%} of the text")
+        return vocabulary
+
+    def _model(self, shape: DraftShape, vocabulary: np.ndarray):
+        from bass_draft.initial import build_model, start_from_main
+
+        model = build_model(self.main, shape, vocabulary, self.options.seed)
+        if self.options.init:
+            self._init_file().load_into(model)
+        elif self.options.from_main:
+            start_from_main(model, self.main)
+        return model

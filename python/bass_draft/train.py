@@ -1,0 +1,202 @@
+"""`bass-draft train`: the loop. All that it needs to go on after a kill is in the checkpoint."""
+
+import dataclasses
+import json
+import math
+import pathlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from bass_draft.batches import Batch, draft_indices
+from bass_draft.budget import Budget
+from bass_draft.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from bass_draft.corpus import Corpus
+from bass_draft.device import choose_dtype, precision
+from bass_draft.errors import Interrupted, UserError
+from bass_draft.files import file_errors
+from bass_draft.loss import answer_rows, step_result
+from bass_draft.measure import Acceptance, measure
+from bass_draft.model import DraftModel
+from bass_draft.progress import progress_bar, say
+from bass_draft.signals import Stop
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainOptions:
+    """n_steps: how many of its own outputs the draft learns to build on. Lengths in rows (positions)."""
+
+    seed: int = 1
+    n_steps: int = 4
+    batch_rows: int = 512
+    learning_rate: float = 1e-3
+    step_decay: float = 0.8  # weight of a step against the one before: later ones are reached less often
+    tv_fraction: float = 0.25  # of the budget, at its end: total variation in place of forward KL
+    checkpoint_s: float = 180.0
+    measure_s: float = 600.0
+    device: str = "cpu"
+
+
+class Trainer:
+    """Trains `model` in place. `directory` holds checkpoint.pt and log.jsonl."""
+
+    def __init__(self, model: DraftModel, vocabulary: np.ndarray, corpus: Corpus, directory: pathlib.Path,
+                 options: TrainOptions, budget: Budget):
+        self._options = options
+        self._budget = budget
+        self._corpus = corpus
+        self._directory = directory
+        self._indices = draft_indices(vocabulary, model.shape.main_n_vocab)
+        self._dtype = choose_dtype(options.device, model.shape.width)
+        self._precision = precision(options.device, self._dtype)
+        self._model = model.to(options.device)
+        if self._dtype != torch.float32 and not model.shape.has_head:
+            model.main_head = model.main_head.to(self._dtype)
+        self._optimizer = make_optimizer(model, options.learning_rate)
+        self._n_steps = options.n_steps if model.shape.n_taps else 1
+        self.checkpoint = load_checkpoint(directory, model, self._optimizer, vocabulary)
+        self.checkpoint.loss = loss_in_words(self._n_steps, options.tv_fraction)
+        self._recent: list[list[float]] = []
+
+    def run(self) -> Checkpoint:
+        """Until the budget is spent; a signal saves and raises Interrupted."""
+        state = self.checkpoint
+        held_out = self._corpus.held_out()
+        say(f"training: {self._corpus.n_shards} shards, {self._options.device}, {self._dtype}".replace("torch.", ""))
+        self._saved_at = self._measured_at = time.monotonic()
+        with Stop() as stop, progress_bar("training", self._budget, state.seconds, state.n_positions) as bar:
+            for batch in self._batches(stop):
+                self._timed_step(batch)
+                bar.update_to(state.seconds, state.n_positions, f"loss {self._recent[-1][0]:.3f}")
+                if self._budget.is_spent(state.seconds, state.n_positions):
+                    break
+                self._keep(held_out, stop)
+        self._report(held_out)
+        state.is_done = True
+        self._save()
+        return state
+
+    def _batches(self, stop: Stop) -> Iterator[Batch]:
+        """From where the checkpoint stands, without end. The time that it takes to make features counts."""
+        state = self.checkpoint
+        while True:
+            start, skip = time.monotonic(), state.n_batches
+            for batch in self._shard(stop):
+                if skip > 0:
+                    skip -= 1
+                    continue
+                state.seconds += time.monotonic() - start
+                if self._budget.is_spent(state.seconds, state.n_positions):
+                    return
+                state.n_batches += 1
+                yield batch
+                start = time.monotonic()
+            state.n_batches = 0
+            state.n_shards_done += 1
+
+    def _shard(self, stop: Stop) -> Iterator[Batch]:
+        epoch, place = divmod(self.checkpoint.n_shards_done, self._corpus.n_shards)
+        try:
+            yield from self._corpus.shard_batches(epoch, place, self._options.seed, self._options.batch_rows, self._indices)
+        except UserError as error:
+            # Ctrl-C in a terminal also ends the engine.
+            if stop.signal_number is None:
+                raise
+            self._end(stop.signal_number, error)
+
+    def _timed_step(self, batch: Batch) -> None:
+        start = time.monotonic()
+        state = self.checkpoint
+        fraction = self._budget.fraction(state.seconds, state.n_positions)
+        kind = "tv" if fraction >= 1 - self._options.tv_fraction else "kl"
+        rate = learning_rate(fraction, state.n_updates, self._options.learning_rate)
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self._recent.append(self._step(batch.to(self._options.device), kind))
+        state.n_updates += 1
+        state.n_positions += int(batch.is_answer.sum())
+        state.seconds += time.monotonic() - start
+
+    def _step(self, batch: Batch, kind: str) -> list[float]:
+        """One update. Returns the loss, then acceptance and agreement of each step."""
+        with self._precision():
+            states = self._model.unroll(batch.tokens, batch.positions, batch.texts, batch.taps, self._n_steps)
+            results = []
+            for step, h in enumerate(states, 1):
+                rows = answer_rows(batch, step)
+                if len(rows) > 0:
+                    results.append(step_result(self._model.logits(h[rows]), batch, rows, kind))
+        if not results:
+            return self._recent[-1] if self._recent else [math.nan]
+        weights = [self._options.step_decay**step for step in range(len(results))]
+        loss = sum(weight * result.loss for weight, result in zip(weights, results)) / sum(weights)
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
+        self._optimizer.step()
+        return [loss.item(), *(float(result.acceptance.mean()) for result in results)]
+
+    def _keep(self, held_out: list, stop: Stop) -> None:
+        """What is due: a measurement, a checkpoint, the end."""
+        if stop.signal_number is not None:
+            self._end(stop.signal_number)
+        now = time.monotonic()
+        if now - self._measured_at >= self._options.measure_s:
+            start = time.monotonic()
+            self._report(held_out)
+            self._measured_at = time.monotonic()
+            self.checkpoint.seconds += self._measured_at - start
+        if now - self._saved_at >= self._options.checkpoint_s:
+            self._save()
+
+    def _end(self, signal_number: int, cause: Exception | None = None) -> None:
+        self._save()
+        say(f"training: stopped; the checkpoint in {self._directory} is up to date")
+        raise Interrupted(signal_number) from cause
+
+    def _save(self) -> None:
+        save_checkpoint(self._directory, self._model, self._optimizer, self.checkpoint)
+        self._saved_at = time.monotonic()
+
+    def _report(self, held_out: list) -> None:
+        """Measures on held-out texts; a line to the log and to the terminal."""
+        found = measure(self._model, held_out, self._indices, self._options.n_steps, self._options.device, self._precision)
+        state = self.checkpoint
+        state.acceptance = {task: acceptance.as_json() for task, acceptance in found.items()}
+        shared = min((len(values) for values in self._recent), default=0)
+        recent = np.mean([values[:shared] for values in self._recent], 0) if shared else np.full(1, np.nan)
+        self._recent.clear()
+        log = {"seconds": round(state.seconds, 1), "positions": state.n_positions, "loss": round(float(recent[0]), 4),
+               "train_acceptance": [round(float(value), 4) for value in recent[1:]], "held_out": state.acceptance}
+        with file_errors(self._directory), open(self._directory / "log.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps(log) + "\n")
+        if "all" in found:
+            say(report_line(state, float(recent[0]), found["all"]))
+
+
+def report_line(state: Checkpoint, loss: float, found: Acceptance) -> str:
+    numbers = lambda values: " ".join(f"{value:.3f}" for value in values)
+    return (f"{state.seconds / 60:6.1f} min {state.n_positions:9d} positions  loss {loss:.3f}  held out: "
+            f"acceptance {numbers(found.at_temperature_1)}  top-1 {numbers(found.at_temperature_0)}  "
+            f"tokens a round {found.per_round_1:.2f} {found.per_round_0:.2f}")
+
+
+def loss_in_words(n_steps: int, tv_fraction: float) -> str:
+    steps = f"; {n_steps} steps unrolled" if n_steps > 1 else ""
+    return f"forward KL to the main model, then total variation for the last {tv_fraction:.0%}{steps}"
+
+
+def learning_rate(fraction: float, n_updates: int, peak: float) -> float:
+    """A short warm-up, then a cosine down to 5 % at the end of the budget."""
+    warm = min(1.0, (n_updates + 1) / 50)
+    return peak * warm * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * fraction)))
+
+
+def make_optimizer(model: DraftModel, rate: float) -> torch.optim.Optimizer:
+    matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
+    vectors = [parameter for parameter in model.parameters() if parameter.dim() == 1]
+    groups: list[dict[str, Any]] = [{"params": matrices, "weight_decay": 0.01}, {"params": vectors, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.95))

@@ -1,0 +1,83 @@
+"""What tests share: the tool as a program, a stand-in for the engine, a tiny main model."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+PACKAGE = HERE.parent
+TINY = PACKAGE.parent / "tests" / "data" / "tiny"
+TIMEOUT_S = 300
+sys.path.insert(0, str(PACKAGE))
+
+
+@dataclass
+class Finished:
+    code: int
+    out: str
+    err: str
+
+    def json(self):
+        return json.loads(self.out)
+
+
+def environment(bass):
+    names = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    return {**names, "PYTHONPATH": str(PACKAGE), "BASS_BINARY": str(bass), "OMP_NUM_THREADS": "2"}
+
+
+@pytest.fixture
+def fake_bass(tmp_path):
+    """A program that answers as bass does."""
+    pytest.importorskip("torch")
+    script = tmp_path / "fake_bass"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE / "fake_bass.py"}" "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
+@pytest.fixture
+def real_bass():
+    path = os.environ.get("BASS_BINARY", "")
+    if not os.access(path, os.X_OK):
+        pytest.skip("BASS_BINARY names no program")
+    return pathlib.Path(path).resolve()
+
+
+@pytest.fixture
+def tiny():
+    return TINY / "tiny_gqa_tied_f32.gguf"
+
+
+@pytest.fixture
+def start():
+    """start(bass, *arguments): the tool as a process that can be killed; ended after the test."""
+    processes = []
+
+    def call(bass, *arguments):
+        process = subprocess.Popen([sys.executable, "-m", "bass_draft", *map(str, arguments)], env=environment(bass),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        processes.append(process)
+        return process
+
+    yield call
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def run(start):
+    """run(bass, *arguments): the tool, to its end."""
+
+    def call(bass, *arguments):
+        process = start(bass, *arguments)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        return Finished(process.returncode, out, err)
+
+    return call
