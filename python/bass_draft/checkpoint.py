@@ -1,6 +1,7 @@
 """All of a training's state, in one file that is complete or absent."""
 
 import dataclasses
+import io
 import pathlib
 import pickle
 from typing import Any
@@ -35,7 +36,9 @@ def checkpoint_path(directory: pathlib.Path) -> pathlib.Path:
 def save_checkpoint(directory: pathlib.Path, model: DraftModel, optimizer: torch.optim.Optimizer, state: Checkpoint) -> None:
     values = {**dataclasses.asdict(state), "vocabulary": torch.from_numpy(state.vocabulary)}
     content = {"state": values, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    write_atomic(checkpoint_path(directory), lambda partial: torch.save(content, partial))
+    data = io.BytesIO()  # torch.save would hide why a file cannot be written
+    torch.save(content, data)
+    write_atomic(checkpoint_path(directory), lambda partial: partial.write_bytes(data.getbuffer()) and None)
 
 
 def read_checkpoint(directory: pathlib.Path) -> dict[str, Any] | None:

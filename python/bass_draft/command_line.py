@@ -23,9 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command in _NEEDS_TORCH:
             _check_torch()
-            from bass_draft.device import ensure_malloc_settings
+            from bass_draft.device import ensure_process_settings
 
-            ensure_malloc_settings(arguments)
+            ensure_process_settings(arguments)
         options.run(options)
         return 0
     except UserError as error:

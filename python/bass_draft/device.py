@@ -11,15 +11,17 @@ import torch
 from bass_draft.errors import UserError
 
 # glibc gives large blocks back to the system and asks for them again each step; the page faults take most of the time.
-_MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000", "MALLOC_TOP_PAD_": "268435456"}
+# Threads that wait by spinning take the processor from the one that they wait for, where other programs run.
+_SETTINGS = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000", "MALLOC_TOP_PAD_": "268435456",
+             "OMP_WAIT_POLICY": "passive"}
 _WORTH_IT = 0.8
 
 
-def ensure_malloc_settings(arguments: list[str]) -> None:
-    """Starts this process anew with glibc's settings if they are not set: they are read once, at the start."""
+def ensure_process_settings(arguments: list[str]) -> None:
+    """Starts this process anew with glibc's and OpenMP's settings if they are not set: they are read once, at the start."""
     if not sys.platform.startswith("linux") or "MALLOC_MMAP_MAX_" in os.environ:
         return
-    os.environ.update(_MALLOC)
+    os.environ.update({**_SETTINGS, **os.environ})
     os.execv(sys.executable, [sys.executable, "-m", "bass_draft", *arguments])
 
 

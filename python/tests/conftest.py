@@ -28,7 +28,7 @@ class Finished:
 
 def environment(bass):
     names = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-    return {**names, "PYTHONPATH": str(PACKAGE), "BASS_BINARY": str(bass), "OMP_NUM_THREADS": "2"}
+    return {**names, "PYTHONPATH": str(PACKAGE), "BASS_BINARY": str(bass), "OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture

@@ -1,0 +1,69 @@
+"""Files are complete or absent; what goes wrong is a sentence."""
+
+import errno
+
+import numpy as np
+import pytest
+
+from bass_draft.errors import UserError
+from bass_draft.files import read_json, read_jsonl, remove_partial_files, write_atomic, write_json
+from bass_draft.settings import check_settings
+from bass_draft.tensor_file import read_tensors, write_tensors
+
+
+def full_disk(partial):
+    partial.write_text("half of it")
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_leaves_the_old_file_and_says_so(tmp_path):
+    path = tmp_path / "data.json"
+    write_json(path, [1])
+    with pytest.raises(UserError, match="data.json: the disk is full; free some space and run the same command again") as caught:
+        write_atomic(path, full_disk)
+    assert caught.value.exit_code == 1
+    assert read_json(path) == [1]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_other_failures_name_the_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="data.json: File exists"):
+        write_json(tmp_path / "file" / "data.json", 1)
+    with pytest.raises(UserError, match="missing.jsonl: No such file"):
+        read_jsonl(tmp_path / "missing.jsonl")
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    (tmp_path / ".data.json.123.part").write_text("half")
+    (tmp_path / "data.json").write_text("1")
+    remove_partial_files(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["data.json"]
+
+
+def test_other_settings_are_refused(tmp_path):
+    path = tmp_path / "settings.json"
+    check_settings(path, {"seed": 1, "shape": {"taps": (1, 2)}})
+    check_settings(path, {"seed": 1, "shape": {"taps": (1, 2)}})
+    with pytest.raises(UserError, match="was begun with another seed; give the same again, or another --work folder"):
+        check_settings(path, {"seed": 2, "shape": {"taps": (1, 2)}})
+
+
+def test_tensor_files_round_trip(tmp_path):
+    path = tmp_path / "x.safetensors"
+    tensors = {"a": ("I32", np.arange(3, dtype=np.int32)), "b": ("F32", np.ones((2, 3), np.float32)),
+               "c": ("BF16", np.arange(4, dtype=np.int16).reshape(2, 2)), "d": ("I64", np.arange(2, dtype=np.int64))}
+    write_tensors(path, tensors, {"layers": "1,2"})
+    found, metadata = read_tensors(path)
+    assert metadata == {"layers": "1,2"}
+    for name, (_, array) in tensors.items():
+        assert np.array_equal(found[name], array) and found[name].dtype == array.dtype
+
+
+@pytest.mark.parametrize("keep", [4, 20, 150])
+def test_a_cut_tensor_file_is_an_error(tmp_path, keep):
+    path = tmp_path / "x.safetensors"
+    write_tensors(path, {"a": ("F32", np.ones(100, np.float32))}, {})
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(UserError, match="not a whole safetensors file; delete it"):
+        read_tensors(path)
