@@ -11,6 +11,7 @@ from bass_draft import __version__
 from bass_draft.budget import Budget
 from bass_draft.errors import Interrupted, UserError
 from bass_draft.files import write_text
+from bass_draft.process_settings import ensure_process_settings
 from bass_draft.shape import SHAPES
 
 _NEEDS_TORCH = ("make", "train", "eval", "export")
@@ -22,10 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
     try:
         if options.command in _NEEDS_TORCH:
-            _check_torch()
-            from bass_draft.device import ensure_process_settings
-
             ensure_process_settings(arguments)
+            _check_torch()
         options.run(options)
         return 0
     except UserError as error:

@@ -1,8 +1,6 @@
 """Where and with what precision the training computes."""
 
 import contextlib
-import os
-import sys
 import time
 from collections.abc import Callable
 
@@ -10,19 +8,8 @@ import torch
 
 from bass_draft.errors import UserError
 
-# glibc gives large blocks back to the system and asks for them again each step; the page faults take most of the time.
-# Threads that wait by spinning take the processor from the one that they wait for, where other programs run.
-_SETTINGS = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000", "MALLOC_TOP_PAD_": "268435456",
-             "OMP_WAIT_POLICY": "passive"}
 _WORTH_IT = 0.8
-
-
-def ensure_process_settings(arguments: list[str]) -> None:
-    """Starts this process anew with glibc's and OpenMP's settings if they are not set: they are read once, at the start."""
-    if not sys.platform.startswith("linux") or "MALLOC_MMAP_MAX_" in os.environ:
-        return
-    os.environ.update({**_SETTINGS, **os.environ})
-    os.execv(sys.executable, [sys.executable, "-m", "bass_draft", *arguments])
+_WORTH_MEASURING = 256  # width: products of smaller matrices are over before a clock can tell
 
 
 def choose_device(name: str) -> str:
@@ -37,6 +24,8 @@ def choose_dtype(device: str, width: int) -> torch.dtype:
     """bfloat16 for matrix products where it is faster: on GPUs, and on CPUs that have instructions for it (measured)."""
     if device == "cuda":
         return torch.bfloat16
+    if width < _WORTH_MEASURING:
+        return torch.float32
     times = {dtype: _seconds_of_product(dtype, width) for dtype in (torch.float32, torch.bfloat16)}
     return torch.bfloat16 if times[torch.bfloat16] < _WORTH_IT * times[torch.float32] else torch.float32
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from bass_draft import text_shards
 from bass_draft.budget import Budget
-from bass_draft.corpus import Corpus
 from bass_draft.engine import Engine, find_bass
 from bass_draft.errors import UserError
 from bass_draft.export import Origin, write_draft
@@ -45,7 +44,8 @@ class Stages:
         return TextGenerator(self.engine, self.main, self.work / "text", options).run(budget)
 
     def train(self, budget: Budget) -> None:
-        from bass_draft.device import choose_device  # PyTorch is needed from here on
+        from bass_draft.corpus import Corpus  # PyTorch is needed from here on
+        from bass_draft.device import choose_device
         from bass_draft.train import Trainer, TrainOptions
 
         given = self.options

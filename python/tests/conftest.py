@@ -1,4 +1,4 @@
-"""What tests share: the tool as a program, a stand-in for the engine, a tiny main model."""
+"""What tests share: the tool as a program, the engine, a tiny main model."""
 
 import json
 import os
@@ -31,25 +31,16 @@ def environment(bass):
     return {**names, "PYTHONPATH": str(PACKAGE), "BASS_BINARY": str(bass), "OMP_NUM_THREADS": "1"}
 
 
-@pytest.fixture
-def fake_bass(tmp_path):
-    """A program that answers as bass does."""
-    pytest.importorskip("torch")
-    script = tmp_path / "fake_bass"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE / "fake_bass.py"}" "$@"\n')
-    script.chmod(0o755)
-    return script
-
-
-@pytest.fixture
-def real_bass():
+@pytest.fixture(scope="session")
+def bass():
+    """The engine's program."""
     path = os.environ.get("BASS_BINARY", "")
     if not os.access(path, os.X_OK):
         pytest.skip("BASS_BINARY names no program")
     return pathlib.Path(path).resolve()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny():
     return TINY / "tiny_gqa_tied_f32.gguf"
 

@@ -1,0 +1,17 @@
+"""Settings that a process takes from its environment at its start."""
+
+import os
+import sys
+
+# glibc gives large blocks back to the system and asks for them again each step; the page faults take most of the time.
+# Threads that wait by spinning take the processor from the one that they wait for, where other programs run.
+_SETTINGS = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000", "MALLOC_TOP_PAD_": "268435456",
+             "OMP_WAIT_POLICY": "passive"}
+
+
+def ensure_process_settings(arguments: list[str]) -> None:
+    """Starts this process anew with glibc's and OpenMP's settings if they are not set: they are read once, at the start."""
+    if not sys.platform.startswith("linux") or "MALLOC_MMAP_MAX_" in os.environ:
+        return
+    os.environ.update({**_SETTINGS, **os.environ})
+    os.execv(sys.executable, [sys.executable, "-m", "bass_draft", *arguments])

@@ -1,0 +1,109 @@
+"""Text in shards."""
+
+import json
+import os
+import signal
+import time
+
+from conftest import TINY
+
+from bass_draft.engine import Engine
+from bass_draft.main_model import load_main_model
+from bass_draft.prompt_tokens import PromptTokenizer
+from bass_draft.prompts import Prompt
+from bass_draft.text_shards import n_shards, read_shard
+
+SMALL = ["--shard-prompts", 12, "--max-tokens", 12, "--max-batch", 4]
+
+
+def shards(directory):
+    return {path.name: path.read_bytes() for path in sorted((directory / "text").glob("*.jsonl"))}
+
+
+def test_shards_hold_what_was_asked_for(bass, run, tiny, tmp_path):
+    done = run(bass, "generate", "-m", tiny, "--work", tmp_path / "w", "--tokens", 200, *SMALL)
+    assert done.code == 0, done.err
+    texts = [text for index in range(n_shards(tmp_path / "w" / "text")) for text in read_shard(tmp_path / "w" / "text", index)]
+    assert sum(len(text.ids) for text in texts) >= 200
+    assert {text.temperature for text in texts} == {0.0, 0.7, 1.0}
+    assert all(text.prompt_ids for text in texts) and all(len(text.ids) <= 12 for text in texts)
+    again = run(bass, "generate", "-m", tiny, "--work", tmp_path / "w", "--tokens", 200, *SMALL)
+    assert again.code == 0 and n_shards(tmp_path / "w" / "text") * 12 == len(texts)
+
+
+def test_killed_and_run_again_it_gives_the_same_data(bass, run, start, tiny, tmp_path):
+    """kill -9 at several moments; also within the writing of a shard, which leaves a partial file."""
+    arguments = ["generate", "-m", tiny, "--tokens", 400, *SMALL]
+    assert run(bass, *arguments, "--work", tmp_path / "a").code == 0
+    expected = shards(tmp_path / "a")
+    assert len(expected) >= 3
+    work = tmp_path / "b"
+    for n_wanted in (1, 2):
+        process = start(bass, *arguments, "--work", work)
+        while len(shards(work)) < n_wanted and process.poll() is None:
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        (work / "text" / f".{n_wanted:05d}.jsonl.1.part").write_bytes(b'{"task": "ha')
+    assert 1 <= len(shards(work)) < len(expected)
+    assert run(bass, *arguments, "--work", work).code == 0
+    assert shards(work) == expected
+    assert not list((work / "text").glob(".*.part"))
+
+
+def test_another_seed_gives_other_data_and_is_refused_in_the_same_folder(bass, run, tiny, tmp_path):
+    arguments = ["generate", "-m", tiny, "--tokens", 10, *SMALL]
+    assert run(bass, *arguments, "--work", tmp_path / "a").code == 0
+    assert run(bass, *arguments, "--work", tmp_path / "b", "--seed", 2).code == 0
+    assert shards(tmp_path / "a") != shards(tmp_path / "b")
+    refused = run(bass, *arguments, "--work", tmp_path / "a", "--seed", 2)
+    assert refused.code == 2 and "was begun with another seed" in refused.err
+
+
+def test_prompts_of_a_file_come_first(bass, run, tiny, tmp_path):
+    path = tmp_path / "own.jsonl"
+    path.write_text(json.dumps({"prompt": "héllo <|im_end|> you", "task": "own", "chat": False}) + "\n"
+                    + json.dumps({"prompt": "hello", "task": "own", "temperature": 0, "max_tokens": 3}) + "\n")
+    done = run(bass, "generate", "-m", tiny, "--work", tmp_path / "w", "--tokens", 20, "--prompts", path, *SMALL)
+    assert done.code == 0, done.err
+    texts = read_shard(tmp_path / "w" / "text", 0)
+    assert [text.task for text in texts[:3]].count("own") == 2 and len(texts[1].ids) <= 3
+
+
+def test_errors(bass, run, tiny, tmp_path):
+    work = ["--work", tmp_path / "w", "--tokens", 10]
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"prompt": "x"}\n{"promt": "x"}\n')
+    for arguments, words in [
+            (["-m", tiny, *work, "--prompts", bad], 'bad.jsonl:2: unknown key "promt"'),
+            (["-m", tiny, *work, "--prompts", tmp_path / "none"], "none: No such file or directory"),
+            (["-m", tiny, "--work", tmp_path / "w"], "give --tokens N or --hours H"),
+            (["-m", tmp_path / "none.gguf", *work], "none.gguf: cannot open"),
+            (["-m", TINY / "vocab_only.gguf", *work], "is this a whole model?"),
+            (["-m", tiny, *work, "--bass", tmp_path / "no_bass"], "no_bass: there is no such program; build BASS")]:
+        done = run(bass, "generate", *arguments)
+        assert done.code == 2 and words in done.err and "Traceback" not in done.err, (words, done.err)
+
+
+def test_an_engine_that_fails_is_quoted(run, tiny, tmp_path):
+    script = tmp_path / "broken"
+    script.write_text('#!/bin/sh\necho "error: no memory" >&2\nexit 1\n')
+    script.chmod(0o755)
+    done = run(script, "generate", "-m", tiny, "--work", tmp_path / "w", "--tokens", 10)
+    assert done.code == 1 and "`bass info` failed (1): error: no memory" in done.err
+
+
+def test_prompt_tokens_are_those_of_the_engine(bass, tiny):
+    """Against the engine one prompt at a time, whatever the way that many are tokenized together."""
+    engine = Engine(str(bass), str(tiny))
+    main = load_main_model(engine)
+    texts = ["hello", " two  blanks ", "<|im_start|>a<|im_end|>", "héé\n\n", "contains <|endoftext|> itself", "x"]
+    prompts = [Prompt("t", text, is_chat, 0.0, 1) for text in texts for is_chat in (True, False)]
+    lines = [{"prompt": prompt.text, "chat": prompt.is_chat, "max_tokens": 1, "temperature": 0} for prompt in prompts]
+    counts = [answer["n_prompt_tokens"] for answer in engine.generate(lines, 4)["prompts"]]
+    ids = PromptTokenizer(engine, main).tokenize(prompts, counts)
+    for prompt, found, count in zip(prompts, ids, counts):
+        text = prompt.text if not prompt.is_chat else None
+        assert len(found) == count
+        if text is not None:
+            assert found == engine.tokenize(text, add_special=True)

@@ -1,0 +1,109 @@
+"""Training: what a kill leaves, what signals do, what goes on where."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from conftest import environment  # noqa: E402
+
+from bass_draft.checkpoint import read_checkpoint  # noqa: E402
+
+TEXT = ["--shard-prompts", 12, "--max-tokens", 16, "--no-chat"]
+TRAIN = ["--batch-rows", 64, "--draft-vocab", 100, "--unroll", 3, "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def text(bass, tiny, tmp_path_factory):
+    """A folder with two shards of text."""
+    folder = tmp_path_factory.mktemp("text")
+    subprocess.run([sys.executable, "-m", "bass_draft", "generate", "-m", tiny, "--work", folder, "--tokens", "300",
+                    *map(str, TEXT)], env=environment(bass), check=True)
+    return folder
+
+
+@pytest.fixture
+def work(text, tmp_path):
+    return shutil.copytree(text, tmp_path / "w")
+
+
+def train(work, tiny, *arguments):
+    return ["train", "-m", tiny, "--work", work, *TRAIN, *arguments]
+
+
+def wait_for_checkpoint(work, process, after=0.0):
+    path = work / "train" / "checkpoint.pt"
+    while process.poll() is None and not (path.exists() and path.stat().st_mtime > after):
+        time.sleep(0.02)
+    return path.stat().st_mtime
+
+
+def test_killed_it_goes_on_from_the_checkpoint(bass, run, start, work, tiny):
+    arguments = train(work, tiny, "--positions", 2500, "--checkpoint-minutes", 0.002)
+    process = start(bass, *arguments)
+    first = wait_for_checkpoint(work, process)
+    wait_for_checkpoint(work, process, first)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    killed = read_checkpoint(work / "train")["state"]
+    assert 0 < killed.n_positions < 2500 and not killed.is_done
+    assert run(bass, *arguments).code == 0
+    ended = read_checkpoint(work / "train")["state"]
+    assert ended.is_done and ended.n_positions >= 2500 and ended.seconds > killed.seconds
+    assert ended.n_updates > killed.n_updates
+    # Nothing is left to do.
+    assert run(bass, *arguments).code == 0
+    assert read_checkpoint(work / "train")["state"].n_updates == ended.n_updates
+
+
+def test_interrupted_and_resumed_it_ends_with_the_same_weights(bass, run, start, work, tiny, tmp_path):
+    """SIGTERM between two updates: the order of batches and the optimizer's state come from the checkpoint."""
+    arguments = train(work, tiny, "--positions", 1500)
+    assert run(bass, *arguments).code == 0
+    expected = read_checkpoint(work / "train")
+    (work / "train").rename(tmp_path / "first")
+    process = start(bass, *arguments, "--checkpoint-minutes", 0.002)
+    wait_for_checkpoint(work, process)
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert not read_checkpoint(work / "train")["state"].is_done
+    assert run(bass, *arguments).code == 0
+    found = read_checkpoint(work / "train")
+    assert found["state"].n_updates == expected["state"].n_updates
+    for name, values in expected["model"].items():
+        assert torch.allclose(values, found["model"][name], atol=1e-6), name
+
+
+def test_features_are_bounded_on_disk(bass, run, work, tiny):
+    done = run(bass, *train(work, tiny, "--positions", 300, "--cache-gib", 0))
+    assert done.code == 0, done.err
+    assert len(list((work / "features").glob("*.safetensors"))) <= 1
+
+
+def test_the_log_has_every_step(bass, run, work, tiny):
+    assert run(bass, *train(work, tiny, "--positions", 300)).code == 0
+    line = json.loads((work / "train" / "log.jsonl").read_text().splitlines()[-1])
+    assert len(line["held_out"]["all"]["temperature_1"]) == 3 and line["positions"] >= 300
+
+
+def test_errors(bass, run, work, tiny, tmp_path):
+    assert run(bass, *train(work, tiny, "--positions", 50)).code == 0
+    (tmp_path / "broken").mkdir()
+    for arguments, words in [
+            (train(work, tiny, "--positions", 100, "--taps", "1"), "was begun with another shape"),
+            (train(tmp_path / "nothing", tiny, "--positions", 100), "there is no text yet; run `bass-draft generate` first"),
+            (train(work, tiny), "give --hours H or --positions N"),
+            (train(work, tiny, "--positions", 1, "--init", tiny), "is no draft of this tool")]:
+        done = run(bass, *arguments)
+        assert done.code == 2 and words in done.err and "Traceback" not in done.err, (words, done.err)
+    (work / "train" / "checkpoint.pt").write_bytes(b"PK half of it")
+    done = run(bass, *train(work, tiny, "--positions", 100))
+    assert done.code == 2 and "not a whole checkpoint" in done.err, done.err
