@@ -36,12 +36,13 @@ class Engine:
         """What `bass info --json` says: path, fingerprint, metadata."""
         return json.loads(self._run(["info", "-m", self.model, "--json"]))
 
-    def generate(self, lines: Sequence[dict[str, Any]], max_batch: int, draft: str | None = None) -> dict[str, Any]:
+    def generate(self, lines: Sequence[dict[str, Any]], max_batch: int, draft: str | None = None,
+                 options: Sequence[str] = ()) -> dict[str, Any]:
         """Continues the prompts of `lines` (as in a prompts file); the object that `bass generate --json` prints."""
         text = "".join(json.dumps(line) + "\n" for line in lines)
         command = ["generate", "-m", self.model, "--prompts", "-", "--json", "--quiet", "--max-batch", str(max_batch)]
         command += ["-d", draft] if draft else []
-        return json.loads(self._run(command + self._threads(), text.encode()))
+        return json.loads(self._run([*command, *options, *self._threads()], text.encode()))
 
     def tokenize(self, text: str, add_special: bool) -> list[int]:
         """Ids as a prompt gets them: special tokens' text is parsed; `add_special` is what a prompt without chat has."""
