@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import json
 import pathlib
 import pickle
 from typing import Any
@@ -34,8 +35,10 @@ def checkpoint_path(directory: pathlib.Path) -> pathlib.Path:
 
 
 def save_checkpoint(directory: pathlib.Path, model: DraftModel, optimizer: torch.optim.Optimizer, state: Checkpoint) -> None:
-    values = {**dataclasses.asdict(state), "vocabulary": torch.from_numpy(state.vocabulary)}
-    content = {"state": values, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    # Numbers as text: what PyTorch 1.13 reads without running code is tensors, texts and integers.
+    values = {name: value for name, value in vars(state).items() if name != "vocabulary"}
+    content = {"state": json.dumps(values), "vocabulary": torch.from_numpy(state.vocabulary),
+               "model": model.state_dict(), "optimizer": optimizer.state_dict()["state"]}
     data = io.BytesIO()  # torch.save would hide why a file cannot be written
     torch.save(content, data)
     write_atomic(checkpoint_path(directory), lambda partial: partial.write_bytes(data.getbuffer()) and None)
@@ -52,8 +55,7 @@ def read_checkpoint(directory: pathlib.Path) -> dict[str, Any] | None:
             content = torch.load(path, map_location="cpu", weights_only=True)
         except (RuntimeError, EOFError, KeyError, pickle.UnpicklingError) as error:
             raise UserError(f"{path}: not a whole checkpoint ({error}); delete it") from error
-    values = dict(content["state"])
-    content["state"] = Checkpoint(**{**values, "vocabulary": values["vocabulary"].numpy()})
+    content["state"] = Checkpoint(vocabulary=content["vocabulary"].numpy(), **json.loads(content["state"]))
     return content
 
 
@@ -65,7 +67,7 @@ def load_checkpoint(directory: pathlib.Path, model: DraftModel, optimizer: torch
         return Checkpoint(vocabulary)
     try:
         model.load_state_dict(content["model"])
-        optimizer.load_state_dict(content["optimizer"])
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": content["optimizer"]})
     except (RuntimeError, ValueError) as error:
         raise UserError(f"{checkpoint_path(directory)}: is of a draft of another shape; give another --work folder"
                         ) from error
