@@ -34,7 +34,8 @@ def checkpoint_path(directory: pathlib.Path) -> pathlib.Path:
     return directory / "checkpoint.pt"
 
 
-def save_checkpoint(directory: pathlib.Path, model: DraftModel, optimizer: torch.optim.Optimizer, state: Checkpoint) -> None:
+def save_checkpoint(directory: pathlib.Path, model: DraftModel, optimizer: torch.optim.Optimizer,
+                    state: Checkpoint) -> None:
     # Numbers as text: what PyTorch 1.13 reads without running code is tensors, texts and integers.
     values = {name: value for name, value in vars(state).items() if name != "vocabulary"}
     content = {"state": json.dumps(values), "vocabulary": torch.from_numpy(state.vocabulary),

@@ -21,7 +21,8 @@ def choose_device(name: str) -> str:
 
 
 def choose_dtype(device: str, width: int) -> torch.dtype:
-    """bfloat16 for matrix products where it is faster: on GPUs, and on CPUs that have instructions for it (measured)."""
+    """bfloat16 for matrix products where it is faster: on GPUs, and on CPUs that have instructions for
+    it (measured)."""
     if device == "cuda":
         return torch.bfloat16
     if width < _WORTH_MEASURING:

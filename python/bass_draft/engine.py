@@ -45,7 +45,7 @@ class Engine:
         return json.loads(self._run([*command, *options, *self._threads()], text.encode()))
 
     def tokenize(self, text: str, add_special: bool) -> list[int]:
-        """Ids as a prompt gets them: special tokens' text is parsed; `add_special` is what a prompt without chat has."""
+        """Ids as a prompt gets them: special tokens' text is parsed; `add_special` is for prompts without chat."""
         special = ["--add-special"] if add_special else []
         return json.loads(self._run(["tokenize", "-m", self.model, "-f", "-", *special], text.encode()))
 

@@ -18,25 +18,35 @@ from bass_draft.prompts import Prompt, read_prompt_file
 _N_TOP = 64
 
 
-def evaluate(engine: Engine, main: MainModel, draft_path: pathlib.Path, prompts: pathlib.Path, n_steps: int, max_tokens: int,
-             seed: int, device: str, max_batch: int = 32) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True)
+class EvalOptions:
+    n_steps: int = 4  # drafted positions
+    max_tokens: int = 128  # of an answer
+    max_batch: int = 32
+    seed: int = 1
+    device: str = "auto"
+
+
+def evaluate(engine: Engine, main: MainModel, draft_path: pathlib.Path, prompts: pathlib.Path,
+             options: EvalOptions) -> dict[str, Any]:
     """{"temperature_1": {TASK: figures}, "temperature_0": {TASK: figures}}, the tasks with "all". At temperature 1
     acceptance is the mean of sum min(p, q) on sampled answers, at 0 the agreement on greedy ones; [position] each."""
     draft = DraftFile(draft_path)
     draft.check_main(main)
     vocabulary = draft.vocabulary()
-    model = build_model(main, draft.shape(), vocabulary, seed)
+    model = build_model(main, draft.shape(), vocabulary, options.seed)
     draft.load_into(model)
-    model = model.to(choose_device(device)).eval()
+    device = choose_device(options.device)
+    model = model.to(device).eval()
     indices = draft_indices(vocabulary, main.n_vocab)
     report: dict[str, Any] = {"draft": str(draft_path), "model": main.name, "prompts": str(prompts)}
     for temperature in (1.0, 0.0):
         asked = [dataclasses.replace(prompt, temperature=temperature)
-                 for prompt in read_prompt_file(prompts, (temperature,), seed)]
-        examples = _answers(engine, main, asked, draft.shape().tap_layers, max_tokens, max_batch)
-        found = measure(model, examples, indices, n_steps, choose_device(device))
+                 for prompt in read_prompt_file(prompts, (temperature,), options.seed)]
+        examples = _answers(engine, main, asked, draft.shape().tap_layers, options)
+        found = measure(model, examples, indices, options.n_steps, device)
         kind = f"{temperature:.0f}"
-        report[f"temperature_{kind}"] = {task: _figures(acceptance.as_json(), kind) for task, acceptance in found.items()}
+        report[f"temperature_{kind}"] = {task: _figures(values.as_json(), kind) for task, values in found.items()}
     return report
 
 
@@ -45,13 +55,14 @@ def _figures(values: dict[str, Any], kind: str) -> dict[str, Any]:
             "rows": values["rows"]}
 
 
-def _answers(engine: Engine, main: MainModel, prompts: list[Prompt], layers: tuple[int, ...], max_tokens: int,
-             max_batch: int) -> list[tuple[str, Example]]:
+def _answers(engine: Engine, main: MainModel, prompts: list[Prompt], layers: tuple[int, ...],
+             options: EvalOptions) -> list[tuple[str, Example]]:
     lines = [{"prompt": prompt.text, "chat": prompt.is_chat and main.chat_template is not None,
-              "temperature": prompt.temperature, "seed": prompt.seed, "max_tokens": prompt.max_tokens or max_tokens}
+              "temperature": prompt.temperature, "seed": prompt.seed,
+              "max_tokens": prompt.max_tokens or options.max_tokens}
              for prompt in prompts]
     prompts = [dataclasses.replace(prompt, is_chat=line["chat"]) for prompt, line in zip(prompts, lines)]
-    answers = engine.generate(lines, max_batch)["prompts"]
+    answers = engine.generate(lines, options.max_batch)["prompts"]
     prompt_ids = PromptTokenizer(engine, main).tokenize(prompts, [answer["n_prompt_tokens"] for answer in answers])
     texts = [ids + answer["choices"][0]["token_ids"] for ids, answer in zip(prompt_ids, answers)]
     with tempfile.TemporaryDirectory() as directory:

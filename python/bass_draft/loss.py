@@ -44,5 +44,5 @@ def _forward_kl(p: torch.Tensor, log_q: torch.Tensor, tail: torch.Tensor) -> tor
 
 
 def answer_rows(batch: Batch, step: int) -> torch.Tensor:
-    """Rows that count in step `step` (from 1): they predict the answer, and the drafted tokens before them are known."""
+    """Rows that count in step `step` (from 1): they predict the answer, and their drafts have begun in the text."""
     return (batch.is_answer & (batch.positions >= step - 1)).nonzero().flatten()

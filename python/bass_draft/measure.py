@@ -87,7 +87,8 @@ def _rows(model: DraftModel, packed: Sequence[Example], indices: np.ndarray, n_s
     accepted, is_best = np.zeros((n_steps, n_rows)), np.zeros((n_steps, n_rows))
     is_valid = np.zeros((n_steps, n_rows), bool)
     with (precision or torch.no_grad)():
-        states = model.unroll(batch.tokens, batch.positions, batch.texts, batch.taps, n_steps if batch.taps is not None else 1)
+        states = model.unroll(batch.tokens, batch.positions, batch.texts, batch.taps,
+                              n_steps if batch.taps is not None else 1)
         for step in range(1, n_steps + 1):
             rows = answer_rows(batch, step)
             result = step_result(model.logits(states[min(step, len(states)) - 1][rows]), batch, rows, "tv")

@@ -104,10 +104,10 @@ class DraftModel(nn.Module):
 
     def unroll(self, tokens: torch.Tensor, positions: torch.Tensor, texts: torch.Tensor, taps: torch.Tensor | None,
                n_steps: int) -> list[torch.Tensor]:
-        """h of every step: [n_rows, width] each. tokens, positions (within its text), texts (which one): [n_rows]; taps:
-        [n_rows, n_taps, main_width] of the position before. In step s (from 1) the draft has seen hidden states up to
-        s - 1 positions back only, and its own h after that: what it has when it drafts the s-th token of a round. Rows
-        at positions < s - 1 have no meaning in step s."""
+        """h of every step: [n_rows, width] each. tokens, positions (within the text), texts (which one): [n_rows];
+        taps: [n_rows, n_taps, main_width] of the position before. In step s (from 1) the draft has seen hidden states
+        up to s - 1 positions back only, and its own h after that: what it has when it drafts the s-th token of a round.
+        Rows at positions < s - 1 have no meaning in step s."""
         embedded = self.embedding[tokens].float()
         states: list[torch.Tensor] = []
         steps: list[list[StepKeys]] = [[] for _ in self.blk]

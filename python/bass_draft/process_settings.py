@@ -10,7 +10,7 @@ _SETTINGS = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000", 
 
 
 def ensure_process_settings(arguments: list[str]) -> None:
-    """Starts this process anew with glibc's and OpenMP's settings if they are not set: they are read once, at the start."""
+    """Starts this process anew with glibc's and OpenMP's settings if they are not set: they are read once."""
     if not sys.platform.startswith("linux") or "MALLOC_MMAP_MAX_" in os.environ:
         return
     os.environ.update({**_SETTINGS, **os.environ})

@@ -5,6 +5,7 @@ A work folder holds text/ (shards), features/ (made from them, can be deleted) a
 import argparse
 import dataclasses
 import pathlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,11 @@ from bass_draft.progress import say
 from bass_draft.settings import check_settings
 from bass_draft.shape import DraftShape, make_shape
 from bass_draft.vocabulary import choose_vocabulary, coverage
+
+if TYPE_CHECKING:  # these need PyTorch, `generate` does not
+    from bass_draft.corpus import Corpus
+    from bass_draft.initial import DraftFile
+    from bass_draft.model import DraftModel
 
 _GIB = 2**30
 _N_TOP = 64
@@ -50,10 +56,13 @@ class Stages:
 
         given = self.options
         shape = self._shape()
-        check_settings(self.work / "train" / "settings.json", {"model": self.main.fingerprint, "shape": dataclasses.asdict(shape)})
+        check_settings(self.work / "train" / "settings.json", {
+            "model": self.main.fingerprint,
+            "shape": dataclasses.asdict(shape)
+        })
         corpus = Corpus(self.work / "text", self._store(shape, self.work / "features"), given.max_text)
         vocabulary = self._vocabulary()
-        model = self._model(shape, vocabulary)
+        model = self._model(shape, vocabulary, corpus)
         options = TrainOptions(seed=given.seed, n_steps=given.unroll, batch_rows=given.batch_rows,
                                learning_rate=given.learning_rate, tv_fraction=given.tv_fraction,
                                checkpoint_s=60 * given.checkpoint_minutes, measure_s=60 * given.measure_minutes,
@@ -81,7 +90,8 @@ class Stages:
         settings = read_json(self.work / "text" / "settings.json") or {"seed": "unknown", "prompts": []}
         n_tokens = sum(len(text.ids) for shard in text_shards.read_all(self.work / "text") for text in shard)
         own = f"; the first {len(settings['prompts'])} prompts from a file" if settings["prompts"] else ""
-        return f"{n_tokens} tokens of the main model's own text at temperatures 0, 0.7 and 1; seed {settings['seed']}{own}"
+        return (f"{n_tokens} tokens of the main model's own text at temperatures 0, 0.7 and 1; "
+                f"seed {settings['seed']}{own}")
 
     def _store(self, shape: DraftShape, directory: pathlib.Path) -> FeatureStore:
         return FeatureStore(self.engine, directory, shape.tap_layers, _N_TOP, int(self.options.cache_gib * _GIB))
@@ -92,7 +102,7 @@ class Stages:
             return self._init_file().shape()
         return make_shape(self.main, given.shape, given.taps, given.layers, given.width, given.ffn)
 
-    def _init_file(self):
+    def _init_file(self) -> "DraftFile":
         from bass_draft.initial import DraftFile
 
         draft = DraftFile(pathlib.Path(self.options.init))
@@ -113,12 +123,13 @@ class Stages:
         say(f"the draft's vocabulary: {len(vocabulary)} tokens, {coverage(texts, vocabulary):.1%} of the text")
         return vocabulary
 
-    def _model(self, shape: DraftShape, vocabulary: np.ndarray):
-        from bass_draft.initial import build_model, start_from_main
+    def _model(self, shape: DraftShape, vocabulary: np.ndarray, corpus: "Corpus") -> "DraftModel":
+        from bass_draft.initial import build_model, scale_reader, start_from_main
 
         model = build_model(self.main, shape, vocabulary, self.options.seed)
         if self.options.init:
             self._init_file().load_into(model)
         elif self.options.from_main:
             start_from_main(model, self.main)
+            scale_reader(model, [example for _, example in corpus.held_out()])
         return model

@@ -31,7 +31,7 @@ class TrainOptions:
 
     seed: int = 1
     n_steps: int = 4
-    batch_rows: int = 512
+    batch_rows: int = 256
     learning_rate: float = 1e-3
     step_decay: float = 0.8  # weight of a step against the one before: later ones are reached less often
     tv_fraction: float = 0.25  # of the budget, at its end: total variation in place of forward KL
@@ -100,7 +100,8 @@ class Trainer:
     def _shard(self, stop: Stop) -> Iterator[Batch]:
         epoch, place = divmod(self.checkpoint.n_shards_done, self._corpus.n_shards)
         try:
-            yield from self._corpus.shard_batches(epoch, place, self._options.seed, self._options.batch_rows, self._indices)
+            yield from self._corpus.shard_batches(epoch, place, self._options.seed, self._options.batch_rows,
+                                                  self._indices)
         except UserError as error:
             # Ctrl-C in a terminal also ends the engine.
             if stop.signal_number is None:
@@ -163,7 +164,8 @@ class Trainer:
 
     def _report(self, held_out: list) -> None:
         """Measures on held-out texts; a line to the log and to the terminal."""
-        found = measure(self._model, held_out, self._indices, self._options.n_steps, self._options.device, self._precision)
+        found = measure(self._model, held_out, self._indices, self._options.n_steps, self._options.device,
+                        self._precision)
         state = self.checkpoint
         state.acceptance = {task: acceptance.as_json() for task, acceptance in found.items()}
         shared = min((len(values) for values in self._recent), default=0)
@@ -198,5 +200,11 @@ def learning_rate(fraction: float, n_updates: int, peak: float) -> float:
 def make_optimizer(model: DraftModel, rate: float) -> torch.optim.Optimizer:
     matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
     vectors = [parameter for parameter in model.parameters() if parameter.dim() == 1]
-    groups: list[dict[str, Any]] = [{"params": matrices, "weight_decay": 0.01}, {"params": vectors, "weight_decay": 0.0}]
+    groups: list[dict[str, Any]] = [{
+        "params": matrices,
+        "weight_decay": 0.01
+    }, {
+        "params": vectors,
+        "weight_decay": 0.0
+    }]
     return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.95))

@@ -43,7 +43,9 @@ def unrolled_attention(q: torch.Tensor, steps: list[StepKeys], positions: torch.
     scores = torch.einsum("phd,qhd->hpq", q, committed)
     scores = scores.masked_fill(~_sees_committed(positions, texts, len(steps)), _HIDDEN)
     # Rows of drafted tokens: [n_heads, n_rows, 1] a step.
-    drafted = [(_by_head(torch.roll(step.k, len(steps) - j, 0), group), _by_head(torch.roll(step.v, len(steps) - j, 0), group))
+    drafted = [(_by_head(torch.roll(step.k,
+                                    len(steps) - j, 0), group), _by_head(torch.roll(step.v,
+                                                                                    len(steps) - j, 0), group))
                for j, step in enumerate(steps[1:], 2)]
     own = [(q * k).sum(-1).T[..., None] for k, _ in drafted]
     weights = torch.softmax(torch.cat([scores, *own], -1), -1)

@@ -9,8 +9,8 @@ from bass_draft.text_shards import Text
 
 
 def choose_vocabulary(texts: Iterable[Text], n_vocab: int, n_wanted: int, end_ids: list[int]) -> np.ndarray:
-    """The most frequent tokens of the answers and all end tokens: [n_wanted] ids, strictly ascending. Of tokens that are
-    equally frequent, the lowest ids: byte-pair vocabularies have frequent pieces first."""
+    """The most frequent tokens of the answers and all end tokens: [n_wanted] ids, strictly ascending. Of equally
+    frequent ones the lowest ids: byte-pair vocabularies have frequent pieces first."""
     if not end_ids and n_wanted < 1 or n_wanted < len(end_ids):
         raise UserError(f"--draft-vocab {n_wanted}: must be at least {max(1, len(end_ids))}")
     counts = np.zeros(n_vocab, np.int64)

@@ -35,8 +35,17 @@ def write(path, main, vocabulary=VOCABULARY, matrix_type="f32", seed=1, **shape)
     return model, shape
 
 
-@pytest.mark.parametrize("options", [{}, {"kind": "llama-shallow"}, {"kind": "llama-shallow", "width": 32}, {"taps": (1,)},
-                                     {"width": 96, "n_layers": 2}])
+@pytest.mark.parametrize("options", [{}, {
+    "kind": "llama-shallow"
+}, {
+    "kind": "llama-shallow",
+    "width": 32
+}, {
+    "taps": (1,)
+}, {
+    "width": 96,
+    "n_layers": 2
+}])
 def test_a_draft_survives_the_file(main, tmp_path, options):
     model, shape = write(tmp_path / "d.gguf", main, **options)
     draft = DraftFile(tmp_path / "d.gguf")
@@ -61,10 +70,13 @@ def test_names_and_types(main, tmp_path):
     assert types["draft.tap_norm.weight"] == ("F32", [2 * 64])
     assert types["blk.0.attn_k.weight"] == ("Q8_0", [64, 32])
     assert types["blk.0.ffn_norm.weight"] == ("F32", [64])
-    assert set(types) == {"draft.tap_norm.weight", "draft.tap.weight", "draft.feature_norm.weight", "draft.embed_norm.weight",
-                          "draft.input.weight", "output_norm.weight"} | {
-        f"blk.0.{name}.weight" for name in ("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate",
-                                            "ffn_up", "ffn_down")}
+    assert set(types) == {
+        "draft.tap_norm.weight", "draft.tap.weight", "draft.feature_norm.weight", "draft.embed_norm.weight",
+        "draft.input.weight", "output_norm.weight"
+    } | {
+        f"blk.0.{name}.weight" for name in ("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm",
+                                            "ffn_gate", "ffn_up", "ffn_down")
+    }
     field = lambda key: reader.get_field(key).contents()
     assert (field("general.architecture"), field("general.type")) == ("bass-draft", "draft")
     assert field("bass-draft.tap_layers") == [0, 1]

@@ -19,7 +19,8 @@ def full_disk(partial):
 def test_a_full_disk_leaves_the_old_file_and_says_so(tmp_path):
     path = tmp_path / "data.json"
     write_json(path, [1])
-    with pytest.raises(UserError, match="data.json: the disk is full; free some space and run the same command again") as caught:
+    with pytest.raises(UserError,
+                       match="data.json: the disk is full; free some space and run the same command again") as caught:
         write_atomic(path, full_disk)
     assert caught.value.exit_code == 1
     assert read_json(path) == [1]

@@ -23,7 +23,10 @@ def shards(directory):
 def test_shards_hold_what_was_asked_for(bass, run, tiny, tmp_path):
     done = run(bass, "generate", "-m", tiny, "--work", tmp_path / "w", "--tokens", 200, *SMALL)
     assert done.code == 0, done.err
-    texts = [text for index in range(n_shards(tmp_path / "w" / "text")) for text in read_shard(tmp_path / "w" / "text", index)]
+    texts = [
+        text for index in range(n_shards(tmp_path / "w" / "text"))
+        for text in read_shard(tmp_path / "w" / "text", index)
+    ]
     assert sum(len(text.ids) for text in texts) >= 200
     assert {text.temperature for text in texts} == {0.0, 0.7, 1.0}
     assert all(text.prompt_ids for text in texts) and all(len(text.ids) <= 12 for text in texts)

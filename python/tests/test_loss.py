@@ -22,9 +22,14 @@ def make_batch(seed=0):
     tail = 1 - probabilities.sum(1)
     probabilities[:, -1] = 0
     positions = torch.tensor([0, 1, 2, 0, 1, 2])
-    return Batch(tokens=torch.zeros(N_ROWS, dtype=torch.long), positions=positions, texts=torch.tensor([0, 0, 0, 1, 1, 1]),
-                 taps=None, is_answer=torch.tensor([False, True, True, True, True, True]), top=torch.from_numpy(top),
-                 top_probabilities=torch.from_numpy(probabilities).float(), tail=torch.from_numpy(tail).float(),
+    return Batch(tokens=torch.zeros(N_ROWS, dtype=torch.long),
+                 positions=positions,
+                 texts=torch.tensor([0, 0, 0, 1, 1, 1]),
+                 taps=None,
+                 is_answer=torch.tensor([False, True, True, True, True, True]),
+                 top=torch.from_numpy(top),
+                 top_probabilities=torch.from_numpy(probabilities).float(),
+                 tail=torch.from_numpy(tail).float(),
                  best=torch.from_numpy(top[:, 0].copy()))
 
 

@@ -56,12 +56,14 @@ def check_engine(bass, tiny, draft, tmp_path):
 
     lines = [{"prompt": f"Tell {i} of them", "temperature": 1.0, "seed": i, "max_tokens": 40} for i in range(24)]
     engine = Engine(str(bass), str(tiny))
-    result = engine.generate(lines, 8, str(draft), ["--drafter", "model", "--draft-length", "fixed:1", "--verify", "rejection"])
+    result = engine.generate(lines, 8, str(draft),
+                             ["--drafter", "model", "--draft-length", "fixed:1", "--verify", "rejection"])
     speculation = result["speculation"]
     assert speculation["drafted"] > 300
     assert speculation["acceptance_rate"] > THRESHOLD
     plain = engine.generate(lines, 8)["prompts"]
-    matched = engine.generate(lines, 8, str(draft), ["--drafter", "model", "--draft-length", "fixed:4", "--verify", "match"])
+    matched = engine.generate(lines, 8, str(draft),
+                              ["--drafter", "model", "--draft-length", "fixed:4", "--verify", "match"])
     ids = lambda prompts: [prompt["choices"][0]["token_ids"] for prompt in prompts]
     assert ids(plain) == ids(matched["prompts"])
 

@@ -122,7 +122,8 @@ def test_rotation_turns_neighbours():
     x = torch.zeros(1, 1, 4)
     x[0, 0, 0] = 1
     turned = rotate(x, torch.tensor([2]), 1000.0)[0, 0]
-    assert torch.allclose(turned, torch.tensor([2.0]).cos() * x[0, 0] + torch.tensor([0, torch.tensor(2.0).sin(), 0, 0]))
+    assert torch.allclose(turned,
+                          torch.tensor([2.0]).cos() * x[0, 0] + torch.tensor([0, torch.tensor(2.0).sin(), 0, 0]))
 
 
 def test_gradients_are_finite():

@@ -25,7 +25,7 @@ class Family:
 
 
 def fill(template: str, number: int, rng: random.Random, passages: Sequence[str]) -> str:
-    """The `number`-th combination of words in an order that `rng` chooses; they differ as long as there are any left."""
+    """The `number`-th combination of words in an order of `rng`; they differ as long as there are any left."""
     fields = [field for field in fields_of(template) if field not in PASSAGE_FIELDS]
     lists = [words_of(field) for field in fields]
     n_combinations = math.prod(map(len, lists))
