@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The Debian packages that BASS needs, in one place, and how the scripts install what is missing.
-# Sourced by the other scripts. Run by itself it prints the names: all, or those of one list (build, test, check).
+# Sourced by the other scripts. Run by itself it prints the names: all, or those of one list (build, test, draft, check, fuzz).
 
 # shellcheck disable=SC2034  # used by the scripts that source this file
 build_packages=(g++ cmake ninja-build pkg-config ccache libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev
@@ -8,6 +8,9 @@ build_packages=(g++ cmake ninja-build pkg-config ccache libfmt-dev libspdlog-dev
                 ca-certificates)  # what bass pull trusts a hub by
 # shellcheck disable=SC2034
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3-venv)
+# PyTorch of Debian: the one of PyPI brings gigabytes of CUDA with it and cannot be loaded without.
+# shellcheck disable=SC2034
+draft_packages=(python3-torch libopenblas0-pthread)
 # shellcheck disable=SC2034
 check_packages=(clang-format clang-tidy shellcheck)
 # shellcheck disable=SC2034
@@ -49,9 +52,11 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
   case "${1:-all}" in
     build) printf '%s\n' "${build_packages[@]}" ;;
     test) printf '%s\n' "${test_packages[@]}" ;;
+    draft) printf '%s\n' "${draft_packages[@]}" ;;
     check) printf '%s\n' "${check_packages[@]}" ;;
     fuzz) printf '%s\n' "${fuzz_packages[@]}" ;;
-    all) printf '%s\n' "${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}" "${fuzz_packages[@]}" ;;
-    *) echo "usage: tools/deps.sh [build|test|check|fuzz|all]" >&2; exit 2 ;;
+    all) printf '%s\n' "${build_packages[@]}" "${test_packages[@]}" "${draft_packages[@]}" "${check_packages[@]}" \
+           "${fuzz_packages[@]}" ;;
+    *) echo "usage: tools/deps.sh [build|test|draft|check|fuzz|all]" >&2; exit 2 ;;
   esac
 fi

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Sets up all that the tests need, then runs them: every test in the dev build, the unit tests under
 # AddressSanitizer and UndefinedBehaviorSanitizer, the tests of the thread team and the engine under ThreadSanitizer,
-# every fuzz target for a minute (tools/fuzz.sh).
-#   tools/test.sh [unit|asan|tsan|fuzz ...]    only these parts
+# every fuzz target for a minute (tools/fuzz.sh), and the tests of python/ with Debian's PyTorch.
+#   tools/test.sh [unit|draft|asan|tsan|fuzz ...]    only these parts
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/deps.sh
 
 parts=("$@")
-[ "${#parts[@]}" -gt 0 ] || parts=(unit asan tsan fuzz)
+[ "${#parts[@]}" -gt 0 ] || parts=(unit draft asan tsan fuzz)
 for part in "${parts[@]}"; do
   case "$part" in
-    unit | asan | tsan | fuzz) ;;
-    *) echo "usage: tools/test.sh [unit|asan|tsan|fuzz ...]" >&2; exit 2 ;;
+    unit | draft | asan | tsan | fuzz) ;;
+    *) echo "usage: tools/test.sh [unit|draft|asan|tsan|fuzz ...]" >&2; exit 2 ;;
   esac
 done
 
@@ -23,18 +23,19 @@ export CTEST_OUTPUT_ON_FAILURE=1
 
 say() { printf '\n== %s\n' "$*"; }
 
-# pytest and jsonschema in a virtual environment; made again when the list changes.
-make_venv() {
-  local venv=build/venv wanted
-  wanted=$(sha256sum tests/requirements.txt | cut -d' ' -f1)
+# A virtual environment of what a list names; made again when the list changes.
+make_venv() { # folder, list, python, options of venv...
+  local venv=$1 list=$2 python=$3 wanted
+  shift 3
+  wanted=$(sha256sum "$list" | cut -d' ' -f1)
   if [ -f "$venv/requirements.sha256" ] && [ "$(cat "$venv/requirements.sha256")" = "$wanted" ]; then
-    echo "Python packages: all are installed."
+    echo "Python packages of $list: all are installed."
     return 0
   fi
-  echo "Installing these Python packages into $venv: $(tr '\n' ' ' <tests/requirements.txt)"
+  echo "Installing these Python packages into $venv: $(tr '\n' ' ' <"$list")"
   rm -rf "$venv"
-  python3 -m venv "$venv" &&
-    "$venv/bin/python" -m pip install --disable-pip-version-check -q -r tests/requirements.txt &&
+  "$python" -m venv "$@" "$venv" &&
+    "$venv/bin/python" -m pip install --disable-pip-version-check -q -r "$list" &&
     echo "$wanted" >"$venv/requirements.sha256"
 }
 
@@ -68,6 +69,17 @@ run_ctest() { # preset, ctest's selection...
 
 part_unit() { run_ctest dev; }
 
+# Debian's PyTorch goes with Debian's Python and numpy.
+part_draft() {
+  local log=$PWD/build/draft_tests.log rc=0
+  install_packages "${draft_packages[@]}" || return 1
+  make_venv build/venv_draft python/tests/requirements.txt /usr/bin/python3 --system-site-packages || return 1
+  BASS_BINARY=$PWD/build/dev/bass PYTHONDONTWRITEBYTECODE=1 build/venv_draft/bin/python -m pytest -q -rfEs \
+    -p no:cacheprovider python/tests | tee "$log" || rc=$?
+  [ "$rc" -eq 0 ] || failures+=$(grep -E '^(FAILED|ERROR)' "$log")$'\n'
+  return "$rc"
+}
+
 part_asan() {
   build asan || return 1
   ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 run_ctest asan -LE 'python|integration'
@@ -88,7 +100,7 @@ say "Setting up"
 install_packages "${build_packages[@]}" "${test_packages[@]}" || exit 1
 if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
 mkdir -p build
-make_venv || { echo "error: the Python packages could not be installed" >&2; exit 1; }
+make_venv build/venv tests/requirements.txt python3 || { echo "error: the Python packages could not be installed" >&2; exit 1; }
 build dev || { echo "error: the dev build failed" >&2; exit 1; }
 get_model || exit 1
 
