@@ -100,8 +100,8 @@ def make_parser() -> argparse.ArgumentParser:
     add = lambda name, run, text, *groups: _add_command(commands, name, run, text, groups)
     common, work_beside_output, budget = options.add_common, options.add_work_from_output, options.add_budget
     text, shape, training = options.add_text, options.add_shape, options.add_training
-    add("make", _make, "a draft for a model: text, training, file", common, work_beside_output, budget, text, shape,
-        training, options.add_file)
+    add("make", _make, "a draft for a model: text, training, file", common, work_beside_output, budget,
+        options.add_share, text, shape, training, options.add_file)
     add("generate", _generate, "write the model's own text", common, options.add_work, budget, text)
     add("train", _train, "train a draft on that text", common, options.add_work, budget, shape, training)
     add("export", _export, "write the trained draft as a file", common, work_beside_output, options.add_file)

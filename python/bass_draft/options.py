@@ -20,6 +20,13 @@ def _positive(text: str) -> int:
     return value
 
 
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError("must be between 0 and 1")
+    return value
+
+
 def _hours(text: str) -> float:
     value = float(text)
     if not 0 < value < 1e6:
@@ -59,18 +66,19 @@ def add_work_from_output(parser: argparse.ArgumentParser) -> None:
 
 
 def add_budget(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hours",
-                        type=_hours,
-                        default=None,
-                        metavar="H",
-                        help="time, earlier runs included (make: 2, of which a "
-                        "bit more than half goes to the text)")
+    parser.add_argument("--hours", type=_hours, default=None, metavar="H",
+                        help="time, earlier runs included (make: 2 if nothing else is given)")
     parser.add_argument("--tokens", type=_positive, default=None, metavar="N", help="tokens of text to generate")
     parser.add_argument("--positions",
                         type=_positive,
                         default=None,
                         metavar="N",
                         help="positions to train on (make with --tokens: 4 N)")
+
+
+def add_share(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--text-share", type=_share, default=None, metavar="X", help="part of --hours that makes text, the "
+                        "rest is training (default: 0.3, with a GPU 0.75)")
 
 
 def add_text(parser: argparse.ArgumentParser) -> None:
