@@ -59,18 +59,10 @@ Status add_text(const std::string& line, const ModelFile& model, Texts* texts) {
 
 Result<Texts> read_texts(const std::string& path, const ModelFile& model) {
   BASS_ASSIGN_OR_RETURN(const std::string input, read_input(path));
-  const std::string name = path == "-" ? "standard input" : path;
+  const std::string name = input_name(path);
   Texts texts;
-  int line_number = 0;
-  for (size_t begin = 0; begin < input.size();) {
-    const size_t end = std::min(input.find('\n', begin), input.size());
-    const std::string line = input.substr(begin, end - begin);
-    begin = end + 1;
-    ++line_number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const Status status = add_text(line, model, &texts);
-    if (!status.ok()) return Status(status.code(), fmt::format("{}:{}: {}", name, line_number, status.message()));
-  }
+  BASS_RETURN_IF_ERROR(for_each_line(
+      name, input, [&](const std::string& line, const std::string&) { return add_text(line, model, &texts); }));
   if (texts.n() == 0) {
     return invalid_argument(fmt::format("{}: holds no texts; a line is {{\"tokens\": [1, 2, 3]}}", name));
   }

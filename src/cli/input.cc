@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -99,6 +100,24 @@ Status check_utf8(std::string_view what, std::string_view text) {
   if (!offset.has_value()) return ok_status();
   return invalid_argument(fmt::format("{}: invalid UTF-8 at byte {} (0x{:02X}); save the text as UTF-8", what, *offset,
                                       static_cast<unsigned char>(text[*offset])));
+}
+
+std::string input_name(const std::string& path) { return path == "-" ? "standard input" : path; }
+
+Status for_each_line(const std::string& name, const std::string& text,
+                     const std::function<Status(const std::string& line, const std::string& origin)>& read) {
+  int line_number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    ++line_number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const std::string origin = fmt::format("{}:{}", name, line_number);
+    const Status status = read(line, origin);
+    if (!status.ok()) return {status.code(), fmt::format("{}: {}", origin, status.message())};
+  }
+  return ok_status();
 }
 
 }  // namespace bass

@@ -1,6 +1,7 @@
 // Reading what a user hands to a command.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,14 @@ class LineReader {
  private:
   std::string buffer_;  // read, not yet given out
 };
+
+/// Calls read(line, origin) for every line of a JSONL text that is not blank; origin is "NAME:LINE", for messages. The
+/// first error ends it, with the origin in front.
+Status for_each_line(const std::string& name, const std::string& text,
+                     const std::function<Status(const std::string& line, const std::string& origin)>& read);
+
+/// What messages call an input: its path, or "standard input".
+std::string input_name(const std::string& path);
 
 /// Error: "WHAT: invalid UTF-8 at byte N ...".
 Status check_utf8(std::string_view what, std::string_view text);

@@ -65,26 +65,20 @@ Status read_line(const std::string& line, const GenerateOptions& options, Prompt
 }
 
 Result<std::vector<PromptSpec>> read_jsonl(const GenerateOptions& options) {
-  const std::string name = options.prompts == "-" ? "standard input" : options.prompts;
+  const std::string name = input_name(options.prompts);
   BASS_ASSIGN_OR_RETURN(const std::string text, read_input(options.prompts));
   std::vector<PromptSpec> specs;
-  int line_number = 0;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    ++line_number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+  BASS_RETURN_IF_ERROR(for_each_line(name, text, [&](const std::string& line, const std::string& origin) {
     PromptSpec spec;
     spec.index = static_cast<int>(specs.size());
     spec.is_line = true;
-    spec.origin = fmt::format("{}:{}", name, line_number);
+    spec.origin = origin;
     GenerateOptions line_options = options;
     if (options.request.seed.has_value()) *line_options.request.seed += static_cast<uint64_t>(spec.index);
-    const Status status = read_line(line, line_options, &spec);
-    if (!status.ok()) return Status(status.code(), fmt::format("{}: {}", spec.origin, status.message()));
-    specs.push_back(std::move(spec));
-  }
+    Status status = read_line(line, line_options, &spec);
+    if (status.ok()) specs.push_back(std::move(spec));
+    return status;
+  }));
   if (specs.empty())
     return invalid_argument(fmt::format("{}: holds no prompts; a line is {{\"prompt\": \"...\"}}", name));
   return specs;
