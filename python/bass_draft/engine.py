@@ -13,6 +13,8 @@ from bass_draft.errors import UserError
 from bass_draft.files import file_errors
 
 _N_LINES_OF_ERROR = 5
+# Where the system has it: the engine ends with this process, also when that is killed.
+_ENDS_WITH_US = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
 
 
 def find_bass(given: str | None) -> str:
@@ -65,7 +67,7 @@ class Engine:
         with file_errors(pathlib.Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
             file.write(stdin)
             file.seek(0)
-            done = subprocess.run([self.bass, *arguments], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            done = subprocess.run([*_ENDS_WITH_US, self.bass, *arguments], stdin=file, capture_output=True,
                                   env=environment, check=False)
         if done.returncode != 0:
             words = done.stderr.decode("utf-8", "replace").strip().splitlines()[-_N_LINES_OF_ERROR:]

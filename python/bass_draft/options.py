@@ -36,9 +36,7 @@ def _hours(text: str) -> float:
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", "--model", required=True, help="main model: a GGUF file or a name that bass knows")
-    parser.add_argument("--bass",
-                        default=None,
-                        metavar="PATH",
+    parser.add_argument("--bass", default=None, metavar="PATH",
                         help="the engine's program (default: BASS_BINARY, or bass on the PATH)")
     parser.add_argument("--threads", type=_positive, default=None, metavar="N", help="the engine's threads")
     parser.add_argument("--seed", type=int, default=1, help="another seed gives other prompts and answers")
@@ -46,6 +44,11 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 def add_work(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--work", default="draft.work", metavar="DIR", help="folder of text, features and checkpoints")
+
+
+def add_work_from_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--work", default=None, metavar="DIR", help="folder of text, features and checkpoints; the "
+                        "same one goes on where it was (default: the output's name with .work)")
 
 
 class _Output(argparse.Action):
@@ -57,109 +60,56 @@ class _Output(argparse.Action):
             namespace.work = os.path.splitext(values)[0] + ".work"
 
 
-def add_work_from_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--work",
-                        default=None,
-                        metavar="DIR",
-                        help="folder of text, features and checkpoints (default: "
-                        "the output's name with .work); the same one goes on where it was")
-
-
 def add_budget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hours", type=_hours, default=None, metavar="H",
                         help="time, earlier runs included (make: 2 if nothing else is given)")
     parser.add_argument("--tokens", type=_positive, default=None, metavar="N", help="tokens of text to generate")
-    parser.add_argument("--positions",
-                        type=_positive,
-                        default=None,
-                        metavar="N",
+    parser.add_argument("--positions", type=_positive, default=None, metavar="N",
                         help="positions to train on (make with --tokens: 4 N)")
 
 
 def add_share(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--text-share", type=_share, default=None, metavar="X", help="part of --hours that makes text, the "
-                        "rest is training (default: 0.3, with a GPU 0.75)")
+    parser.add_argument("--text-share", type=_share, default=None, metavar="X",
+                        help="part of --hours that makes text, the rest is training (default: 0.3, with a GPU 0.75)")
 
 
 def add_text(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("text")
-    group.add_argument("--prompts", default=None, metavar="FILE.jsonl", help="prompts of yours, before the tool's: "
-                       '{"prompt": TEXT, "task"?, "chat"?, "temperature"?, "max_tokens"?} a line')
-    group.add_argument("--max-tokens", type=_positive, default=256, metavar="N", help="of an answer")
-    group.add_argument("--max-batch", type=_positive, default=48, metavar="N", help="sequences at once")
-    group.add_argument("--shard-prompts",
-                       type=_positive,
-                       default=192,
-                       metavar="N",
-                       help="prompts a shard: what a kill can cost")
-    group.add_argument("--no-chat", dest="chat", action="store_false", help="do not use the model's chat template")
-    group.add_argument("--with-draft",
-                       default=None,
-                       metavar="DRAFT.gguf",
-                       help="draft that speeds the generation up (same text)")
+    add = parser.add_argument_group("text").add_argument
+    add("--prompts", default=None, metavar="FILE.jsonl", help="prompts of yours, before the tool's: "
+        '{"prompt": TEXT, "task"?, "chat"?, "temperature"?, "max_tokens"?} a line')
+    add("--max-tokens", type=_positive, default=256, metavar="N", help="of an answer")
+    add("--max-batch", type=_positive, default=48, metavar="N", help="sequences at once")
+    add("--shard-prompts", type=_positive, default=192, metavar="N", help="prompts a shard: what a kill can cost")
+    add("--no-chat", dest="chat", action="store_false", help="do not use the model's chat template")
+    add("--with-draft", default=None, metavar="DRAFT.gguf", help="draft that speeds the generation up (same text)")
 
 
 def add_shape(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("shape")
-    group.add_argument("--shape",
-                       choices=SHAPES,
-                       default="feature",
-                       help="feature: reads the main model's hidden states; "
-                       "llama-shallow: a small model")
-    group.add_argument("--taps",
-                       type=_layers,
-                       default=None,
-                       metavar="3,15,27",
-                       help="layers that are read (default: by depth)")
-    group.add_argument("--layers", type=_positive, default=None, metavar="N", help="layers of the draft (default: 1; "
-                       "llama-shallow 2)")
-    group.add_argument("--width",
-                       type=_positive,
-                       default=None,
-                       metavar="N",
-                       help="default: the main model's; another one gets a "
-                       "head of its own")
-    group.add_argument("--ffn", type=_positive, default=None, metavar="N", help="width of the feed-forward part")
-    group.add_argument("--draft-vocab",
-                       type=_positive,
-                       default=8192,
-                       metavar="N",
-                       help="tokens that the draft can propose")
-    group.add_argument("--init", default=None, metavar="DRAFT.gguf", help="begin with this draft, and its shape")
-    group.add_argument("--no-main-weights", dest="from_main", action="store_false", help="begin with random layers")
+    add = parser.add_argument_group("shape").add_argument
+    add("--shape", choices=SHAPES, default="feature",
+        help="feature: reads the main model's hidden states; llama-shallow: a small model")
+    add("--taps", type=_layers, default=None, metavar="3,15,27", help="layers that are read (default: by depth)")
+    add("--layers", type=_positive, default=None, metavar="N", help="layers of the draft (default: 1; llama-shallow 2)")
+    add("--width", type=_positive, default=None, metavar="N",
+        help="default: the main model's; another one gets a head of its own")
+    add("--ffn", type=_positive, default=None, metavar="N", help="width of the feed-forward part")
+    add("--draft-vocab", type=_positive, default=8192, metavar="N", help="tokens that the draft can propose")
+    add("--init", default=None, metavar="DRAFT.gguf", help="begin with this draft, and its shape")
+    add("--no-main-weights", dest="from_main", action="store_false", help="begin with random layers")
 
 
 def add_training(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("training")
-    group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where PyTorch computes")
-    group.add_argument("--unroll",
-                       type=_positive,
-                       default=4,
-                       metavar="N",
-                       help="steps on the draft's own outputs; as many as will be drafted")
-    group.add_argument("--batch-rows",
-                       type=_positive,
-                       default=256,
-                       metavar="N",
-                       help="positions a batch; small ones learn faster")
-    group.add_argument("--learning-rate", type=float, default=1e-3, metavar="X", help="at its highest")
-    group.add_argument("--tv-fraction",
-                       type=float,
-                       default=0.25,
-                       metavar="X",
-                       help="part of the training with total variation")
-    group.add_argument("--max-text",
-                       type=_positive,
-                       default=1024,
-                       metavar="N",
-                       help="tokens of a text, the rest is cut")
-    group.add_argument("--checkpoint-minutes", type=float, default=3.0, metavar="X", help="what a kill can cost")
-    group.add_argument("--measure-minutes", type=float, default=10.0, metavar="X", help="between measurements")
-    group.add_argument("--cache-gib",
-                       type=float,
-                       default=20.0,
-                       metavar="X",
-                       help="disk for features; more are made again")
+    add = parser.add_argument_group("training").add_argument
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where PyTorch computes")
+    add("--unroll", type=_positive, default=4, metavar="N",
+        help="steps on the draft's own outputs; as many as will be drafted")
+    add("--batch-rows", type=_positive, default=256, metavar="N", help="positions a batch; small ones learn faster")
+    add("--learning-rate", type=float, default=1e-3, metavar="X", help="at its highest")
+    add("--tv-fraction", type=float, default=0.25, metavar="X", help="part of the training with total variation")
+    add("--max-text", type=_positive, default=1024, metavar="N", help="tokens of a text, the rest is cut")
+    add("--checkpoint-minutes", type=float, default=3.0, metavar="X", help="what a kill can cost")
+    add("--measure-minutes", type=float, default=10.0, metavar="X", help="between measurements")
+    add("--cache-gib", type=float, default=20.0, metavar="X", help="disk for features; more are made again")
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
@@ -168,13 +118,11 @@ def add_file(parser: argparse.ArgumentParser) -> None:
 
 
 def add_evaluation(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-d", "--draft", required=True, metavar="DRAFT.gguf", help="the draft")
-    parser.add_argument("--prompts",
-                        required=True,
-                        metavar="FILE.jsonl",
-                        help='{"prompt": TEXT, "task"?, "chat"?} a line')
-    parser.add_argument("--steps", type=_positive, default=4, metavar="N", help="drafted positions")
-    parser.add_argument("--max-tokens", type=_positive, default=128, metavar="N", help="of an answer")
-    parser.add_argument("--max-batch", type=_positive, default=32, metavar="N", help="sequences at once")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where PyTorch computes")
-    parser.add_argument("-o", "--output", default=None, metavar="FILE.json", help="default: standard output")
+    add = parser.add_argument
+    add("-d", "--draft", required=True, metavar="DRAFT.gguf", help="the draft")
+    add("--prompts", required=True, metavar="FILE.jsonl", help='{"prompt": TEXT, "task"?, "chat"?} a line')
+    add("--steps", type=_positive, default=4, metavar="N", help="drafted positions")
+    add("--max-tokens", type=_positive, default=128, metavar="N", help="of an answer")
+    add("--max-batch", type=_positive, default=32, metavar="N", help="sequences at once")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where PyTorch computes")
+    add("-o", "--output", default=None, metavar="FILE.json", help="default: standard output")

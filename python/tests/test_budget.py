@@ -6,8 +6,12 @@ from bass_draft.budget import Budget
 
 
 @pytest.mark.parametrize("budget, used_s, n_done, expected", [
-    (Budget(seconds=10.0), 4.0, 0, 0.4), (Budget(count=50), 1e6, 10, 0.2), (Budget(seconds=10.0, count=50), 4.0, 40, 0.8),
-    (Budget(seconds=10.0, count=50), 20.0, 40, 1.0), (Budget(), 20.0, 40, 0.0)])
+    (Budget(seconds=10.0), 4.0, 0, 0.4),
+    (Budget(count=50), 1e6, 10, 0.2),
+    (Budget(seconds=10.0, count=50), 4.0, 40, 0.8),
+    (Budget(seconds=10.0, count=50), 20.0, 40, 1.0),
+    (Budget(), 20.0, 40, 0.0),
+])
 def test_the_fraction_is_that_of_the_nearer_limit(budget, used_s, n_done, expected):
     assert budget.fraction(used_s, n_done) == pytest.approx(expected)
     assert budget.is_spent(used_s, n_done) == (expected == 1.0)
