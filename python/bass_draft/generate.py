@@ -21,7 +21,7 @@ from bass_draft.settings import check_settings
 from bass_draft.text_shards import Text
 
 _PASSAGE_TASKS = ("question", "writing", "short question", "text completion")
-_PASSAGE_LETTERS = range(200, 2000)
+_PASSAGE_LETTERS = (200, 2000)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +47,8 @@ class TextGenerator:
         self._tokenizer = PromptTokenizer(engine, main)
         self._generator = PromptGenerator(options.seed)
         self._own = read_prompt_file(options.prompts, TEMPERATURES, options.seed) if options.prompts else []
+        # A token is a letter at least, and a prompt may hold two passages.
+        self._max_passage = min(_PASSAGE_LETTERS[1], (main.n_context - options.max_tokens) // 2 - 100)
         self._is_chat = options.is_chat and main.chat_template is not None
         check_settings(directory / "settings.json", {
             "model": main.fingerprint, "seed": options.seed, "shard_prompts": options.n_shard_prompts,
@@ -98,7 +100,7 @@ class TextGenerator:
             return []
         answers = (text.answer.strip() for text in text_shards.read_shard(self._directory, index - 1)
                    if text.task in _PASSAGE_TASKS)
-        return [answer for answer in answers if len(answer) in _PASSAGE_LETTERS]
+        return [answer for answer in answers if _PASSAGE_LETTERS[0] <= len(answer) < self._max_passage]
 
     def _line(self, prompt: Prompt) -> dict[str, Any]:
         return {"prompt": prompt.text, "chat": prompt.is_chat, "temperature": prompt.temperature, "seed": prompt.seed,

@@ -82,9 +82,12 @@ class Trainer:
     def _batches(self, stop: Stop) -> Iterator[Batch]:
         """From where the checkpoint stands, without end. The time that it takes to make features counts."""
         state = self.checkpoint
-        while True:
+        n_empty = 0
+        while n_empty < self._corpus.n_shards:
             start, skip = time.monotonic(), state.n_batches
+            n_empty += 1
             for batch in self._shard(stop):
+                n_empty = 0
                 if skip > 0:
                     skip -= 1
                     continue
@@ -96,6 +99,7 @@ class Trainer:
                 start = time.monotonic()
             state.n_batches = 0
             state.n_shards_done += 1
+        raise UserError("there is too little text to train on beside the held-out one; generate more")
 
     def _shard(self, stop: Stop) -> Iterator[Batch]:
         epoch, place = divmod(self.checkpoint.n_shards_done, self._corpus.n_shards)

@@ -96,14 +96,19 @@ def test_the_log_has_every_step(bass, run, work, tiny):
 
 def test_errors(bass, run, work, tiny, tmp_path):
     assert run(bass, *train(work, tiny, "--positions", 50)).code == 0
-    (tmp_path / "broken").mkdir()
-    for arguments, words in [(train(work, tiny, "--positions", 100, "--taps", "1"), "was begun with another shape"),
-                             (train(tmp_path / "nothing", tiny, "--positions",
-                                    100), "there is no text yet; run `bass-draft generate` first"),
-                             (train(work, tiny), "give --hours H or --positions N"),
-                             (train(work, tiny, "--positions", 1, "--init", tiny), "is no draft of this tool")]:
+    for arguments, words in [
+            (train(work, tiny, "--positions", 100, "--taps", "1"), "was begun with another shape"),
+            (train(tmp_path / "nothing", tiny, "--positions", 100), "there is no text yet; run `bass-draft generate`"),
+            (train(work, tiny), "give --hours H or --positions N"),
+            (train(work, tiny, "--positions", 1, "--init", tiny), "is no draft of this tool")]:
         done = run(bass, *arguments)
         assert done.code == 2 and words in done.err and "Traceback" not in done.err, (words, done.err)
+    first = work / "text" / "00000.jsonl"
+    first.write_text(first.read_text().splitlines()[0] + "\n")
+    (work / "text" / "00001.jsonl").unlink()
+    shutil.rmtree(work / "features")
+    done = run(bass, *train(work, tiny, "--positions", 100))
+    assert done.code == 2 and "there is too little text to train on" in done.err, done.err
     (work / "train" / "checkpoint.pt").write_bytes(b"PK half of it")
     done = run(bass, *train(work, tiny, "--positions", 100))
     assert done.code == 2 and "not a whole checkpoint" in done.err, done.err
