@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "bass/status.h"
 #include "base/digest.h"
+#include "bass/status.h"
 #include "cli/hub/hub_listing.h"
 
 namespace bass {
