@@ -1,16 +1,12 @@
 #include "engine/kept_costs.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <utility>
 
 #include "base/digest.h"
-#include "engine/user_json.h"
+#include "engine/json_cache.h"
 
 namespace bass {
 namespace {
@@ -47,14 +43,10 @@ std::string kept_costs_path(const std::string& folder, const std::string& key) {
 
 StepCosts read_kept_costs(const std::string& path, const std::string& key) {
   StepCosts costs;
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return costs;
-  std::ifstream file(path);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  const Result<Json> json = parse_user_json(text);
-  if (!json.ok() || !json.value().is_object() || json.value().value("key", Json()) != Json(key)) return costs;
-  read_rows(json.value().value("step_seconds", Json()), &costs);
-  const Json draft_step = json.value().value("draft_step_seconds", Json());
+  const Json json = read_json_cache(path);
+  if (json.value("key", Json()) != Json(key)) return costs;
+  read_rows(json.value("step_seconds", Json()), &costs);
+  const Json draft_step = json.value("draft_step_seconds", Json());
   if (is_cost(draft_step)) {
     costs.draft_step_s = draft_step.get<float>();
     costs.n_measured[0] = kTrust;
@@ -62,7 +54,6 @@ StepCosts read_kept_costs(const std::string& path, const std::string& key) {
   return costs;
 }
 
-// Under another name first: runs that end at once replace each other's file whole.
 void keep_costs(const StepCosts& costs, const std::string& path, const std::string& key) {
   Json rows = Json::array();
   for (int n_rows = 1; n_rows <= costs.max_rows_seen; ++n_rows) {
@@ -70,14 +61,7 @@ void keep_costs(const StepCosts& costs, const std::string& path, const std::stri
   }
   Json json{{"key", key}, {"step_seconds", std::move(rows)}};
   if (costs.draft_step_s > 0) json["draft_step_seconds"] = costs.draft_step_s;
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  const std::string partial = fmt::format("{}.{}", path, getpid());
-  std::ofstream file(partial);
-  file << json.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
-  file.close();
-  if (file) std::filesystem::rename(partial, path, error);
-  if (!file || error) std::filesystem::remove(partial, error);
+  write_json_cache(path, json);
 }
 
 }  // namespace bass

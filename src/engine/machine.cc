@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
@@ -17,7 +15,7 @@
 #include "base/cache_folder.h"
 #include "base/check.h"
 #include "base/thread_team.h"
-#include "engine/user_json.h"
+#include "engine/json_cache.h"
 #include "kernels/cpu/kernels.h"
 
 namespace bass {
@@ -49,24 +47,6 @@ class Sink {
  private:
   std::vector<int64_t> sums_;
 };
-
-Json read_cache(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return Json::object();
-  std::ifstream file(path);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  Result<Json> cache = parse_user_json(text);
-  return cache.ok() && cache.value().is_object() ? std::move(cache.value()) : Json::object();
-}
-
-void write_cache(const std::string& path, const Json& cache) {
-  std::error_code error;
-  if (!make_cache_folder().ok() ||
-      (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))) {
-    return;
-  }
-  std::ofstream(path) << cache.dump(2) << '\n';
-}
 
 }  // namespace
 
@@ -142,13 +122,13 @@ Result<double> best_peak_tops(int n_threads) {
   const std::string path = cache_folder() + "/machine.json";
   // a cache folder may be shared by machines
   const std::string key = fmt::format("{} {} {} threads", processor_name(), kernels->name, n_threads);
-  Json cache = read_cache(path);
+  Json cache = read_json_cache(path);
   const Json entry = cache.value(key, Json());
   if (entry.is_object() && entry.contains("peak_tops") && entry["peak_tops"].is_number()) {
     if (const double kept = entry["peak_tops"].get<double>(); kept >= measured) return kept;
   }
   cache[key] = {{"peak_tops", measured}};
-  write_cache(path, cache);
+  write_json_cache(path, cache);
   return measured;
 }
 
