@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "cli/shipped_draft.h"
 #include "cli/suggest.h"
 
 namespace bass {
@@ -60,12 +61,17 @@ Status TableArguments::apply(GenerateOptions* options) const {
     if (row->count() == 0) continue;
     BASS_RETURN_IF_ERROR(set_option(*option, row->results(), options));
   }
+  if (takes("draft")) use_shipped_draft(options);
   return check_options(*options);
 }
 
 bool TableArguments::has(std::string_view name) const {
   return std::ranges::any_of(rows_,
                              [&](const auto& row) { return row.first->name == name && row.second->count() > 0; });
+}
+
+bool TableArguments::takes(std::string_view name) const {
+  return std::ranges::any_of(rows_, [&](const auto& row) { return row.first->name == name; });
 }
 
 std::string command_path(const CLI::App& app) {

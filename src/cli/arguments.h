@@ -24,7 +24,8 @@ class TableArguments {
   void add(CLI::App* app, std::initializer_list<std::string_view> names);
   void add_all(CLI::App* app);
 
-  /// Sets what was given, in the table's order, then checks the whole.
+  /// Sets what was given, in the table's order, and the draft that comes with the model where the command takes one;
+  /// then checks the whole.
   Status apply(GenerateOptions* options) const;
 
   /// Whether an option was given, be it with its default.
@@ -32,6 +33,7 @@ class TableArguments {
 
  private:
   void add_row(CLI::App* app, const Option& option);
+  [[nodiscard]] bool takes(std::string_view name) const;
 
   std::vector<std::pair<const Option*, CLI::Option*>> rows_;
 };

@@ -69,7 +69,7 @@ class ChatCommand final : public Command {
 
   int run(Console* console) override {
     options_.request.chat = true;
-    if (Status status = start(); !status.ok()) return fail(console, status);
+    if (Status status = start(console); !status.ok()) return fail(console, status);
     is_interactive_ = isatty(STDIN_FILENO) == 1;
     if (is_interactive_) console->err.write("/help lists the commands; Ctrl-D ends.\n");
     while (!has_ended_) {
@@ -88,12 +88,12 @@ class ChatCommand final : public Command {
   }
 
  private:
-  Status start() {
+  Status start(Console* console) {
     options_.request.max_tokens = kAnswerTokens;
     BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     options_.engine.max_batch = 1;
-    BASS_ASSIGN_OR_RETURN(engine_, load_engine(options_.engine));
+    BASS_ASSIGN_OR_RETURN(engine_, load_engine(options_, console));
     conversation_ = std::make_unique<Conversation>(engine_.get(), options_.request);
     return conversation_->check();
   }

@@ -1,18 +1,31 @@
 #include "cli/engine_loading.h"
 
+#include <fmt/format.h>
+
 #include "base/cache_folder.h"
 #include "base/check.h"
 #include "cli/model_store.h"
+#include "cli/terminal_text.h"
 
 namespace bass {
 
-Result<std::unique_ptr<Engine>> load_engine(EngineOptions options) {
-  BASS_ASSIGN_OR_RETURN(options.model_path, resolve_model(options.model_path));
-  if (!options.draft_path.empty()) {
-    BASS_ASSIGN_OR_RETURN(options.draft_path, resolve_model(options.draft_path));
+Result<std::unique_ptr<Engine>> load_engine(const GenerateOptions& options, Console* console) {
+  EngineOptions engine_options = options.engine;
+  BASS_ASSIGN_OR_RETURN(engine_options.model_path, resolve_model(engine_options.model_path));
+  if (!engine_options.draft_path.empty()) {
+    BASS_ASSIGN_OR_RETURN(engine_options.draft_path, resolve_model(engine_options.draft_path));
   }
-  options.costs_folder = cache_folder() + "/costs";
-  return Engine::load(options);
+  engine_options.costs_folder = cache_folder() + "/costs";
+  Result<std::unique_ptr<Engine>> engine = Engine::load(engine_options);
+  if (engine.ok() || !options.is_draft_shipped) return engine;
+  // Nobody asked for this draft, so it may be the error only if it is the draft's: without it there is none.
+  engine_options.draft_path.clear();
+  Result<std::unique_ptr<Engine>> plain = Engine::load(engine_options);
+  if (plain.ok()) {
+    console->err.write(fmt::format("warning: the draft that comes with {} is not used: {}\n", options.engine.model_path,
+                                   one_line_for_terminal(engine.status().message())));
+  }
+  return plain;
 }
 
 std::string model_label(const std::string& given, bool is_synthetic) {

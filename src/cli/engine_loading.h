@@ -5,11 +5,14 @@
 #include <string>
 
 #include "bass/engine.h"
+#include "cli/output.h"
+#include "engine/options.h"
 
 namespace bass {
 
-/// Resolves model names and loads the engine.
-Result<std::unique_ptr<Engine>> load_engine(EngineOptions options);
+/// Resolves model names and loads the engine; without the draft that comes with the model, and with a warning, where
+/// that cannot be used.
+Result<std::unique_ptr<Engine>> load_engine(const GenerateOptions& options, Console* console);
 
 /// How outputs name a model: as the user did, and that its weights are random where they are, so that nobody takes its
 /// text or its scores for a language model's.

@@ -49,7 +49,7 @@ class GenerateCommand final : public Command {
     BASS_ASSIGN_OR_RETURN(std::vector<PromptSpec> prompts, read_prompts(options_));
     if (!options_.save.empty()) BASS_RETURN_IF_ERROR(check_save_path("--save", options_.save));
     const auto load_start = std::chrono::steady_clock::now();
-    BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_.engine));
+    BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_, console));
     const std::chrono::duration<double> load_time = std::chrono::steady_clock::now() - load_start;
     n_threads_ = engine->options().n_threads;
     BASS_RETURN_IF_ERROR(check_bias(engine->model_info().vocab_size));

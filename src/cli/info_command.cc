@@ -7,7 +7,9 @@
 #include "base/check.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/draft_info.h"
 #include "cli/model_store.h"
+#include "cli/shipped_draft.h"
 #include "cli/terminal_text.h"
 #include "model/architecture.h"
 #include "model/decoder_weights.h"
@@ -74,6 +76,18 @@ Json file_json(const GgufFile& file) {
   return json;
 }
 
+/// Of the draft that comes with a model, which "problem" keeps from being used where there is one; null: no such file.
+Json shipped_draft_json(const std::string& model, const Json& fingerprint) {
+  const std::optional<std::string> path = find_shipped_draft(model);
+  if (!path.has_value()) return nullptr;
+  const Result<GgufFile> file = GgufFile::open(*path);
+  if (!file.ok()) return {{"path", *path}, {"problem", file.status().message()}};
+  Json json = draft_json(file.value());
+  if (json.is_null()) return {{"path", *path}, {"problem", fmt::format("{}: is no draft", *path)}};
+  if (json["main_fingerprint"] != fingerprint) json["problem"] = fmt::format("{}: was made for another model", *path);
+  return json;
+}
+
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 /// Long values, such as a chat template, are cut to a line.
@@ -83,6 +97,19 @@ std::string value_text(const Json& value) {
   const std::string text = value.is_string() ? value.get<std::string>() : dump(value);
   const std::string cut = cut_to_columns(text, kMaxColumns);
   return n_columns_of(text) > kMaxColumns ? cut + "..." : cut;
+}
+
+/// Of a draft itself, or of the draft that a model comes with.
+std::string draft_lines(const Json& draft, const std::string& file_path) {
+  if (draft.is_null()) {
+    return "draft       none: the file that comes with this model was not found (BASS_MODELS names its folder)\n";
+  }
+  if (draft.contains("problem")) {
+    return fmt::format("draft       not used: {}\n",
+                       one_line_for_terminal(draft["problem"].get_ref<const std::string&>()));
+  }
+  const std::string path = draft["path"].get<std::string>();
+  return fmt::format("draft{}\n{}", path == file_path ? "" : "       " + for_terminal(path), draft_text(draft));
 }
 
 std::string file_text(const Json& json) {
@@ -97,6 +124,7 @@ std::string file_text(const Json& json) {
                         total["bytes"].get<double>() / kMib);
   }
   if (json.contains("fingerprint")) text += fmt::format("fingerprint {}\n", json["fingerprint"].get<std::string>());
+  if (json.contains("draft")) text += draft_lines(json["draft"], json["path"].get_ref<const std::string&>());
   text += "metadata\n";
   for (const auto& [key, value] : json["metadata"].items()) {
     text += fmt::format("  {} = {}\n", for_terminal(key), value_text(value));
@@ -125,7 +153,13 @@ class InfoCommand final : public Command {
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     BASS_ASSIGN_OR_RETURN(const std::string path, resolve_model(options_.engine.model_path));
     BASS_ASSIGN_OR_RETURN(const GgufFile file, open_model(path, std::nullopt, options_.engine.n_threads));
-    return file_json(file);
+    Json json = file_json(file);
+    const std::string& model = options_.engine.model_path;
+    if (const Json draft = draft_json(file); !draft.is_null()) json["draft"] = draft;
+    if (find_meant_model(model) != nullptr) {
+      json["draft"] = shipped_draft_json(model, json.value("fingerprint", Json(nullptr)));
+    }
+    return json;
   }
 
   TableArguments arguments_;

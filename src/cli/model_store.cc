@@ -36,7 +36,8 @@ constexpr std::array kModels{
                .file_name = "SmolLM2-135M-Instruct.Q4_1.gguf",
                .file_sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
                .file_bytes = 98362432,
-               .license = "Apache-2.0"},
+               .license = "Apache-2.0",
+               .draft_file_name = "smollm2-135m-draft.gguf"},
 };
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
@@ -101,6 +102,11 @@ const KnownModel* find_known_model(std::string_view name) {
     if (model.name == name) return &model;
   }
   return nullptr;
+}
+
+const KnownModel* find_meant_model(const std::string& model) {
+  struct stat info {};
+  return stat(model.c_str(), &info) == 0 ? nullptr : find_known_model(model);
 }
 
 std::string cached_path(const KnownModel& model) { return cache_folder() + "/" + std::string(model.file_name); }

@@ -19,11 +19,14 @@ struct KnownModel {
   std::string_view file_sha256;
   int64_t file_bytes = 0;
   std::string_view license;
+  std::string_view draft_file_name;  ///< of the draft that BASS ships for it (shipped_draft.h)
 };
 
 std::span<const KnownModel> known_models();
 /// nullptr if there is none of this name.
 const KnownModel* find_known_model(std::string_view name);
+/// The known model that -m `model` means. nullptr: none, or a file of that name is here and is meant.
+const KnownModel* find_meant_model(const std::string& model);
 
 /// Where the model's file is, or will be.
 std::string cached_path(const KnownModel& model);

@@ -76,13 +76,13 @@ class ScoreCommand final : public Command {
                          "attention", "activations", "kv_type", "device", "json"});
   }
   int run(Console* console) override {
-    const Result<Score> score = compute();
+    const Result<Score> score = compute(console);
     if (!score.ok()) return fail(console, score.status());
     return finish(console, options_.json ? score_json(score.value()).dump() + "\n" : text(score.value()));
   }
 
  private:
-  Result<Score> compute() {
+  Result<Score> compute(Console* console) {
     BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     Request request;
@@ -92,7 +92,7 @@ class ScoreCommand final : public Command {
     request.max_tokens = 0;
     request.prompt_logprobs = true;
     request.speculation.drafter = DrafterChoice::kOff;
-    BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_.engine));
+    BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_, console));
     const auto events = std::make_shared<EventQueue>();
     BASS_ASSIGN_OR_RETURN(const RequestId id, engine->submit(std::move(request), events));
     Score score;

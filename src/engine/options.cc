@@ -67,7 +67,7 @@ constexpr std::array kOptions{
            .short_name = 'd',
            .group = kModel,
            .value_name = "DRAFT",
-           .unset = "none",
+           .unset = "the one that comes with MODEL (smollm2), or none",
            .help = "draft model: a small GGUF file or checkpoint with the main model's vocabulary",
            .field = BASS_FIELD(engine.draft_path),
            .check = check_not_empty},
@@ -248,7 +248,8 @@ constexpr std::array kOptions{
            .group = kSpeculation,
            .is_per_request = true,
            .value_name = "auto|model|ngram|off",
-           .help = "who drafts: auto takes every drafter at hand (n-gram, and the model given by -d)",
+           .help = "who drafts: auto takes every drafter at hand (n-gram, and the draft model); with ngram or off, the "
+                   "draft that comes with MODEL is not loaded",
            .field = BASS_FIELD(request.speculation.drafter)},
     Option{.name = "draft_length",
            .group = kSpeculation,

@@ -61,7 +61,7 @@ class BenchDecodeCommand final : public Command {
   Status bench(Console* console) {
     BASS_RETURN_IF_ERROR(arguments_.read());
     const GenerateOptions& options = arguments_.options();
-    BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options.engine));
+    BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options, console));
     const std::string label = model_label(options.engine.model_path, engine->model_info().is_synthetic);
     std::vector<BenchRun> runs;
     const MeasuredCases measured = run_cases(

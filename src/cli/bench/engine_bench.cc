@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "cli/number_lists.h"
+#include "cli/shipped_draft.h"
 
 namespace bass {
 
@@ -42,9 +43,9 @@ Status EngineBenchArguments::read() {
     options_.engine.context_len =
         *std::max_element(prompts.begin(), prompts.end()) + *std::max_element(generated.begin(), generated.end());
   }
-  const DrafterChoice drafter = options_.request.speculation.drafter;
-  const bool has_draft = !options_.engine.draft_path.empty();
-  const bool is_speculative = drafter != DrafterChoice::kOff && (has_draft || drafter != DrafterChoice::kAuto);
+  const bool names_a_drafter = arguments_.has("draft") || arguments_.has("drafter");
+  if (!names_a_drafter) drop_shipped_draft(&options_);
+  const bool is_speculative = names_a_drafter && options_.request.speculation.drafter != DrafterChoice::kOff;
   if (!is_speculative && (arguments_.has("draft_length") || arguments_.has("verify"))) {
     return invalid_argument(
         fmt::format("{}: no drafter is named, so nothing would draft; add -d DRAFT.gguf or --drafter ngram",

@@ -80,7 +80,7 @@ class BenchPromptCommand final : public Command {
     BASS_RETURN_IF_ERROR(arguments_.read());
     const GenerateOptions& options = arguments_.options();
     const std::vector<BenchCase>& cases = arguments_.cases();
-    BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options.engine));
+    BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options, console));
     const std::vector<BenchCase> rounds = in_turn(cases, kRounds);
     std::vector<PromptTimes> times(cases.size());
     const MeasuredCases measured = run_cases(

@@ -128,7 +128,7 @@ class BenchStepCommand final : public Command {
     }
     StepProfile profile;
     options.engine.profile = &profile;
-    BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options.engine));
+    BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options, console));
     const std::vector<BenchCase>& cases = arguments_.cases();
     const std::vector<BenchCase> rounds = in_turn(cases, kRounds);
     std::vector<std::vector<ProfiledRun>> runs(cases.size());

@@ -1,0 +1,56 @@
+#include "cli/shipped_draft.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "cli/model_store.h"
+
+namespace bass {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> draft_folders() {
+  std::vector<fs::path> folders;
+  const char* given = std::getenv("BASS_MODELS");
+  if (given != nullptr && *given != '\0') folders.emplace_back(given);
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (error) return folders;
+  folders.push_back(program.parent_path() / "models");
+  folders.push_back(program.parent_path().parent_path() / "share/bass/models");
+  return folders;
+}
+
+}  // namespace
+
+std::optional<std::string> find_shipped_draft(const std::string& model) {
+  const KnownModel* known = find_meant_model(model);
+  if (known == nullptr) return std::nullopt;
+  for (const fs::path& folder : draft_folders()) {
+    const fs::path path = folder / known->draft_file_name;
+    std::error_code error;
+    if (fs::is_regular_file(path, error)) return path.string();
+  }
+  return std::nullopt;
+}
+
+void use_shipped_draft(GenerateOptions* options) {
+  const DrafterChoice drafter = options->request.speculation.drafter;
+  const bool would_use_one = drafter == DrafterChoice::kAuto || drafter == DrafterChoice::kModel;
+  if (!options->engine.draft_path.empty() || !would_use_one) return;
+  const std::optional<std::string> path = find_shipped_draft(options->engine.model_path);
+  if (!path.has_value()) return;
+  options->engine.draft_path = *path;
+  options->is_draft_shipped = true;
+}
+
+void drop_shipped_draft(GenerateOptions* options) {
+  if (!options->is_draft_shipped) return;
+  options->engine.draft_path.clear();
+  options->is_draft_shipped = false;
+}
+
+}  // namespace bass
