@@ -16,7 +16,8 @@ BASS quickstart. What this does:
   1. installs what is missing of: a C++ compiler, CMake, Ninja and the libraries of tools/deps.sh (Debian packages, apt)
   2. builds the release: build/release/bass
   3. fetches the default model, SmolLM2-135M-Instruct Q4_1 (94 MiB, Apache-2.0), into the cache folder
-  4. runs eight samples for a coding question, with speculation and with regular decoding
+  4. runs eight samples for a coding question, with speculation (n-grams, and the draft model that comes with it) and
+     with regular decoding
 
 TEXT
 
@@ -54,6 +55,7 @@ import json
 import sys
 
 runs = [json.load(open(path)) for path in sys.argv[1:]]
+print(f"\nthe speculative run drafted with n-grams and {runs[0]['draft'] or 'without a draft model: none was found'}")
 rows = [("tokens/s", lambda run: f"{run['timing']['tokens_per_s']:.1f}"),
         ("ms a token, all sequences", lambda run: f"{run['timing']['ms_per_token']['all']:.2f}"),
         ("tokens", lambda run: str(run["usage"]["completion_tokens"])),
