@@ -12,6 +12,10 @@ namespace bass {
 /// `ok()` is false when the system has none left.
 class AlignedBuffer {
  public:
+  /// Weights and caches get huge pages. A workspace is smaller, and a step uses a few of its rows: a huge page would
+  /// keep a hundred times their memory.
+  static constexpr size_t kHugePagesFrom = size_t{8} << 20;
+
   AlignedBuffer() = default;
   explicit AlignedBuffer(size_t size_bytes) : size_bytes_(size_bytes) {
     if (size_bytes == 0) return;
@@ -19,7 +23,7 @@ class AlignedBuffer {
         ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED) return;
     data_ = static_cast<std::byte*>(data);
-    ::madvise(data_, size_bytes, MADV_HUGEPAGE);  // a hint
+    if (size_bytes >= kHugePagesFrom) ::madvise(data_, size_bytes, MADV_HUGEPAGE);  // a hint
   }
   AlignedBuffer(AlignedBuffer&& other) noexcept { *this = std::move(other); }
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {

@@ -22,10 +22,11 @@ Json text_or_null(const GgufFile& file, std::string_view key) {
 
 /// What is no JSON is told as the text that it is.
 Json acceptance_json(const GgufFile& file) {
-  const Json text = text_or_null(file, "bass-draft.training.acceptance");
+  Json text = text_or_null(file, "bass-draft.training.acceptance");
   if (text.is_null()) return text;
-  Result<Json> json = parse_user_json(text.get_ref<const std::string&>());
-  return json.ok() ? std::move(json.value()) : text;
+  const Result<Json> json = parse_user_json(text.get_ref<const std::string&>());
+  if (json.ok()) return json.value();
+  return text;
 }
 
 const Json* find(const Json& object, const char* key) {
