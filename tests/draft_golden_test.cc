@@ -41,8 +41,7 @@ class TwoModels {
     options.tap_layers = draft_file_.config.main->tap_layers;
     const auto n_taps = static_cast<int>(options.tap_layers.size());
     main_ = cpu::CpuModel::load(main_file_, {KvKind::kInt16, kPages, kPages * cpu::kKvPageLen, n_taps}, &team_).value();
-    draft_ = cpu::CpuModel::load(draft_file_, {KvKind::kInt16, kPages, kPages * cpu::kKvPageLen}, &team_,
-                                 {&main_file_, main_.get()})
+    draft_ = cpu::CpuModel::load(draft_file_, {KvKind::kInt16, kPages, kPages * cpu::kKvPageLen}, &team_, main_.get())
                  .value();
     const cpu::Kernels* kernels = cpu::select_kernels().value();
     main_forward_ = std::make_unique<cpu::CpuForward>(main_.get(), kernels, options);
@@ -285,6 +284,9 @@ TEST(DraftFiles, WithAFaultAreRefused) {
   EXPECT_THAT(number("main.vocab_size", 300), HasSubstr("embeddings of 300 x 64"));
   EXPECT_THAT(number("main.embedding_length", 32), HasSubstr("its embedding length is 64, the main model's 32"));
   EXPECT_THAT(number("block_count", 2), HasSubstr("blk.1.attn_norm.weight"));
+  EXPECT_THAT(
+      with("main.head_type", [](GgufBuilder& builder, const std::string& key) { builder.add_string(key, "q5_1"); }),
+      AllOf(HasSubstr("'bass-draft.main.head_type' is 'q5_1'"), HasSubstr("must be 'q4_0'")));
   EXPECT_THAT(message({.without = "bass-draft.main.fingerprint"}), HasSubstr("bass-draft.main.fingerprint"));
   for (const char* tensor : {"draft.tap.weight", "draft.input.weight", "draft.embed_norm.weight",
                              "draft.feature_norm.weight", "blk.0.attn_q.weight", "output_norm.weight"}) {

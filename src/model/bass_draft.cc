@@ -35,6 +35,16 @@ Result<std::vector<int32_t>> read_ascending_or_none(const GgufFile& gguf, std::s
   return values;
 }
 
+Result<std::optional<DType>> read_head_type(const GgufFile& gguf) {
+  const std::string key = fmt::format("{}.main.head_type", kName);
+  if (!gguf.has(key)) return std::optional<DType>();
+  BASS_ASSIGN_OR_RETURN(const std::string_view type, gguf.get_string(key));
+  if (type == "q4_0") return std::optional<DType>(DType::kQ4_0);
+  return invalid_file(fmt::format(
+      "{}: key '{}' is '{}', but must be 'q4_0', or absent where the main model's head is read in its own type",
+      gguf.path(), key, type));
+}
+
 Result<MainModelUse> read_main(const GgufFile& gguf) {
   const auto key = [](std::string_view name) { return fmt::format("{}.main.{}", kName, name); };
   MainModelUse main;
@@ -44,6 +54,7 @@ Result<MainModelUse> read_main(const GgufFile& gguf) {
   BASS_ASSIGN_OR_RETURN(main.vocab_size, read_int(gguf, key("vocab_size"), 1, kMaxVocab));
   BASS_ASSIGN_OR_RETURN(main.tap_layers, read_ascending_or_none(gguf, "tap_layers", kMaxTapLayer));
   BASS_ASSIGN_OR_RETURN(main.vocabulary, read_ascending_or_none(gguf, "vocabulary", main.vocab_size - 1));
+  BASS_ASSIGN_OR_RETURN(main.head_type, read_head_type(gguf));
   return main;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/kernels.h"
+#include "tensor/dtype.h"
 
 namespace bass {
 
@@ -55,6 +56,7 @@ struct MainModelUse {
   int vocab_size = 0;
   std::vector<int32_t> tap_layers;  // whose output it reads, ascending; none: it reads only tokens
   std::vector<int32_t> vocabulary;  // the tokens that it can propose, ascending; empty: all
+  std::optional<DType> head_type;   // that it reads rows of the main model's head in; none: the main model's
 };
 
 struct ModelConfig {

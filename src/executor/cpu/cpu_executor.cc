@@ -54,7 +54,7 @@ Status CpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
   int vocab_size = main.config.vocab_size;
   if (draft != nullptr) {
     forward.profile = nullptr;  // a draft model's pass is one part of the step
-    BASS_RETURN_IF_ERROR(load_draft(main, *draft, forward));
+    BASS_RETURN_IF_ERROR(load_draft(*draft, forward));
     vocab_size = std::max(vocab_size, draft->config.vocab_size);
   }
   logits_ = AlignedBuffer(static_cast<size_t>(kLogitsBlockRows) * static_cast<size_t>(vocab_size) * sizeof(float));
@@ -66,10 +66,9 @@ Status CpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
   return ok_status();
 }
 
-Status CpuExecutor::load_draft(const ModelFile& main, const ModelFile& draft, const ForwardOptions& forward) {
-  const MainOfDraft main_of_draft = draft.config.main ? MainOfDraft{&main, main_.get()} : MainOfDraft{};
+Status CpuExecutor::load_draft(const ModelFile& draft, const ForwardOptions& forward) {
   const KvOptions kv{options_.kv, options_.n_draft_pages, options_.context_len};
-  BASS_ASSIGN_OR_RETURN(draft_, CpuModel::load(draft, kv, &team_, main_of_draft));
+  BASS_ASSIGN_OR_RETURN(draft_, CpuModel::load(draft, kv, &team_, draft.config.main ? main_.get() : nullptr));
   ForwardOptions draft_options = forward;
   draft_options.tap_layers.clear();
   draft_forward_ = std::make_unique<CpuForward>(draft_.get(), kernels_, draft_options);

@@ -66,7 +66,7 @@ class CpuExecutor final : public Executor {
 
   explicit CpuExecutor(const ExecutorOptions& options);
   Status load(const ModelFile& main, const ModelFile* draft);
-  Status load_draft(const ModelFile& main, const ModelFile& draft, const ForwardOptions& forward);
+  Status load_draft(const ModelFile& draft, const ForwardOptions& forward);
 
   // One thread.
   void prepare(const StepPlan& plan);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -48,46 +49,21 @@ size_t padded_bytes(const MatrixRef& ref) {
 
 const float* data_or_null(const std::vector<float>& values) { return values.empty() ? nullptr : values.data(); }
 
-/// Some rows of a matrix, in memory of their own.
-struct GatheredRows {
-  std::vector<std::byte> data;
-  MatrixRef matrix;
-};
-
-/// ids: of the rows; none: all.
-GatheredRows gather_rows(const MatrixRef& matrix, std::span<const int32_t> ids) {
-  GatheredRows rows;
-  rows.matrix = matrix;
-  if (ids.empty()) return rows;
-  const size_t row_bytes = matrix.row_bytes();
-  rows.data.resize(ids.size() * row_bytes);
-  rows.matrix.bias.clear();
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const auto row = static_cast<size_t>(matrix.order.file_row(ids[i]));
-    std::memcpy(rows.data.data() + i * row_bytes, matrix.data.data() + row * row_bytes, row_bytes);
-    if (!matrix.bias.empty()) rows.matrix.bias.push_back(matrix.bias[static_cast<size_t>(ids[i])]);
-  }
-  rows.matrix.n_out = static_cast<int>(ids.size());
-  rows.matrix.data = rows.data;
-  rows.matrix.order = {};
-  return rows;
-}
-
 CpuNorm norm_of(const NormRef& ref) { return {data_or_null(ref.weight), data_or_null(ref.bias)}; }
 
 }  // namespace
 
 Result<std::unique_ptr<CpuModel>> CpuModel::load(const ModelFile& file, const KvOptions& kv, ThreadTeam* team,
-                                                 MainOfDraft main) {
-  BASS_CHECK(file.config.main.has_value() == (main.model != nullptr));
+                                                 const CpuModel* main) {
+  BASS_CHECK(file.config.main.has_value() == (main != nullptr));
   std::unique_ptr<CpuModel> model(new CpuModel());
   model->config_ = &file.config;
   model->context_len_ = kv.context_len;
   model->kv_shape_ = make_kv_shape(file.config, kv.kind);
   model->page_bytes_ = static_cast<size_t>(cpu_page_bytes(file.config, kv.kind, kv.n_taps));
   model->n_tap_values_ = static_cast<size_t>(kv.n_taps) * static_cast<size_t>(file.config.d_model);
-  model->main_ = main.model;
-  BASS_RETURN_IF_ERROR(model->pack_weights(file, main.file, team));
+  model->main_ = main;
+  BASS_RETURN_IF_ERROR(model->pack_weights(file, team));
   const size_t kv_bytes = model->page_bytes_ * static_cast<size_t>(kv.n_pages);
   model->kv_memory_ = AlignedBuffer(kv_bytes);
   if (!model->kv_memory_.ok()) {
@@ -97,13 +73,10 @@ Result<std::unique_ptr<CpuModel>> CpuModel::load(const ModelFile& file, const Kv
   return model;
 }
 
-Status CpuModel::pack_weights(const ModelFile& file, const ModelFile* main, ThreadTeam* team) {
+Status CpuModel::pack_weights(const ModelFile& file, ThreadTeam* team) {
   const WeightRefs& refs = file.weights;
   const bool borrows_head = config_->main && refs.head.n_out == 0;
-  GatheredRows gathered;
-  if (borrows_head) gathered = gather_rows(main->weights.head, config_->main->vocabulary);
-  const MatrixRef& head = borrows_head ? gathered.matrix : refs.head;
-  size_t total_bytes = padded_bytes(refs.embedding) + (refs.is_head_tied ? 0 : padded_bytes(head));
+  size_t total_bytes = padded_bytes(refs.embedding) + (refs.is_head_tied ? 0 : padded_bytes(refs.head));
   total_bytes += padded_bytes(refs.draft_input.tap) + padded_bytes(refs.draft_input.input);
   const size_t position_bytes = config_->has_learned_positions ? padded_bytes(refs.positions) : 0;
   total_bytes += position_bytes;
@@ -121,16 +94,31 @@ Status CpuModel::pack_weights(const ModelFile& file, const ModelFile* main, Thre
   if (config_->has_learned_positions) pack_matrix(file, refs.positions, team, &cursor, &positions_);
   head_ = embedding_;
   if (borrows_head) {
-    gathered_bias_ = head.bias;
-    pack_copy(head, team, &cursor, &head_);
-    head_.bias = data_or_null(gathered_bias_);
+    BASS_RETURN_IF_ERROR(borrow_head(team));
+    total_bytes += packed_bytes(head_.type, head_.n_out, head_.n_in);
   } else if (!refs.is_head_tied) {
-    pack_matrix(file, head, team, &cursor, &head_);
+    pack_matrix(file, refs.head, team, &cursor, &head_);
   }
   count_work(head_, StepPart::kHead);
   output_norm_ = norm_of(refs.output_norm);
   step_weight_bytes_ =
       static_cast<int64_t>(total_bytes - position_bytes - (refs.is_head_tied ? 0 : padded_bytes(refs.embedding)));
+  return ok_status();
+}
+
+Status CpuModel::borrow_head(ThreadTeam* team) {
+  const MainModelUse& use = *config_->main;
+  head_ = main_->head();
+  if (!use.vocabulary.empty() || use.head_type) {
+    std::vector<int32_t> ids = use.vocabulary;
+    if (ids.empty()) {
+      ids.resize(static_cast<size_t>(head_.n_out));
+      std::iota(ids.begin(), ids.end(), 0);
+    }
+    BASS_ASSIGN_OR_RETURN(head_rows_, HeadRows::pack(head_, ids, use.head_type, team));
+    head_ = head_rows_.matrix();
+  }
+  note_type(head_);
   return ok_status();
 }
 
@@ -177,17 +165,17 @@ void CpuModel::pack_layer(const ModelFile& file, const LayerRefs& refs, ThreadTe
 
 void CpuModel::pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTeam* team, std::byte** cursor,
                            PackedMatrix* out) {
-  pack_copy(ref, team, cursor, out);
-  if (file.gguf != nullptr) release_pages(ref.data);  // a model that was made up has no file
-}
-
-void CpuModel::pack_copy(const MatrixRef& ref, ThreadTeam* team, std::byte** cursor, PackedMatrix* out) {
   std::byte* destination = *cursor;
   *out = {packed_type(ref.type), ref.n_out, ref.n_in, destination, data_or_null(ref.bias)};
   *cursor += padded_bytes(ref);
   const PackSource source{ref.type, ref.n_out, ref.n_in, ref.data.data(), ref.row_bytes(), ref.order};
   team->run([&](const TeamContext& context) { pack_tiles(source, context.share(out->n_tiles()), destination); });
-  (out->is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
+  note_type(*out);
+  if (file.gguf != nullptr) release_pages(ref.data);  // a model that was made up has no file
+}
+
+void CpuModel::note_type(const PackedMatrix& matrix) {
+  (matrix.is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
 }
 
 void CpuModel::count_work(const PackedMatrix& matrix, StepPart part, double share) {

@@ -8,6 +8,7 @@
 #include "bass/engine.h"
 #include "bass/status.h"
 #include "cache/page_table.h"
+#include "executor/cpu/head_rows.h"
 #include "executor/step_profile.h"
 #include "kernels/cpu/kernels.h"
 #include "model/model_file.h"
@@ -48,22 +49,14 @@ struct CpuDraftInput {
   PackedMatrix tap, input;
 };
 
-class CpuModel;
-
-/// Whose embedding and head a draft reads. Both outlive it.
-struct MainOfDraft {
-  const ModelFile* file = nullptr;
-  const CpuModel* model = nullptr;
-};
-
 /// Immutable after load but for the contents of its pages.
 class CpuModel {
  public:
   /// Packs with the whole team. The file's pages are released as they are packed, so that the weights are in memory
   /// once. Error kResourceExhausted names the bytes needed.
-  /// main: of a draft that was made for it.
+  /// main: of a draft that was made for it, whose embedding and head it reads. Outlives it.
   static Result<std::unique_ptr<CpuModel>> load(const ModelFile& file, const KvOptions& kv, ThreadTeam* team,
-                                                MainOfDraft main = {});
+                                                const CpuModel* main = nullptr);
 
   [[nodiscard]] const ModelConfig& config() const { return *config_; }
   [[nodiscard]] const CpuLayer& layer(int idx) const { return layers_[static_cast<size_t>(idx)]; }
@@ -109,13 +102,13 @@ class CpuModel {
 
  private:
   CpuModel() = default;
-  Status pack_weights(const ModelFile& file, const ModelFile* main, ThreadTeam* team);
-  /// Does not release the file's pages.
-  void pack_copy(const MatrixRef& ref, ThreadTeam* team, std::byte** cursor, PackedMatrix* out);
+  Status pack_weights(const ModelFile& file, ThreadTeam* team);
+  Status borrow_head(ThreadTeam* team);
   void pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTeam* team, std::byte** cursor,
                    PackedMatrix* out);
   void pack_draft_input(const ModelFile& file, ThreadTeam* team, std::byte** cursor);
   void pack_layer(const ModelFile& file, const LayerRefs& refs, ThreadTeam* team, std::byte** cursor);
+  void note_type(const PackedMatrix& matrix);
   /// share: of the batch's rows that pass through the matrix
   void count_work(const PackedMatrix& matrix, StepPart part, double share = 1.0);
   Status reserve_rope_tables();
@@ -128,7 +121,7 @@ class CpuModel {
   PackedMatrix positions_;  // [context_len, d_model], or nothing
   CpuNorm output_norm_;
   CpuDraftInput draft_input_;
-  std::vector<float> gathered_bias_;  // of a head whose rows are the main model's
+  HeadRows head_rows_;  // of a draft whose head is a part of the main model's
   const CpuModel* main_ = nullptr;
   bool has_float_weights_ = false;
   bool has_quantised_weights_ = false;

@@ -278,6 +278,24 @@ TEST(PackTest, PacksTheSameInParts) {
   }
 }
 
+TEST(PackTest, GathersTheBitsOfTheChosenChannels) {
+  std::mt19937 rng(3);
+  const std::vector<int32_t> ids{0, 3, 3, 15, 16, 17, 31, 40, 41, 42, 43, 44, 45, 46, 47, 60, 69, 1, 2};
+  for (const DType type : kTypes) {
+    const FileMatrix file(type, 70, whole_blocks(type, 96), rng);
+    FileMatrix chosen = file;
+    chosen.n_out = static_cast<int>(ids.size());
+    chosen.data.clear();
+    for (const int32_t id : ids) {
+      chosen.data.insert(chosen.data.end(), file.row(id), file.row(id) + file.row_bytes);
+    }
+    const PackedCopy from(file), expected(chosen);
+    testing::AlignedVector<std::byte> gathered(expected.data.size(), std::byte{0xAA});
+    for (const WorkRange tiles : {WorkRange{1, 2}, {0, 1}}) gather_tiles(from.matrix, ids, tiles, gathered.data());
+    EXPECT_EQ(gathered, expected.data) << dtype_info(type).name;
+  }
+}
+
 TEST(PackTest, NeedsHardlyMoreThanTheFile) {
   EXPECT_EQ(packed_bytes(DType::kQ4_1, 576, 576), 576u * 576 / 32 * sizeof(BlockQ4_1));
   EXPECT_EQ(packed_bytes(DType::kQ8_0, 576, 576), 576u * 576 / 32 * sizeof(BlockQ8_0));

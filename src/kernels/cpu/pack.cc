@@ -158,6 +158,31 @@ void pack_lane(const PackSource& source, const std::byte* row, int lane, std::by
   }
 }
 
+/// One channel in a tile.
+struct TileLane {
+  size_t lane;
+  std::byte* tile;
+};
+
+// Of the bytes [begin, end) of two tiles, in which a channel has kBytes in each run of kTileLen times as many.
+template <size_t kBytes>
+void copy_part(const std::byte* from, size_t from_lane, size_t begin, size_t end, TileLane to) {
+  for (size_t at = begin; at < end; at += kTileLen * kBytes) {
+    std::memcpy(to.tile + at + to.lane * kBytes, from + at + from_lane * kBytes, kBytes);
+  }
+}
+
+void copy_lane(const PackedMatrix& matrix, const std::byte* from, size_t from_lane, TileLane to) {
+  const auto n_in = static_cast<size_t>(matrix.n_in);
+  if (matrix.type == DType::kF32) return copy_part<4>(from, from_lane, 0, n_in * kTileLen * 4, to);
+  if (!matrix.is_quantised()) return copy_part<2>(from, from_lane, 0, n_in * kTileLen * 2, to);
+  const QuantFormat format = quant_format(matrix.type);
+  const QuantTileLayout layout = quant_tile_layout(format, n_in / kGroupLen);
+  copy_part<kQuadLen>(from, from_lane, 0, layout.scales, to);
+  if (format.is_k) copy_part<1>(from, from_lane, layout.scales, layout.super_scales, to);
+  copy_part<2>(from, from_lane, format.is_k ? layout.super_scales : layout.scales, layout.end, to);
+}
+
 uint16_t load_u16(const std::byte* p) {
   uint16_t bits;
   std::memcpy(&bits, p, sizeof(bits));
@@ -191,6 +216,21 @@ void pack_tiles(const PackSource& source, WorkRange tiles, std::byte* dst) {
     for (int lane = 0; lane < std::min(kTileLen, source.n_out - first); ++lane) {
       const auto row = static_cast<size_t>(source.order.file_row(first + lane));
       pack_lane(source, source.rows + row * source.row_bytes, lane, tile);
+    }
+  }
+}
+
+void gather_tiles(const PackedMatrix& from, std::span<const int32_t> ids, WorkRange tiles, std::byte* dst) {
+  const size_t tile_bytes = packed_tile_bytes(from.type, from.n_in);
+  for (auto t = static_cast<size_t>(tiles.begin); t < static_cast<size_t>(tiles.end); ++t) {
+    std::byte* tile = dst + t * tile_bytes;
+    std::memset(tile, 0, tile_bytes);
+    const auto channels = ids.subspan(t * kTileLen, std::min<size_t>(kTileLen, ids.size() - t * kTileLen));
+    for (size_t lane = 0; lane < channels.size(); ++lane) {
+      const int32_t id = channels[lane];
+      BASS_CHECK(id >= 0 && id < from.n_out);
+      const auto i = static_cast<size_t>(id);
+      copy_lane(from, from.data + i / kTileLen * tile_bytes, i % kTileLen, {lane, tile});
     }
   }
 }

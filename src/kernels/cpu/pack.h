@@ -17,6 +17,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 
 #include "base/thread_team.h"
 #include "kernels/cpu/kernels.h"
@@ -88,6 +90,10 @@ struct PackSource {
   RowOrder order;
 };
 void pack_tiles(const PackSource& source, WorkRange tiles, std::byte* dst);
+
+/// Packs channels of another matrix: channel i is `from`'s channel ids[i], with the same bits. Only the tiles in
+/// `tiles`. dst: the whole matrix of from.type, [ids.size(), from.n_in], as in pack_tiles.
+void gather_tiles(const PackedMatrix& from, std::span<const int32_t> ids, WorkRange tiles, std::byte* dst);
 
 /// Dequantises one output channel (the embedding of a token, for a matrix of embeddings); the same bits as
 /// dequantise_row gives for the file's row. out: [n_in]
