@@ -111,7 +111,7 @@ class DraftGoldens : public ::testing::TestWithParam<std::string> {
 };
 INSTANTIATE_TEST_SUITE_P(Tiny, DraftGoldens,
                          ::testing::Values("draft_feature_f32", "draft_feature_q8_0", "draft_shallow_f32",
-                                           "draft_shallow_input_f32"),
+                                           "draft_shallow_input_f32", "draft_head_q4_0"),
                          [](const auto& test) { return test.param; });
 
 // What differs: keys and values in int16, the activations of quantised matrices in int16, and sums whose rounding to
@@ -139,6 +139,20 @@ TEST_P(DraftGoldens, LogitsEqualPyTorchs) {
       hidden = 0;
     }
   }
+}
+
+TEST(DraftGoldensControl, AHeadOfAnotherTypeIsSeen) {
+  const nlohmann::json& golden = goldens()["models"].back();
+  ASSERT_EQ(golden["file"], "draft_head_q4_0.gguf");
+  const TempFolder folder;
+  const std::string path = folder / "draft.gguf";
+  write_edited_model(draft_path(golden), {.without = "bass-draft.main.head_type"}, path);
+  TwoModels models(path);
+  const auto& text = golden["texts"][0];
+  const auto tokens = text["tokens"].get<std::vector<TokenId>>();
+  models.run_main(tokens);
+  const auto rows = models.run_draft(tokens, 0);
+  EXPECT_GT(difference(rows[6], text["rows"]["6"]), 0.05);
 }
 
 struct Counts {
@@ -171,6 +185,16 @@ Counts count_accepted(const nlohmann::json& golden, const std::string& draft, in
   }
   const SpeculationStats stats = engine->stats().speculation;
   return {stats.drafted, stats.accepted};
+}
+
+// PyTorch drafts from the logits of all tokens, those hidden that neither the vocabulary nor the prompt has. It would
+// see fewer tokens accepted without the prompt's.
+TEST(DraftGoldensControl, PromptsMatterToTheHead) {
+  const auto& greedy = goldens()["models"].back()["greedy"];
+  for (const auto& text : greedy) {
+    const auto accepted = text["accepted"].get<std::vector<int>>();
+    EXPECT_GT(std::accumulate(accepted.begin(), accepted.end(), 0), text["accepted_without_prompt"].get<int>());
+  }
 }
 
 Counts expected_counts(const nlohmann::json& golden) {

@@ -131,6 +131,7 @@ INSTANTIATE_TEST_SUITE_P(Batches, Identity,
                                            IdentityCase{"draft_feature_q8_0", "bass", 3, 2, AttentionKind::kPad},
                                            IdentityCase{"draft_feature_q8_0", "goodput", 32, 1, AttentionKind::kSplit},
                                            IdentityCase{"draft_shallow_f32", "fixed:2", 5, 2, AttentionKind::kFused},
+                                           IdentityCase{"draft_head_q4_0", "fixed:3", 6, 2, AttentionKind::kFused},
                                            IdentityCase{"smaller", "fixed:4", 8, 2, AttentionKind::kFused}),
                          [](const auto& test) {
                            const std::string draft = test.param.draft.empty() ? "ngram" : test.param.draft;

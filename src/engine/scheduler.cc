@@ -20,9 +20,10 @@ int tokens_before_deadline(double left_s, double row_s, int max_tokens) {
   return left_s < row_s * max_tokens ? static_cast<int>(left_s / row_s) : max_tokens;
 }
 
-Scheduler::Scheduler(const SchedulerOptions& options, const StepCosts* costs)
+Scheduler::Scheduler(const SchedulerOptions& options, const StepCosts* costs, Executor* executor)
     : options_(options),
       costs_(costs),
+      executor_(executor),
       main_pool_(options.n_pages),
       draft_pool_(options.has_draft ? options.n_pages : 0) {}
 
@@ -86,7 +87,9 @@ void Scheduler::admit() {
 bool Scheduler::admit_request(RequestState* request) {
   const int n_needed = prefix_pages(*request) + own_pages(*request);
   if (n_promised_pages_ + n_needed > options_.n_pages) return false;
-  if (request->ngram_options) {  // first, as only this can fail
+  // First, as only these can fail.
+  if (request->uses_draft_model) request->prompt_head = executor_->make_prompt_head(request->prompt);
+  if (request->ngram_options) {
     request->ngrams = std::make_unique<NgramIndex>(request->prompt, request->request.n, *request->ngram_options);
   }
   n_promised_pages_ += n_needed;
@@ -200,6 +203,7 @@ void Scheduler::plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepP
   for (int i = 0; i < n_unseen; ++i) sequence->unseen_by_draft.push_back(request->token_at(*sequence, n_seen + i));
   segment->draft_tokens = sequence->unseen_by_draft;
   segment->draft_start = n_seen;
+  segment->prompt_head = request->prompt_head.get();
   if (n_seen + n_unseen == text_len) segment->n_model_drafts = sequence->draft_len;
   if (needs_draft_distribution(segment->sampling)) {
     segment->n_model_drafts = std::min(segment->n_model_drafts, options_.max_kept_distributions - n_distributions_);

@@ -30,10 +30,11 @@ struct SegmentOwner {
 
 /// Owns the requests, the page pools and the order of admission: first come, first served. A request is admitted when
 /// the pages that it can ever need (its prompt's and its next sequence's) are free, so that no step runs out of memory.
-/// `costs` must outlive it; policies read it when a step is planned.
+/// `costs` must outlive it; policies read it when a step is planned. So must the executor, which keeps something of the
+/// prompts that are admitted.
 class Scheduler {
  public:
-  Scheduler(const SchedulerOptions& options, const StepCosts* costs);
+  Scheduler(const SchedulerOptions& options, const StepCosts* costs, Executor* executor);
 
   /// Pages that a request needs at least: its prompt's and one sequence's.
   [[nodiscard]] int min_pages(const RequestState& request) const { return prefix_pages(request) + own_pages(request); }
@@ -73,6 +74,7 @@ class Scheduler {
 
   SchedulerOptions options_;
   const StepCosts* costs_;
+  Executor* executor_;
   PagePool main_pool_;
   PagePool draft_pool_;
   int n_promised_pages_ = 0;                           // of each pool

@@ -9,6 +9,7 @@
 
 #include "bass/engine.h"
 #include "cache/page_table.h"
+#include "executor/executor.h"
 #include "kernels/sampling/sampling_params.h"
 #include "speculation/draft_length.h"
 #include "speculation/ngram_drafter.h"
@@ -84,6 +85,7 @@ struct RequestState {
   bool uses_draft_model = false;
   std::optional<NgramOptions> ngram_options;  // none: no n-gram drafts
   std::unique_ptr<NgramIndex> ngrams;         // from admission on
+  std::unique_ptr<PromptHead> prompt_head;    // from admission on; null where the draft model needs none
   DraftLengthSpec draft_length;
   std::shared_ptr<PolicyState> policy;
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "bass/engine.h"
@@ -12,6 +13,9 @@
 #include "model/model_file.h"
 
 namespace bass {
+
+/// Of one prompt: bounds the memory that a request takes, and by how much its rows make a draft step slower.
+inline constexpr int kMaxPromptHeadTokens = 1024;
 
 /// Names a submitted step.
 using Ticket = uint64_t;
@@ -32,6 +36,13 @@ struct ExecutorOptions {
   [[nodiscard]] int max_rows() const { return max_batch * (1 + SpeculationStats::kMaxDraftLen) + max_step_tokens; }
 };
 
+/// What a device keeps of one prompt: rows of the main model's head for the tokens that the draft's vocabulary lacks.
+/// Freed before its executor, and not while a step runs whose plan names it.
+class PromptHead {
+ public:
+  virtual ~PromptHead() = default;
+};
+
 /// Owns the weights and KV memory of a main model and perhaps a draft on one device, and runs planned steps:
 /// draft -> forward -> verify. Results may come late: the engine plans with upper bounds of lengths. One thread owns
 /// it.
@@ -43,6 +54,11 @@ class Executor {
   virtual Ticket submit(const StepPlan& plan) = 0;
   /// Waits for a step. The result is valid until the next submit.
   virtual const StepResult& wait(Ticket ticket) = 0;
+
+  /// Lets the draft propose a prompt's own tokens, in segments that name the result: at most kMaxPromptHeadTokens
+  /// distinct ones, the last of the prompt. Null if there is nothing to add (the draft can propose them all, or has a
+  /// head of its own) or no memory. Not while a step runs.
+  virtual std::unique_ptr<PromptHead> make_prompt_head(std::span<const TokenId> prompt) = 0;
 
   [[nodiscard]] virtual std::string isa_name() const = 0;
   [[nodiscard]] virtual int page_len() const = 0;

@@ -16,6 +16,8 @@
 
 namespace bass {
 
+class PromptHead;
+
 /// One sequence's part of a step: a *segment* ("these tokens of this sequence, from this position") and what to do with
 /// it. A prefill chunk, a plain decode (one token) and a verification (1 + l tokens) differ only in their numbers.
 ///
@@ -38,7 +40,8 @@ struct SegmentPlan {
   /// Known tokens that the draft model has not seen, up to the last of `tokens`; empty: leave the draft model alone.
   std::span<const TokenId> draft_tokens;
   int draft_start = 0;
-  std::span<const PageId> draft_pages;  // enough for draft_start + draft_tokens + n_model_drafts - 1
+  std::span<const PageId> draft_pages;      // enough for draft_start + draft_tokens + n_model_drafts - 1
+  const PromptHead* prompt_head = nullptr;  // of the request's prompt, or null
 
   SamplingParams sampling;
   std::span<const TokenId> prompt;  // for penalties

@@ -37,6 +37,8 @@ class Draft:
     dtype: DType = DType.F32
     has_head: bool = False
     has_input: bool = True
+    head_type: str = ""  # of the main model's rows; "": its own
+    lacks_prompts: bool = False  # the vocabulary has no token that answers have from their prompts
 
 
 DRAFTS = [
@@ -44,6 +46,7 @@ DRAFTS = [
     Draft("draft_feature_q8_0", 2, taps=(1,), n_vocab=240, dtype=DType.Q8_0),
     Draft("draft_shallow_f32", 3, n_layers=2, has_input=False),
     Draft("draft_shallow_input_f32", 4, n_vocab=250),
+    Draft("draft_head_q4_0", 5, n_vocab=200, head_type="q4_0", lacks_prompts=True),
 ]
 
 
@@ -82,9 +85,12 @@ class Model:
         self.weights = {name: (torch.ones(shape) if len(shape) == 1 else
                                torch.randn(shape, generator=generator) / shape[-1] ** 0.5)
                         for name, shape in shapes.items()}
+        self.main_head = main.lm_head.weight  # of all tokens
+        if spec.head_type:
+            self.main_head = through_type(self.main_head, DType[spec.head_type.upper()])
 
     def head(self):
-        return self.weights["output"] if self.spec.has_head else self.main.lm_head.weight[self.ids]
+        return self.weights["output"] if self.spec.has_head else self.main_head[self.ids]
 
     def features(self, taps):
         """taps: [n, n_taps, d_main], of the positions in front"""
@@ -133,14 +139,27 @@ class Model:
         cache = []
         return self.rows(tokens, features, 0, cache), cache
 
-    def drafted(self, tokens, hidden, n):
-        """(id, logits) of n greedy tokens behind a text."""
+    def logits_with(self, x, prompt):
+        """Of all tokens of the main model; -inf where they are neither in the vocabulary nor in the prompt."""
+        logits = torch.full((len(x), self.main.config.vocab_size), float("-inf"))
+        logits[:, self.ids] = self.logits(x)
+        if not self.spec.has_head:
+            logits[:, prompt] = rms_norm(x, self.weights["output_norm"]) @ self.main_head[prompt].T
+        return logits
+
+    def drafted(self, tokens, hidden, n, prompt=None):
+        """(id, logits) of n greedy tokens behind a text. prompt: whose tokens can be proposed too, or None."""
         x, cache = self.known(tokens, hidden)
         drafts = []
         for i in range(n):
-            logits = self.logits(x[-1:])[0]
-            drafts.append((int(self.ids[logits.argmax()]), logits))
-            x = self.rows(torch.tensor([drafts[-1][0]]), x[-1:], len(tokens) + i, cache)
+            if prompt is None:
+                logits = self.logits(x[-1:])[0]
+                token = int(self.ids[logits.argmax()])
+            else:
+                logits = self.logits_with(x[-1:], prompt)[0]
+                token = int(logits.argmax())
+            drafts.append((token, logits))
+            x = self.rows(torch.tensor([token]), x[-1:], len(tokens) + i, cache)
         return drafts
 
 
@@ -176,24 +195,33 @@ def greedy_texts(main, rng):
     return texts
 
 
+def from_prompt(text):
+    """The tokens of an answer that are the prompt's."""
+    return text[PROMPT_LEN:][torch.isin(text[PROMPT_LEN:], text[:PROMPT_LEN])]
+
+
 def train(model, examples):
-    places = {int(token): i for i, token in enumerate(model.ids)}
+    lacks_prompts = model.spec.lacks_prompts
+    places = {int(token): int(token) if lacks_prompts else i for i, token in enumerate(model.ids)}
     names = list(model.weights)
     for name in names:
         model.weights[name].requires_grad_(True)
     optimiser = torch.optim.AdamW([model.weights[name] for name in names], lr=LEARNING_RATE, weight_decay=0.0)
     for step in range(N_STEPS):
         tokens, hidden = examples[step % len(examples)]
-        target = torch.tensor([places.get(int(token), -100) for token in tokens])
+        prompt = tokens[:PROMPT_LEN]
+        known = places | ({int(token): int(token) for token in prompt} if lacks_prompts else {})
+        target = torch.tensor([known.get(int(token), -100) for token in tokens])
+        logits = lambda x: model.logits_with(x, prompt) if lacks_prompts else model.logits(x)
         at = PROMPT_LEN + step * 7 % (N_GREEDY - DRAFT_LEN)
         with torch.enable_grad():
             x, cache = model.known(tokens, hidden)
-            loss = functional.cross_entropy(model.logits(x)[PROMPT_LEN - 1:-1], target[PROMPT_LEN:])
+            loss = functional.cross_entropy(logits(x)[PROMPT_LEN - 1:-1], target[PROMPT_LEN:])
             drafted, cut = x[at - 1:at], [(k[:, :at], v[:, :at]) for k, v in cache]
             for i in range(at, at + DRAFT_LEN - 1):  # its own x instead of features
                 drafted = model.rows(tokens[i:i + 1], drafted, i, cut)
                 if target[i + 1] >= 0:
-                    loss = loss + functional.cross_entropy(model.logits(drafted), target[i + 1:i + 2])
+                    loss = loss + functional.cross_entropy(logits(drafted), target[i + 1:i + 2])
             optimiser.zero_grad()
             loss.backward()
         optimiser.step()
@@ -202,14 +230,17 @@ def train(model, examples):
     print(f"{model.spec.name}: last loss {loss.item():.3f}")
 
 
+def through_type(values, dtype):
+    return torch.from_numpy(gguf.quants.dequantize(gguf.quants.quantize(values.numpy(), dtype), dtype))
+
+
 def round_to_file(model):
     """Weights as the file's type gives them back."""
     if model.spec.dtype == DType.F32:
         return
     for name, values in model.weights.items():
         if values.dim() == 2:
-            data = gguf.quants.quantize(values.numpy(), model.spec.dtype)
-            model.weights[name] = torch.from_numpy(gguf.quants.dequantize(data, model.spec.dtype))
+            model.weights[name] = through_type(values, model.spec.dtype)
 
 
 def fingerprint(path):
@@ -254,6 +285,8 @@ def write(model, main_path, path):
     writer.add_string("bass-draft.main.name", MAIN)
     writer.add_uint32("bass-draft.main.embedding_length", model.main.config.hidden_size)
     writer.add_uint32("bass-draft.main.vocab_size", model.main.config.vocab_size)
+    if spec.head_type:
+        writer.add_string("bass-draft.main.head_type", spec.head_type)
     for name, values in model.weights.items():
         is_matrix = values.dim() == 2
         dtype = spec.dtype if is_matrix else DType.F32
@@ -264,15 +297,16 @@ def write(model, main_path, path):
     writer.close()
 
 
-def rounds(model, prompt):
-    """Greedy speculative decoding with drafts of DRAFT_LEN: the text, and how many drafts each round accepts."""
+def rounds(model, prompt, extension):
+    """Greedy speculative decoding with drafts of DRAFT_LEN: the text, and how many drafts each round accepts.
+    extension: tokens that can be proposed beside the vocabulary."""
     tokens, accepted, gaps = list(prompt), [], [1.0]
     while len(tokens) < PROMPT_LEN + N_GREEDY:
         n = min(DRAFT_LEN, PROMPT_LEN + N_GREEDY - len(tokens) - 1)
         drafts = []
         if n > 0:  # features of all positions but the last, whose token the main model has not seen
             _, hidden = run_main(model.main, torch.tensor(tokens))
-            drafts = model.drafted(torch.tensor(tokens), hidden, n)
+            drafts = model.drafted(torch.tensor(tokens), hidden, n, extension)
             gaps += [gap(logits) for _, logits in drafts]
         logits, _ = run_main(model.main, torch.tensor(tokens + [token for token, _ in drafts]))
         rows = logits[len(tokens) - 1:]
@@ -303,12 +337,15 @@ def goldens_of(model, texts):
             "tokens": tokens.tolist(), "rows": {str(i): rounded(logits[i]) for i in range(0, len(tokens), ROW_STEP)},
             "drafts": [{"id": token, "logits": rounded(row)} for token, row in drafts]})
     for text in texts:
-        tokens, accepted, min_gap = rounds(model, text[:PROMPT_LEN].tolist())
+        prompt = text[:PROMPT_LEN]
+        tokens, accepted, min_gap = rounds(model, prompt.tolist(), prompt)
         assert tokens == text[PROMPT_LEN:].tolist()
         if min_gap > MIN_DRAFT_GAP:
-            golden["greedy"].append({"prompt": text[:PROMPT_LEN].tolist(), "tokens": tokens, "accepted": accepted})
+            _, without_prompt, _ = rounds(model, prompt.tolist(), prompt[:0])
+            golden["greedy"].append({"prompt": prompt.tolist(), "tokens": tokens, "accepted": accepted,
+                                     "accepted_without_prompt": sum(without_prompt)})
     assert len(golden["greedy"]) >= 2, "too many near ties: another seed"
-    total = [sum(greedy["accepted"]) for greedy in golden["greedy"]]
+    total = [(sum(greedy["accepted"]), greedy["accepted_without_prompt"]) for greedy in golden["greedy"]]
     print(f"{model.spec.name}: accepted {total} of {[DRAFT_LEN * len(g['accepted']) for g in golden['greedy']]}")
     return golden
 
@@ -329,6 +366,8 @@ def main():
     for spec in DRAFTS:
         n_vocab = main_model.config.vocab_size
         ids = torch.from_numpy(np.sort(rng.permutation(n_vocab)[:spec.n_vocab or n_vocab]))
+        if spec.lacks_prompts:
+            ids = ids[~torch.isin(ids, torch.cat([from_prompt(text) for text in texts]))]
         model = Model(spec, main_model, ids)
         train(model, examples)
         round_to_file(model)

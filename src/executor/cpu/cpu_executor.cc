@@ -74,6 +74,11 @@ Status CpuExecutor::load_draft(const ModelFile& draft, const ForwardOptions& for
   draft_forward_ = std::make_unique<CpuForward>(draft_.get(), kernels_, draft_options);
   n_draft_tokens_ = n_main_tokens_;
   if (!draft.config.main) n_draft_tokens_ = std::min(n_main_tokens_, static_cast<int>(draft.vocab.tokens.size()));
+  draft_row_len_ = draft.config.vocab_size;
+  if (draft_->has_part_of_head()) {
+    draft_row_len_ = std::min(draft_row_len_ + kMaxPromptHeadTokens, main_->config().vocab_size);
+    draft_forward_->make_room_for_more();
+  }
   stored_memory_ = AlignedBuffer(kStoredBytes);
   n_stored_rows_ = static_cast<int>(kStoredBytes / (sizeof(uint16_t) * static_cast<size_t>(n_draft_tokens_)));
   return ok_status();
@@ -89,6 +94,15 @@ Ticket CpuExecutor::submit(const StepPlan& plan) {
 const StepResult& CpuExecutor::wait(Ticket ticket) {
   BASS_CHECK(ticket == last_ticket_);  // the CPU has answered already
   return result_;
+}
+
+std::unique_ptr<PromptHead> CpuExecutor::make_prompt_head(std::span<const TokenId> prompt) {
+  if (!draft_ || !draft_->has_part_of_head()) return nullptr;
+  std::vector<int32_t> ids = tokens_beside(draft_vocabulary(), prompt, kMaxPromptHeadTokens);
+  if (ids.empty()) return nullptr;
+  Result<HeadRows> rows = draft_->more_head_rows(ids, &team_);
+  if (!rows.ok()) return nullptr;  // it only drafts less well
+  return std::make_unique<CpuPromptHead>(std::move(ids), std::move(rows).value());
 }
 
 void CpuExecutor::run_step(const TeamContext& context) noexcept {
@@ -147,6 +161,7 @@ void CpuExecutor::reserve_for(const StepPlan& plan) {
     result.top5.reserve(kTop + 1);
   }
   for (auto* rows : {&wanted_rows_, &draft_logit_rows_, &draft_logit_segments_}) rows->reserve(n_rows);
+  draft_logit_more_.reserve(n_rows);
   wanted_.reserve(n_rows);
   verdicts_.reserve(n_rows);
   unit_begins_.reserve(n_rows + 1);
@@ -201,13 +216,13 @@ void CpuExecutor::draft(const TeamContext& context) {
     draft_forward_->run(context);
     const std::span<const int> rows = draft_logit_rows_;
     draft_forward_->keep_hidden(context, rows);
-    const auto vocab_size = static_cast<size_t>(draft_->config().vocab_size);
     for (size_t begin = 0; begin < rows.size(); begin += kLogitsBlockRows) {
       const auto block = rows.subspan(begin, std::min<size_t>(kLogitsBlockRows, rows.size() - begin));
-      draft_forward_->logits(context, block, logits_.as<float>());
+      const auto more = std::span<const PackedMatrix* const>(draft_logit_more_).subspan(begin, block.size());
+      draft_forward_->logits(context, block, more, draft_row_len_, logits_.as<float>());
       for_each_row(context, static_cast<int>(block.size()), StepPart::kDraft, [&](RowSampler& row_sampler, int i) {
         draft_row(row_sampler, draft_logit_segments_[begin + static_cast<size_t>(i)],
-                  logits_.as<float>() + static_cast<size_t>(i) * vocab_size);
+                  logits_.as<float>() + static_cast<ptrdiff_t>(i) * draft_row_len_);
       });
     }
   }
@@ -217,6 +232,7 @@ void CpuExecutor::fill_draft_batch(int step_idx) {
   draft_forward_->begin_batch();
   draft_logit_rows_.clear();
   draft_logit_segments_.clear();
+  draft_logit_more_.clear();
   for (size_t i = 0; i < plan_->segments.size(); ++i) {
     const SegmentPlan& segment = plan_->segments[i];
     if (segment.draft_tokens.empty() || (step_idx > 0 && segment.n_model_drafts <= step_idx)) continue;
@@ -232,10 +248,23 @@ void CpuExecutor::fill_draft_batch(int step_idx) {
     }
     if (segment.n_model_drafts == 0) continue;
     draft.hidden_row = static_cast<int>(draft_logit_rows_.size());
-    draft_logit_rows_.push_back(draft_forward_->n_rows() - 1);
-    draft_logit_segments_.push_back(static_cast<int>(i));
+    add_draft_logits_row(static_cast<int>(i));
   }
   draft_forward_->end_batch();
+}
+
+void CpuExecutor::add_draft_logits_row(int segment_idx) {
+  const auto* prompt_head = plan_->segments[static_cast<size_t>(segment_idx)].prompt_head;
+  draft_logit_rows_.push_back(draft_forward_->n_rows() - 1);
+  draft_logit_segments_.push_back(segment_idx);
+  draft_logit_more_.push_back(prompt_head == nullptr ? nullptr
+                                                     : &static_cast<const CpuPromptHead*>(prompt_head)->matrix());
+}
+
+ProposableTokens CpuExecutor::proposable_tokens(int segment_idx) const {
+  const auto* prompt_head =
+      static_cast<const CpuPromptHead*>(plan_->segments[static_cast<size_t>(segment_idx)].prompt_head);
+  return {draft_vocabulary(), prompt_head == nullptr ? std::span<const int32_t>() : prompt_head->ids()};
 }
 
 void CpuExecutor::add_unseen_tokens(const SegmentPlan& segment) {
@@ -270,13 +299,13 @@ void CpuExecutor::draft_row(RowSampler& row_sampler, int segment_idx, const floa
   const SamplingParams& params = plan_->segments[i].sampling;
   Draft& draft = drafts_[i];
   TokenId& token = draft.tokens[static_cast<size_t>(draft.n)];
-  if (const std::span<const int32_t> ids = draft_vocabulary(); !ids.empty()) {
+  if (const ProposableTokens tokens = proposable_tokens(segment_idx); !tokens.vocabulary.empty()) {
     if (params.is_greedy() && !params.edits_logits()) {  // needs no row over the main model's ids
-      token = ids[static_cast<size_t>(kernels_->row_stats(logits, static_cast<int>(ids.size())).argmax)];
+      token = likeliest_draft_token(*kernels_, logits, tokens);
       ++draft.n;
       return;
     }
-    logits = spread_draft_logits(row_sampler, logits, ids, n_draft_tokens_);
+    logits = spread_draft_logits(row_sampler, logits, tokens, n_draft_tokens_);
   }
   RowDistribution q = row_sampler.build(logits, n_draft_tokens_, params, history(segment_idx, draft.n), Normalise::kNo);
   if (draft.has_stored_rows) {

@@ -8,9 +8,11 @@
 
 #include "executor/cpu/cpu_model.h"
 #include "executor/cpu/forward.h"
+#include "executor/cpu/prompt_head.h"
 #include "executor/executor.h"
 #include "kernels/sampling/block.h"
 #include "kernels/sampling/distribution.h"
+#include "kernels/sampling/draft_row.h"
 #include "kernels/sampling/verify.h"
 
 namespace bass::cpu {
@@ -22,6 +24,7 @@ class CpuExecutor final : public Executor {
 
   Ticket submit(const StepPlan& plan) override;
   const StepResult& wait(Ticket ticket) override;
+  std::unique_ptr<PromptHead> make_prompt_head(std::span<const TokenId> prompt) override;
 
   [[nodiscard]] std::string isa_name() const override { return kernels_->name; }
   [[nodiscard]] int page_len() const override { return kKvPageLen; }
@@ -106,6 +109,9 @@ class CpuExecutor final : public Executor {
     const std::optional<MainModelUse>& main = draft_->config().main;
     return main ? std::span<const int32_t>(main->vocabulary) : std::span<const int32_t>();
   }
+  /// What a segment of this step can propose; no vocabulary: everything.
+  [[nodiscard]] ProposableTokens proposable_tokens(int segment_idx) const;
+  void add_draft_logits_row(int segment_idx);
   /// The stored q of the idx-th drafted token of a segment. [n_draft_tokens]
   [[nodiscard]] uint16_t* stored_row(const Draft& draft, int idx) const {
     return stored_memory_.as<uint16_t>() +
@@ -141,8 +147,10 @@ class CpuExecutor final : public Executor {
   std::vector<Draft> drafts_;    // [n_segments]
   AlignedBuffer stored_memory_;  // f16 [n_stored_rows_, n_draft_tokens]: q of drafts that are to be verified
   int n_stored_rows_ = 0;
-  std::vector<int> draft_logit_rows_;      // rows of the draft batch whose logits are wanted
-  std::vector<int> draft_logit_segments_;  // and their segments
+  std::vector<int> draft_logit_rows_;                  // rows of the draft batch whose logits are wanted
+  std::vector<int> draft_logit_segments_;              // and their segments
+  std::vector<const PackedMatrix*> draft_logit_more_;  // and what their prompts add to the draft's head, or null
+  int draft_row_len_ = 0;                              // room for the logits of a row
   std::vector<WantedRow> wanted_;
   std::vector<int> wanted_rows_;      // WantedRow::row of each
   std::vector<size_t> unit_begins_;   // of the runs of wanted rows that one thread takes together, and the end

@@ -75,7 +75,7 @@ Result<std::unique_ptr<CpuModel>> CpuModel::load(const ModelFile& file, const Kv
 
 Status CpuModel::pack_weights(const ModelFile& file, ThreadTeam* team) {
   const WeightRefs& refs = file.weights;
-  const bool borrows_head = config_->main && refs.head.n_out == 0;
+  borrows_head_ = config_->main && refs.head.n_out == 0;
   size_t total_bytes = padded_bytes(refs.embedding) + (refs.is_head_tied ? 0 : padded_bytes(refs.head));
   total_bytes += padded_bytes(refs.draft_input.tap) + padded_bytes(refs.draft_input.input);
   const size_t position_bytes = config_->has_learned_positions ? padded_bytes(refs.positions) : 0;
@@ -93,7 +93,7 @@ Status CpuModel::pack_weights(const ModelFile& file, ThreadTeam* team) {
   if (!config_->main) pack_matrix(file, refs.embedding, team, &cursor, &embedding_);
   if (config_->has_learned_positions) pack_matrix(file, refs.positions, team, &cursor, &positions_);
   head_ = embedding_;
-  if (borrows_head) {
+  if (borrows_head_) {
     BASS_RETURN_IF_ERROR(borrow_head(team));
     total_bytes += packed_bytes(head_.type, head_.n_out, head_.n_in);
   } else if (!refs.is_head_tied) {

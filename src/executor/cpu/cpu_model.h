@@ -61,6 +61,12 @@ class CpuModel {
   [[nodiscard]] const ModelConfig& config() const { return *config_; }
   [[nodiscard]] const CpuLayer& layer(int idx) const { return layers_[static_cast<size_t>(idx)]; }
   [[nodiscard]] const PackedMatrix& head() const { return head_; }
+  /// Whether the head is a chosen part of the main model's.
+  [[nodiscard]] bool has_part_of_head() const { return borrows_head_ && !config_->main->vocabulary.empty(); }
+  /// More rows of the main model's head, as this draft reads them.
+  [[nodiscard]] Result<HeadRows> more_head_rows(std::span<const int32_t> ids, ThreadTeam* team) const {
+    return HeadRows::pack(main_->head(), ids, config_->main->head_type, team);
+  }
   [[nodiscard]] const CpuNorm& output_norm() const { return output_norm_; }
   [[nodiscard]] const CpuDraftInput& draft_input() const { return draft_input_; }
   /// The model that this one was made to draft for, or null.
@@ -122,6 +128,7 @@ class CpuModel {
   CpuNorm output_norm_;
   CpuDraftInput draft_input_;
   HeadRows head_rows_;  // of a draft whose head is a part of the main model's
+  bool borrows_head_ = false;
   const CpuModel* main_ = nullptr;
   bool has_float_weights_ = false;
   bool has_quantised_weights_ = false;

@@ -58,9 +58,9 @@ void CpuForward::make_plans() {
 bool CpuForward::ok() const {
   for (const AlignedBuffer* buffer :
        {&residual_, &qkv_, &attention_out_, &added_, &attention_states_, &thread_memory_, &normed_.memory,
-        &attended_.memory, &gated_.memory, &head_input_.memory, &experts_.probabilities, &experts_.results,
-        &experts_.input.memory, &draft_input_.taps.memory, &draft_input_.features, &draft_input_.joined.memory,
-        &draft_input_.hidden, &draft_input_.row}) {
+        &attended_.memory, &gated_.memory, &head_input_.memory, &more_input_.memory, &experts_.probabilities,
+        &experts_.results, &experts_.input.memory, &draft_input_.taps.memory, &draft_input_.features,
+        &draft_input_.joined.memory, &draft_input_.hidden, &draft_input_.row}) {
     if (!buffer->ok()) return false;
   }
   return true;
@@ -127,26 +127,27 @@ void CpuForward::run(const TeamContext& context) {
 }
 
 void CpuForward::logits(const TeamContext& context, std::span<const int> rows, float* out) {
+  logits(context, rows, {}, model_->config().vocab_size, out);
+}
+
+void CpuForward::logits(const TeamContext& context, std::span<const int> rows,
+                        std::span<const PackedMatrix* const> more, int row_len, float* out) {
   const ModelConfig& config = model_->config();
-  const auto d_model = static_cast<size_t>(config.d_model);
   const auto n_rows = static_cast<int>(rows.size());
   CpuOps ops(*this, context);
-  const WorkRange mine = context.share(n_rows);
-  for (int i = mine.begin; i < mine.end; ++i) {
-    const float* x = residual_.as<float>() + static_cast<size_t>(rows[static_cast<size_t>(i)]) * d_model;
-    ops.norm_row(x, model_->output_norm(), i, head_input_.rows);
-  }
+  ops.norm_head_rows(rows, more);
   ops.end(StepPart::kHead);
   const PackedMatrix& head = model_->head();
   const WorkRange tiles = context.share(head.n_tiles());
-  kernels_->matmul(head, head_input_.rows, n_rows, tiles, out, config.vocab_size, 0, false);
+  kernels_->matmul(head, head_input_.rows, n_rows, tiles, out, row_len, 0, false);
   if (config.logit_cap > 0) {
     const int first = tiles.begin * kTileLen;
     const int n = std::min(tiles.end * kTileLen, config.vocab_size) - first;
     for (ptrdiff_t i = 0; i < n_rows; ++i) {
-      kernels_->soft_cap(out + i * config.vocab_size + first, n, config.logit_cap);
+      kernels_->soft_cap(out + i * row_len + first, n, config.logit_cap);
     }
   }
+  ops.multiply_more(more, row_len, out);
   if (context.thread_idx() == 0) {
     count_matmul(StepPart::kHead, n_rows, has_read_head_ ? 0 : 1);
     has_read_head_ = true;

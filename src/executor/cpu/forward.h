@@ -93,6 +93,12 @@ class CpuForward {
 
   /// Logits of up to kLogitsBlockRows rows of the batch that ran last. out: [rows.size(), vocab_size]
   void logits(const TeamContext& context, std::span<const int> rows, float* out);
+  /// The same with row i's products with more[i], unless it is null, behind its logits. Such matrices have at most
+  /// row_len - vocab_size outputs; make_room_for_more was called. more: [rows.size()]; out: [rows.size(), row_len]
+  void logits(const TeamContext& context, std::span<const int> rows, std::span<const PackedMatrix* const> more,
+              int row_len, float* out);
+  /// Before the first such call. ok() says whether there was memory.
+  void make_room_for_more() { more_input_ = make_stage(kLogitsBlockRows * kRowBlock, model_->config().d_model); }
 
   /// Keeps x of these rows of the batch that ran last for the next one, of a draft that reads hidden states. SPMD; ends
   /// without a barrier.
@@ -116,6 +122,7 @@ class CpuForward {
   void count_work();
   double n_cached_tokens(int window);
   void count_matmul(StepPart part, int n_rows, double n_reads);
+  void count_more_head(const PackedMatrix& matrix, int n_rows);
 
   const CpuModel* model_;
   const Kernels* kernels_;
@@ -141,6 +148,7 @@ class CpuForward {
   Stage attended_;    // [max_rows, q_dim]
   Stage gated_;       // [max_rows, d_ff], or of the experts' slots
   Stage head_input_;  // [kLogitsBlockRows, d_model]
+  Stage more_input_;  // [kLogitsBlockRows kRowBlock, d_model] the same, each matrix's rows from a whole row block on
   ExpertRows experts_;
   DraftInput draft_input_;
   WorkByPart work_{};
@@ -166,6 +174,8 @@ class CpuOps {
   void tap(int layer);
 
  private:
+  void norm_head_rows(std::span<const int> rows, std::span<const PackedMatrix* const> more);
+  void multiply_more(std::span<const PackedMatrix* const> more, int row_len, float* out);
   void embed_draft();
   void make_features();
   void join_row(int row);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "executor/cpu/forward.h"
+#include "kernels/cpu/pack.h"
 
 namespace bass::cpu {
 
@@ -11,6 +12,17 @@ void CpuForward::count_matmul(StepPart part, int n_rows, double n_reads) {
   work.bytes += n_reads * row.bytes;
   for (const OperationClass kind : {OperationClass::kInt8Dot, OperationClass::kF32Fma}) {
     work[kind] += row[kind] * n_rows * (kind == OperationClass::kInt8Dot ? options_.n_planes : 1);
+  }
+}
+
+void CpuForward::count_more_head(const PackedMatrix& matrix, int n_rows) {
+  Work& work = work_[static_cast<size_t>(StepPart::kHead)];
+  work.bytes += static_cast<double>(packed_bytes(matrix.type, matrix.n_out, matrix.n_in));
+  const double n_operations = 2.0 * matrix.n_out * matrix.n_in * n_rows;
+  if (matrix.is_quantised()) {
+    work[OperationClass::kInt8Dot] += n_operations * options_.n_planes;
+  } else {
+    work[OperationClass::kF32Fma] += n_operations;
   }
 }
 

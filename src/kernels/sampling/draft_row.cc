@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 namespace bass {
 namespace {
@@ -62,10 +63,24 @@ void expand_f16(const uint16_t* stored, int n, float* out) {
   }
 }
 
-const float* spread_draft_logits(RowSampler& sampler, const float* logits, std::span<const int32_t> ids, int n) {
+TokenId likeliest_draft_token(const cpu::Kernels& kernels, const float* logits, const ProposableTokens& tokens) {
+  const auto best_of = [&](std::span<const int32_t> ids) {
+    const cpu::RowStats stats = kernels.row_stats(logits, static_cast<int>(ids.size()));
+    logits += ids.size();
+    return std::pair(stats.max, ids[static_cast<size_t>(stats.argmax)]);
+  };
+  const auto known = best_of(tokens.vocabulary);
+  if (tokens.more.empty()) return known.second;
+  const auto more = best_of(tokens.more);
+  const bool is_more = more.first > known.first || (more.first == known.first && more.second < known.second);
+  return is_more ? more.second : known.second;
+}
+
+const float* spread_draft_logits(RowSampler& sampler, const float* logits, const ProposableTokens& tokens, int n) {
   float* row = sampler.draft_row();
   std::fill(row, row + n, -kInf);
-  for (size_t i = 0; i < ids.size(); ++i) row[ids[i]] = logits[i];
+  for (const int32_t id : tokens.vocabulary) row[id] = *logits++;
+  for (const int32_t id : tokens.more) row[id] = *logits++;
   return row;
 }
 

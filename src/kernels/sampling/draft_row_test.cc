@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -47,7 +48,7 @@ TEST(DraftRow, AChosenVocabularyHasAllTheProbability) {
   for (const float temperature : {0.0f, 1.0f, 0.7f}) {
     SamplingParams params;
     params.temperature = temperature;
-    const float* row = spread_draft_logits(sampler, logits.data(), ids, 300);
+    const float* row = spread_draft_logits(sampler, logits.data(), {ids, {}}, 300);
     const RowDistribution q = sampler.build(row, 300, params, {}, Normalise::kYes);
     const RowDistribution drafted = store_draft_row(sampler, q, stored.data());
     EXPECT_EQ(drafted.argmax, 17) << "the lowest id of equal ones";
@@ -62,6 +63,23 @@ TEST(DraftRow, AChosenVocabularyHasAllTheProbability) {
     for (size_t i = 0; i < ids.size(); ++i) {
       EXPECT_NEAR(probability(loaded, ids[i]), std::exp(logits[i] / temperature) / expected_sum, 1e-3);
     }
+  }
+}
+
+TEST(DraftRow, TokensBesideTheVocabularyAreLikeThoseInIt) {
+  const std::vector<int32_t> ids{3, 4, 17, 250, 299};
+  const std::vector<int32_t> more{0, 16, 270};
+  RowSampler sampler(&kernels(), 300);
+  std::mt19937 random(4);
+  for (int i = 0; i < 200; ++i) {
+    std::vector<float> logits(ids.size() + more.size());
+    for (float& logit : logits) logit = static_cast<float>(random() % 4);  // equal ones are frequent
+    const float* row = spread_draft_logits(sampler, logits.data(), {ids, more}, 300);
+    for (size_t k = 0; k < ids.size(); ++k) EXPECT_EQ(row[ids[k]], logits[k]);
+    for (size_t k = 0; k < more.size(); ++k) EXPECT_EQ(row[more[k]], logits[ids.size() + k]);
+    EXPECT_EQ(std::count(row, row + 300, -kInf), 300 - 8);
+    const TokenId best = kernels().row_stats(row, 300).argmax;
+    EXPECT_EQ(likeliest_draft_token(kernels(), logits.data(), {ids, more}), best);
   }
 }
 
