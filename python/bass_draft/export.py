@@ -69,6 +69,8 @@ def _add_metadata(writer: gguf.GGUFWriter, shape: DraftShape, vocabulary: np.nda
     writer.add_float32(_PREFIX + "rope.freq_base", shape.rope_base)
     if shape.tap_layers:
         writer.add_array(_PREFIX + "tap_layers", [int(layer) for layer in shape.tap_layers])
+    if shape.head_type != "main":
+        writer.add_string(_PREFIX + "main.head_type", shape.head_type)
     if len(vocabulary) < shape.main_n_vocab:
         writer.add_array(_PREFIX + "vocabulary", [int(token) for token in vocabulary])
     writer.add_string(_PREFIX + "main.name", main.name)

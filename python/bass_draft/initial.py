@@ -21,8 +21,9 @@ def build_model(main: MainModel, shape: DraftShape, vocabulary: np.ndarray, seed
     """A draft with the main model's embedding and head, its own weights drawn at random."""
     torch.manual_seed(seed)
     embedding = torch.from_numpy(main.embedding() * np.float32(main.embedding_scale)).half()
-    head = None if shape.has_head else torch.from_numpy(main.head_rows(vocabulary))
+    head = None if shape.has_head else torch.from_numpy(main.head(shape.head_type).rows(vocabulary))
     model = DraftModel(shape, embedding, head, len(vocabulary))
+    model.main_rows = None if shape.has_head else main.head(shape.head_type)
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2:
             torch.nn.init.normal_(parameter, 0.0, _NOISE)
@@ -108,7 +109,8 @@ class DraftFile:
         return DraftShape(size("block_count"), size("embedding_length"), size("feed_forward_length"),
                           size("attention.head_count"), size("attention.head_count_kv"), size("attention.key_length"),
                           size("attention.layer_norm_rms_epsilon"), size("rope.freq_base"), size("context_length"),
-                          tuple(size("tap_layers") or ()), size("main.embedding_length"), size("main.vocab_size"))
+                          tuple(size("tap_layers") or ()), size("main.embedding_length"), size("main.vocab_size"),
+                          size("main.head_type") or "main")
 
     def vocabulary(self) -> np.ndarray:
         ids = self.field("bass-draft.vocabulary")

@@ -12,6 +12,9 @@ from bass_draft.errors import UserError
 
 # Architectures whose files pair element i of a head with i + half of it when they rotate; all others pair neighbours.
 _PAIRS_NEIGHBOURS = {"llama", "smollm3", "mistral", "gptj", "codegen"}
+# Of 4 bits and fewer, which the engine reads as they are whatever the draft asks for.
+_NARROW = {gguf.GGMLQuantizationType[name] for name in ("Q4_0", "Q4_1", "Q2_K", "Q3_K", "Q4_K")}
+_GROUP = 32
 _SCALES_EMBEDDING = {"gemma", "gemma2", "gemma3"}
 
 
@@ -111,16 +114,18 @@ class MainModel:
         """[n_vocab, n_embedding], as they come from the file (without the embedding scale)."""
         return self._needed("token_embd.weight")
 
-    def head_rows(self, ids: np.ndarray) -> np.ndarray:
-        """[n_ids, n_embedding]: rows of the output matrix, which many models share with the embedding."""
-        name = "output.weight" if "output.weight" in self._tensors else "token_embd.weight"
-        return self._needed(name)[ids]
+    def head(self, head_type: str) -> "MainHead":
+        """The output matrix, which many models share with the embedding. head_type: DraftShape's."""
+        return MainHead(self, self._tensors.get("output.weight", self._tensors["token_embd.weight"]), head_type)
 
     def _needed(self, name: str) -> np.ndarray:
         values = self.tensor(name)
         if values is None:
-            raise UserError(f"{self.path}: {name}: its type cannot be read here; convert the model to another one")
+            raise self.unreadable(name)
         return values
+
+    def unreadable(self, name: str) -> UserError:
+        return UserError(f"{self.path}: {name}: its type cannot be read here; convert the model to another one")
 
     def layer_tensor(self, layer: int, name: str) -> np.ndarray | None:
         """A tensor of a layer, with the rows of q and k in the order of a draft: rotated pairs are neighbours."""
@@ -131,6 +136,29 @@ class MainModel:
             return None
         halves = values.reshape(-1, 2, self.head_dim // 2, values.shape[1])
         return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(values.shape)
+
+
+class MainHead:
+    """Rows of a main model's output matrix as the engine computes a draft's logits with them."""
+
+    def __init__(self, main: MainModel, tensor: gguf.ReaderTensor, head_type: str):
+        self._main = main
+        self._tensor = tensor
+        is_whole = int(tensor.shape[0]) % _GROUP == 0
+        self._quantised = head_type == "q4_0" and is_whole and tensor.tensor_type not in _NARROW
+
+    def rows(self, ids: np.ndarray) -> np.ndarray:
+        """[n_ids, n_embedding] float32."""
+        if len(ids) == 0:
+            return np.zeros((0, self._main.n_embedding), np.float32)
+        try:
+            rows = gguf.quants.dequantize(self._tensor.data[ids], self._tensor.tensor_type).astype(np.float32)
+        except NotImplementedError as error:
+            raise self._main.unreadable(self._tensor.name) from error
+        if not self._quantised:
+            return rows
+        q4_0 = gguf.GGMLQuantizationType.Q4_0
+        return gguf.quants.dequantize(gguf.quants.quantize(rows, q4_0), q4_0)
 
 
 def load_main_model(engine: Engine) -> MainModel:

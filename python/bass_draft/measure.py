@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from bass_draft.batches import Example, make_batch, pack
+from bass_draft.extension import extend
 from bass_draft.loss import answer_rows, step_result
 from bass_draft.model import DraftModel
 
@@ -67,7 +68,8 @@ class Meter:
 @torch.no_grad()
 def measure(model: DraftModel, examples: Iterable[tuple[str, Example]], indices: np.ndarray, n_steps: int,
             device: str = "cpu", precision: Callable | None = None) -> dict[str, Acceptance]:
-    """By task, and "all". Without taps all steps are equal, since the drafted tokens are the text's own."""
+    """By task, and "all". As in the engine, a text's own prompt joins the head where that is the main model's. Without
+    taps all steps are equal, since the drafted tokens are the text's own."""
     meters: dict[str, Meter] = collections.defaultdict(lambda: Meter(n_steps))
     by_task: dict[str, list[Example]] = collections.defaultdict(list)
     for task, example in examples:
@@ -82,7 +84,8 @@ def measure(model: DraftModel, examples: Iterable[tuple[str, Example]], indices:
 
 def _rows(model: DraftModel, packed: Sequence[Example], indices: np.ndarray, n_steps: int, device: str,
           precision: Callable | None) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    batch = make_batch(packed, indices).to(device)
+    extension = None if model.main_rows is None else extend(packed, indices, model.main_rows, model.main_head)
+    batch = make_batch(packed, indices if extension is None else extension.indices).to(device)
     n_rows = len(batch.tokens)
     accepted, is_best = np.zeros((n_steps, n_rows)), np.zeros((n_steps, n_rows))
     is_valid = np.zeros((n_steps, n_rows), bool)
@@ -91,7 +94,9 @@ def _rows(model: DraftModel, packed: Sequence[Example], indices: np.ndarray, n_s
                               n_steps if batch.taps is not None else 1)
         for step in range(1, n_steps + 1):
             rows = answer_rows(batch, step)
-            result = step_result(model.logits(states[min(step, len(states)) - 1][rows]), batch, rows, "tv")
+            h = states[min(step, len(states)) - 1][rows]
+            logits = extension.logits(model, h, batch.texts[rows]) if extension else model.logits(h)
+            result = step_result(logits, batch, rows, "tv")
             places = rows.cpu().numpy()
             accepted[step - 1, places] = result.acceptance.float().cpu().numpy()
             is_best[step - 1, places] = result.is_best.cpu().numpy()

@@ -1,11 +1,16 @@
 """The draft in PyTorch. The names of its parameters are those of the GGUF tensors."""
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import nn
 from torch.nn import functional
 
 from bass_draft.shape import DraftShape
 from bass_draft.unroll import StepKeys, rotate, unrolled_attention
+
+if TYPE_CHECKING:
+    from bass_draft.main_model import MainHead
 
 # A batch is one row a position, n_rows in all, of texts packed one after the other: bass_draft/batches.py.
 
@@ -101,6 +106,7 @@ class DraftModel(nn.Module):
             self.output = matrix(shape.width, n_draft_vocab)
         else:
             self.register_buffer("main_head", head, persistent=False)
+        self.main_rows: MainHead | None = None  # where more rows of that head come from (extension.py)
 
     def unroll(self, tokens: torch.Tensor, positions: torch.Tensor, texts: torch.Tensor, taps: torch.Tensor | None,
                n_steps: int) -> list[torch.Tensor]:

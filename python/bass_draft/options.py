@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from bass_draft.shape import SHAPES
+from bass_draft.shape import HEAD_TYPES, SHAPES
 
 
 def _layers(text: str) -> tuple[int, ...]:
@@ -94,6 +94,8 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
         help="default: the main model's; another one gets a head of its own")
     add("--ffn", type=_positive, default=None, metavar="N", help="width of the feed-forward part")
     add("--draft-vocab", type=_positive, default=8192, metavar="N", help="tokens that the draft can propose")
+    add("--head-type", choices=HEAD_TYPES, default=None, help="type in which the draft reads the main model's output "
+        f"rows; main: their own (default: {HEAD_TYPES[0]}, with --init that draft's)")
     add("--init", default=None, metavar="DRAFT.gguf", help="begin with this draft, and its shape")
     add("--no-main-weights", dest="from_main", action="store_false", help="begin with random layers")
 

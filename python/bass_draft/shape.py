@@ -7,6 +7,7 @@ from bass_draft.errors import UserError
 from bass_draft.main_model import MainModel
 
 SHAPES = ("feature", "llama-shallow")
+HEAD_TYPES = ("q4_0", "main")
 _MAX_LAYERS = 8
 _GROUP = 32  # numbers that a quantised row is cut into
 
@@ -28,10 +29,17 @@ class DraftShape:
     tap_layers: tuple[int, ...]
     main_width: int
     main_n_vocab: int
+    head_type: str = "main"  # in which the main model's output rows are read: "q4_0", or as the main model has them
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "DraftShape":
         return cls(**{**values, "tap_layers": tuple(values["tap_layers"])})
+
+    def as_json(self) -> dict[str, Any]:
+        values = dataclasses.asdict(self)
+        if self.head_type == "main":  # as folders have it that are older than the choice
+            del values["head_type"]
+        return values
 
     @property
     def n_taps(self) -> int:
@@ -53,7 +61,8 @@ def choose_taps(n_layers: int) -> tuple[int, ...]:
 
 
 def make_shape(main: MainModel, kind: str = "feature", taps: tuple[int, ...] | None = None,
-               n_layers: int | None = None, width: int | None = None, n_ff: int | None = None) -> DraftShape:
+               n_layers: int | None = None, width: int | None = None, n_ff: int | None = None,
+               head_type: str = HEAD_TYPES[0]) -> DraftShape:
     """The shape for a main model; what is None is chosen. Errors: sizes that the format does not allow."""
     if kind not in SHAPES:
         raise UserError(f"--shape {kind}: must be one of {', '.join(SHAPES)}")
@@ -70,7 +79,8 @@ def make_shape(main: MainModel, kind: str = "feature", taps: tuple[int, ...] | N
     n_kv_heads = main.n_kv_heads if n_heads % main.n_kv_heads == 0 else n_heads
     shape = DraftShape(layers, width, n_ff or main.n_ff * width // main.n_embedding // _GROUP * _GROUP or main.n_ff,
                        n_heads, n_kv_heads, main.head_dim, main.norm_epsilon, main.rope_base, main.n_context,
-                       tap_layers, main.n_embedding, main.n_vocab)
+                       tap_layers, main.n_embedding, main.n_vocab,
+                       head_type if width == main.n_embedding else "main")
     for name, size in (("--width", shape.width), ("--ffn", shape.n_ff)):
         if size % _GROUP != 0 or size <= 0:
             raise UserError(f"{name} {size}: must be a multiple of {_GROUP}")

@@ -20,7 +20,7 @@ from bass_draft.generate import GenerateOptions, TextGenerator
 from bass_draft.main_model import MainModel, load_main_model
 from bass_draft.progress import say
 from bass_draft.settings import check_settings
-from bass_draft.shape import DraftShape, make_shape
+from bass_draft.shape import HEAD_TYPES, DraftShape, make_shape
 from bass_draft.vocabulary import choose_vocabulary, coverage
 
 if TYPE_CHECKING:  # these need PyTorch, `generate` does not
@@ -58,7 +58,7 @@ class Stages:
         shape = self._shape()
         check_settings(self.work / "train" / "settings.json", {
             "model": self.main.fingerprint,
-            "shape": dataclasses.asdict(shape)
+            "shape": shape.as_json()
         })
         corpus = Corpus(self.work / "text", self._store(shape, self.work / "features"), given.max_text)
         vocabulary = self._vocabulary()
@@ -99,8 +99,11 @@ class Stages:
     def _shape(self) -> DraftShape:
         given = self.options
         if given.init:
-            return self._init_file().shape()
-        return make_shape(self.main, given.shape, given.taps, given.layers, given.width, given.ffn)
+            shape = self._init_file().shape()
+            is_other = given.head_type and not shape.has_head
+            return dataclasses.replace(shape, head_type=given.head_type) if is_other else shape
+        return make_shape(self.main, given.shape, given.taps, given.layers, given.width, given.ffn,
+                          given.head_type or HEAD_TYPES[0])
 
     def _init_file(self) -> "DraftFile":
         from bass_draft.initial import DraftFile

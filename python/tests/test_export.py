@@ -15,7 +15,7 @@ from bass_draft.errors import UserError  # noqa: E402
 from bass_draft.export import Origin, write_draft  # noqa: E402
 from bass_draft.initial import DraftFile, build_model, start_from_main  # noqa: E402
 from bass_draft.main_model import MainModel  # noqa: E402
-from bass_draft.shape import choose_taps, make_shape  # noqa: E402
+from bass_draft.shape import DraftShape, choose_taps, make_shape  # noqa: E402
 
 VOCABULARY = np.array([0, 2, 5, 100, 287], np.int32)
 ORIGIN = Origin("some text", "a loss", {"all": {"temperature_1": [0.5]}}, 123)
@@ -45,6 +45,8 @@ def write(path, main, vocabulary=VOCABULARY, matrix_type="f32", seed=1, **shape)
 }, {
     "width": 96,
     "n_layers": 2
+}, {
+    "head_type": "main"
 }])
 def test_a_draft_survives_the_file(main, tmp_path, options):
     model, shape = write(tmp_path / "d.gguf", main, **options)
@@ -83,6 +85,24 @@ def test_names_and_types(main, tmp_path):
     assert field("bass-draft.main.fingerprint") == "ab" * 32
     assert json.loads(field("bass-draft.training.acceptance")) == {"all": {"temperature_1": [0.5]}}
     assert reader.get_field("bass-draft.vocabulary").types[-1] == gguf.GGUFValueType.INT32
+
+
+def test_the_head_is_what_the_engine_makes_of_its_type(main, tmp_path):
+    """The rows with their bits, but for a head of its own, and types that are narrow already."""
+    q4_0 = gguf.GGMLQuantizationType.Q4_0
+    rows = main.embedding()[VOCABULARY]
+    model, shape = write(tmp_path / "d.gguf", main)
+    key = lambda: gguf.GGUFReader(tmp_path / "d.gguf").get_field("bass-draft.main.head_type")
+    assert (shape.head_type, key().contents()) == ("q4_0", "q4_0")
+    expected = gguf.quants.dequantize(gguf.quants.quantize(rows, q4_0), q4_0)
+    assert np.array_equal(model.main_head.numpy(), expected) and not np.array_equal(rows, expected)
+    model, shape = write(tmp_path / "d.gguf", main, head_type="main")
+    assert key() is None and np.array_equal(model.main_head.numpy(), rows)
+    assert DraftShape.from_json(shape.as_json()) == shape
+    _, shape = write(tmp_path / "d.gguf", main, width=32)
+    assert key() is None and shape.head_type == "main"
+    narrow = MainModel(str(TINY / "tiny_gqa_tied_q4_1.gguf"))
+    assert np.array_equal(narrow.head("q4_0").rows(VOCABULARY), narrow.embedding()[VOCABULARY])
 
 
 def test_a_whole_vocabulary_is_not_written(main, tmp_path):

@@ -1,0 +1,50 @@
+"""A prompt's own tokens in the draft's head: the engine lets a draft propose what its vocabulary lacks of the prompt.
+
+Texts that are packed together share one wider head, in which each text's rows have only its own prompt's tokens."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from bass_draft.batches import Example
+from bass_draft.main_model import MainHead
+from bass_draft.model import DraftModel
+
+MAX_TOKENS = 1024  # of one prompt, the last ones: as in the engine
+
+
+@dataclasses.dataclass(frozen=True)
+class Extension:
+    """ids: [n_ext] tokens beside the vocabulary, ascending; rows: [n_ext, width] of the main model's head; is_own:
+    [n_texts, n_ext], whether a text's prompt has the token; indices: [main_n_vocab], draft_indices() of both."""
+
+    rows: torch.Tensor
+    is_own: torch.Tensor
+    indices: np.ndarray
+
+    def logits(self, model: DraftModel, h: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
+        """[n, n_draft_vocab + n_ext] of rows h [n, width] of the texts [n]."""
+        logits = model.logits(h)
+        more = functional.linear(model.output_norm(h).to(self.rows.dtype), self.rows)
+        return torch.cat((logits, more.masked_fill(~self.is_own[texts], -torch.inf).to(logits.dtype)), -1)
+
+
+def prompt_tokens(example: Example, indices: np.ndarray) -> np.ndarray:
+    """The distinct tokens of the text's prompt that the vocabulary lacks. indices: draft_indices()."""
+    prompt = np.asarray(example.features.tokens[:example.first + 1])
+    beside = prompt[indices[prompt] < 0][::-1]
+    _, last = np.unique(beside, return_index=True)
+    return np.sort(beside[np.sort(last)[:MAX_TOKENS]])
+
+
+def extend(group: Sequence[Example], indices: np.ndarray, head: MainHead, like: torch.Tensor) -> Extension:
+    """For texts that are packed together. like: a tensor on the device and of the type that rows are wanted in."""
+    own = [prompt_tokens(example, indices) for example in group]
+    ids = np.unique(np.concatenate(own)).astype(np.int64)
+    both = indices.copy()
+    both[ids] = indices.max() + 1 + np.arange(len(ids))
+    is_own = torch.from_numpy(np.stack([np.isin(ids, tokens) for tokens in own])).to(like.device)
+    return Extension(torch.from_numpy(head.rows(ids)).to(like), is_own, both)
