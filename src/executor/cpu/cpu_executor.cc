@@ -79,8 +79,9 @@ Status CpuExecutor::load_draft(const ModelFile& draft, const ForwardOptions& for
     draft_row_len_ = std::min(draft_row_len_ + kMaxPromptHeadTokens, main_->config().vocab_size);
     draft_forward_->make_room_for_more();
   }
+  n_draft_entries_ = std::min(draft_row_len_, n_draft_tokens_);
   stored_memory_ = AlignedBuffer(kStoredBytes);
-  n_stored_rows_ = static_cast<int>(kStoredBytes / (sizeof(uint16_t) * static_cast<size_t>(n_draft_tokens_)));
+  n_stored_rows_ = static_cast<int>(kStoredBytes / (sizeof(uint16_t) * static_cast<size_t>(n_draft_entries_)));
   return ok_status();
 }
 
@@ -98,11 +99,11 @@ const StepResult& CpuExecutor::wait(Ticket ticket) {
 
 std::unique_ptr<PromptHead> CpuExecutor::make_prompt_head(std::span<const TokenId> prompt) {
   if (!draft_ || !draft_->has_part_of_head()) return nullptr;
-  std::vector<int32_t> ids = tokens_beside(draft_vocabulary(), prompt, kMaxPromptHeadTokens);
+  const std::vector<int32_t> ids = tokens_beside(draft_vocabulary(), prompt, kMaxPromptHeadTokens);
   if (ids.empty()) return nullptr;
   Result<HeadRows> rows = draft_->more_head_rows(ids, &team_);
   if (!rows.ok()) return nullptr;  // it only drafts less well
-  return std::make_unique<CpuPromptHead>(std::move(ids), std::move(rows).value());
+  return std::make_unique<CpuPromptHead>(draft_vocabulary(), ids, std::move(rows).value());
 }
 
 void CpuExecutor::run_step(const TeamContext& context) noexcept {
@@ -264,7 +265,8 @@ void CpuExecutor::add_draft_logits_row(int segment_idx) {
 ProposableTokens CpuExecutor::proposable_tokens(int segment_idx) const {
   const auto* prompt_head =
       static_cast<const CpuPromptHead*>(plan_->segments[static_cast<size_t>(segment_idx)].prompt_head);
-  return {draft_vocabulary(), prompt_head == nullptr ? std::span<const int32_t>() : prompt_head->ids()};
+  const std::span<const int32_t> vocabulary = draft_vocabulary();
+  return {prompt_head == nullptr ? vocabulary : prompt_head->proposable(), vocabulary.size()};
 }
 
 void CpuExecutor::add_unseen_tokens(const SegmentPlan& segment) {
@@ -298,20 +300,12 @@ void CpuExecutor::draft_row(RowSampler& row_sampler, int segment_idx, const floa
   const auto i = static_cast<size_t>(segment_idx);
   const SamplingParams& params = plan_->segments[i].sampling;
   Draft& draft = drafts_[i];
-  TokenId& token = draft.tokens[static_cast<size_t>(draft.n)];
-  if (const ProposableTokens tokens = proposable_tokens(segment_idx); !tokens.vocabulary.empty()) {
-    if (params.is_greedy() && !params.edits_logits()) {  // needs no row over the main model's ids
-      token = likeliest_draft_token(*kernels_, logits, tokens);
-      ++draft.n;
-      return;
-    }
-    logits = spread_draft_logits(row_sampler, logits, tokens, n_draft_tokens_);
-  }
-  RowDistribution q = row_sampler.build(logits, n_draft_tokens_, params, history(segment_idx, draft.n), Normalise::kNo);
-  if (draft.has_stored_rows) {
-    q = store_draft_row(row_sampler, q, stored_row(draft, draft.n));
-  }
-  token = draft_token(*kernels_, q, params, round_position(segment_idx, draft.n));
+  const ProposableTokens tokens = proposable_tokens(segment_idx);
+  const int n_entries = tokens.is_all() ? n_draft_tokens_ : static_cast<int>(tokens.ids.size());
+  RowDistribution q =
+      row_sampler.build(logits, n_entries, params, history(segment_idx, draft.n), Normalise::kNo, tokens);
+  if (draft.has_stored_rows) q = store_draft_row(row_sampler, q, stored_row(draft, draft.n));
+  draft.tokens[static_cast<size_t>(draft.n)] = draft_token(*kernels_, q, params, round_position(segment_idx, draft.n));
   ++draft.n;
 }
 
@@ -395,7 +389,10 @@ CpuExecutor::DecodeRow CpuExecutor::load_decode_row(RowSampler& row_sampler, con
   row.is_extra = wanted.idx == draft.n;
   row.has_q = !row.is_extra && draft.has_stored_rows;
   const Normalise normalise = row.is_extra ? Normalise::kNo : normalise_for_verification(params);
-  if (row.has_q) row.q = load_draft_row(row_sampler, stored_row(draft, wanted.idx), n_draft_tokens_);  // p must be last
+  if (row.has_q) {  // p must be last
+    row.q =
+        load_draft_row(row_sampler, stored_row(draft, wanted.idx), n_draft_tokens_, proposable_tokens(wanted.segment));
+  }
   row.p = row_sampler.build(logits, n_main_tokens_, params, history(wanted.segment, wanted.idx), normalise);
   return row;
 }

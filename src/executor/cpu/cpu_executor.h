@@ -109,13 +109,13 @@ class CpuExecutor final : public Executor {
     const std::optional<MainModelUse>& main = draft_->config().main;
     return main ? std::span<const int32_t>(main->vocabulary) : std::span<const int32_t>();
   }
-  /// What a segment of this step can propose; no vocabulary: everything.
+  /// What a segment of this step can propose.
   [[nodiscard]] ProposableTokens proposable_tokens(int segment_idx) const;
   void add_draft_logits_row(int segment_idx);
-  /// The stored q of the idx-th drafted token of a segment. [n_draft_tokens]
+  /// The stored q of the idx-th drafted token of a segment. [n_draft_entries]
   [[nodiscard]] uint16_t* stored_row(const Draft& draft, int idx) const {
     return stored_memory_.as<uint16_t>() +
-           (draft.stored_begin + static_cast<size_t>(idx)) * static_cast<size_t>(n_draft_tokens_);
+           (draft.stored_begin + static_cast<size_t>(idx)) * static_cast<size_t>(n_draft_entries_);
   }
   /// Of a wanted row in the block of logits that is computed now. [vocab_size]
   [[nodiscard]] const float* row_logits(size_t wanted_idx) const {
@@ -134,8 +134,9 @@ class CpuExecutor final : public Executor {
   ExecutorOptions options_;
   const Kernels* kernels_ = nullptr;
   ThreadTeam team_;
-  int n_main_tokens_ = 0;   // ids that exist: an embedding may have padding rows behind them
-  int n_draft_tokens_ = 0;  // of these, what the draft model may propose: ids below
+  int n_main_tokens_ = 0;    // ids that exist: an embedding may have padding rows behind them
+  int n_draft_tokens_ = 0;   // of these, what the draft model may propose: ids below
+  int n_draft_entries_ = 0;  // of its logits that a row has at most: one for each such id, or for each that it chose
   std::unique_ptr<CpuModel> main_;
   std::unique_ptr<CpuModel> draft_;
   std::unique_ptr<CpuForward> main_forward_;
@@ -145,7 +146,7 @@ class CpuExecutor final : public Executor {
 
   const StepPlan* plan_ = nullptr;
   std::vector<Draft> drafts_;    // [n_segments]
-  AlignedBuffer stored_memory_;  // f16 [n_stored_rows_, n_draft_tokens]: q of drafts that are to be verified
+  AlignedBuffer stored_memory_;  // f16 [n_stored_rows_, n_draft_entries]: q of drafts that are to be verified
   int n_stored_rows_ = 0;
   std::vector<int> draft_logit_rows_;                  // rows of the draft batch whose logits are wanted
   std::vector<int> draft_logit_segments_;              // and their segments

@@ -27,6 +27,7 @@ constexpr Kernels make_kernels(Isa isa, const char* name) {
       .scale = scale,
       .kept_mass = kept_mass,
       .gumbel_argmax = gumbel_argmax,
+      .gumbel_argmax_of = gumbel_argmax_of,
       .residual_argmax = residual_argmax,
       .residual_mass = residual_mass,
       .peak_loops = {{{dot_peak, kDotOperations}, {pair_dot_peak, kPairDotOperations}, {fma_peak, kFmaOperations}}},

@@ -232,6 +232,8 @@ struct Kernels {
   float (*kept_mass)(const float* z, int n, float max, KeptSet kept);
   /// argmax over kept i of z[i] + Gumbel(stream, i); ties to the lowest id; -1 if none is kept. NaN and -inf never win.
   TokenId (*gumbel_argmax)(const float* z, int n, KeptSet kept, const RandomStream& stream);
+  /// The same where entry i of the row is the token ids[i]: gives the entry, and ties go to the lowest entry.
+  int32_t (*gumbel_argmax_of)(const float* z, const TokenId* ids, int n, KeptSet kept, const RandomStream& stream);
   /// argmax over i of log(max(factor p_i - q_i, 0)) + Gumbel(stream, i); -1 if nothing is positive. q.n <= p.n. Each
   /// difference is one FMA. Computed as the argmax of (factor p_i - q_i) / E_i with the exponential noise E behind the
   /// Gumbel noise: the same order without logarithms.

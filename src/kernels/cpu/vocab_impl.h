@@ -4,6 +4,8 @@
 // Tokens with a NaN or -inf logit are never drawn.
 #pragma once
 
+#include <algorithm>
+
 #include "base/philox.h"
 #include "kernels/cpu/kernels.h"
 
@@ -75,12 +77,10 @@ BASS_SIMD_INLINE void transpose_quarters(Vector (&x)[4]) {
   }
 }
 
-/// The random bits of tokens begin .. begin + 63 (begin a multiple of 64), as RandomStream::bits gives them.
-BASS_SIMD_INLINE NoiseBlock noise_bits(const RandomStream& stream, int begin) {
-  // Lane 4 q + i evaluates counter 4 i + q of the block, so that transposing quarters puts the tokens into order.
-  alignas(64) static constexpr int32_t kCounterOfLane[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+/// Philox4x32-10 of 16 counters {first[i], and the stream's other words}: the four words of each.
+BASS_SIMD_INLINE NoiseBlock philox_words(const RandomStream& stream, I32x16 first) {
   const auto word = [](uint32_t x) { return broadcast_i32(static_cast<int32_t>(x)); };
-  I32x16 c0 = add(broadcast_i32(begin / 4), load_i32(kCounterOfLane));
+  I32x16 c0 = first;
   I32x16 c1 = word(stream.position);
   I32x16 c2 = word(stream.round_start);
   I32x16 c3 = word(static_cast<uint32_t>(stream.purpose) | stream.sample_idx << 8);
@@ -96,9 +96,25 @@ BASS_SIMD_INLINE NoiseBlock noise_bits(const RandomStream& stream, int begin) {
     k0 += kPhiloxWeyl0;
     k1 += kPhiloxWeyl1;
   }
-  NoiseBlock block{{c0, c1, c2, c3}};
+  return {{c0, c1, c2, c3}};
+}
+
+/// The random bits of tokens begin .. begin + 63 (begin a multiple of 64), as RandomStream::bits gives them.
+BASS_SIMD_INLINE NoiseBlock noise_bits(const RandomStream& stream, int begin) {
+  // Lane 4 q + i evaluates counter 4 i + q of the block, so that transposing quarters puts the tokens into order.
+  alignas(64) static constexpr int32_t kCounterOfLane[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  NoiseBlock block = philox_words(stream, add(broadcast_i32(begin / 4), load_i32(kCounterOfLane)));
   transpose_quarters(block.bits);
   return block;
+}
+
+/// The random bits of 16 tokens.
+BASS_SIMD_INLINE I32x16 noise_bits_of(const RandomStream& stream, I32x16 ids) {
+  const NoiseBlock words = philox_words(stream, shift_right_logical<2>(ids));
+  const I32x16 place = bit_and(ids, broadcast_i32(3));
+  const auto is_behind = [&](int word) { return gt(place, broadcast_i32(word)); };
+  const I32x16 high = select(is_behind(2), words.bits[3], words.bits[2]);
+  return select(is_behind(1), high, select(is_behind(0), words.bits[1], words.bits[0]));
 }
 
 /// fl((x + .5) 2^-32) for an unsigned x, rounded once.
@@ -199,24 +215,43 @@ inline float kept_mass(const float* z, int n, float max_z, KeptSet kept) {
   return reduce_add(sum);
 }
 
+/// Whether a row's vector at its largest noise may take the lead.
+BASS_SIMD_INLINE Mask16 may_win(F32x16 row, const Winner& winner) {
+  const Mask16 reaches = ge(add(row, broadcast(kMaxGumbel)), broadcast(winner.score));
+  return mask_and(reaches, gt(row, broadcast(-kInf)));
+}
+
+BASS_SIMD_INLINE void offer_with_noise(F32x16 row, I32x16 bits, int begin, Winner* winner) {
+  const Mask16 reaches = ge(add(row, gumbel_upper_bound(bits)), broadcast(winner->score));
+  if (!any(mask_and(reaches, gt(row, broadcast(-kInf))))) return;
+  winner->offer(select(reaches, add(row, gumbel_of(bits)), broadcast(-kInf)), begin);
+}
+
 inline TokenId gumbel_argmax(const float* z, int n, KeptSet kept, const RandomStream& stream) {
   Winner winner{-kInf};
   for (int begin = 0; begin < n; begin += kNoiseBlockLen) {
     F32x16 rows[4];
-    Mask16 may_win = first_lanes(0);  // with the largest noise that there is
+    Mask16 some_may_win = first_lanes(0);
     for (int v = 0; v < 4; ++v) {
       rows[v] = load_kept(z, begin + v * kLanes, n, kept);
-      const Mask16 reaches = ge(add(rows[v], broadcast(kMaxGumbel)), broadcast(winner.score));
-      may_win = mask_or(may_win, mask_and(reaches, gt(rows[v], broadcast(-kInf))));
+      some_may_win = mask_or(some_may_win, may_win(rows[v], winner));
     }
-    if (!any(may_win)) continue;
+    if (!any(some_may_win)) continue;
     const NoiseBlock noise = noise_bits(stream, begin);
-    for (int v = 0; v < 4; ++v) {
-      const Mask16 reaches = ge(add(rows[v], gumbel_upper_bound(noise.bits[v])), broadcast(winner.score));
-      if (!any(mask_and(reaches, gt(rows[v], broadcast(-kInf))))) continue;
-      const F32x16 scores = add(rows[v], gumbel_of(noise.bits[v]));
-      winner.offer(select(reaches, scores, broadcast(-kInf)), begin + v * kLanes);
-    }
+    for (int v = 0; v < 4; ++v) offer_with_noise(rows[v], noise.bits[v], begin + v * kLanes, &winner);
+  }
+  return winner.id;
+}
+
+inline int32_t gumbel_argmax_of(const float* z, const TokenId* ids, int n, KeptSet kept, const RandomStream& stream) {
+  Winner winner{-kInf};
+  for (int begin = 0; begin < n; begin += kLanes) {
+    const F32x16 row = load_kept(z, begin, n, kept);
+    if (!any(may_win(row, winner))) continue;
+    int32_t last[kLanes] = {};
+    if (n - begin < kLanes) std::copy(ids + begin, ids + n, last);
+    const I32x16 tokens = load_i32(n - begin < kLanes ? last : ids + begin);
+    offer_with_noise(row, noise_bits_of(stream, tokens), begin, &winner);
   }
   return winner.id;
 }

@@ -98,6 +98,19 @@ TEST(VocabRows, NoiseBitsAreThoseOfTheStream) {
   }
 }
 
+TEST(VocabRows, NoiseBitsOfChosenTokensAreThoseOfTheStream) {
+  const RandomStream stream{0x123456789ABCDEFu, 77, 70, RandomPurpose::kDraft, 5};
+  std::mt19937 random(4);
+  for (int trial = 0; trial < 100; ++trial) {
+    int32_t ids[16];
+    for (int32_t& id : ids) id = static_cast<int32_t>(random() % 200000);
+    const auto lanes = simd::noise_bits_of(stream, simd::load_i32(ids));
+    for (int i = 0; i < 16; ++i) {
+      ASSERT_EQ(static_cast<uint32_t>(lanes.v[i]), stream.bits(static_cast<uint32_t>(ids[i]))) << ids[i];
+    }
+  }
+}
+
 TEST(VocabRows, RowStats) {
   std::mt19937 random(1);
   for (const Kernels* kernels : all_kernels()) {
@@ -138,13 +151,14 @@ TEST(VocabRows, RowStatsTellsUnusableRows) {
   }
 }
 
-// The definitions, token by token, with the same single-number functions and nothing skipped.
-TokenId naive_gumbel_argmax(const std::vector<float>& z, KeptSet kept, const RandomStream& stream) {
+// The definitions, token by token, with the same single-number functions and nothing skipped. Entry i is
+// token i + step i.
+TokenId naive_gumbel_argmax(const std::vector<float>& z, KeptSet kept, const RandomStream& stream, size_t step = 0) {
   TokenId best_id = -1;
   float best = -kInfinity;
   for (size_t i = 0; i < z.size(); ++i) {
     if (!kept.contains(z[i], static_cast<TokenId>(i))) continue;
-    const float score = z[i] + gumbel(stream.bits(static_cast<uint32_t>(i)));
+    const float score = z[i] + gumbel(stream.bits(static_cast<uint32_t>(i + step * i)));
     if (score > best) best = score, best_id = static_cast<TokenId>(i);
   }
   return best_id;
@@ -202,6 +216,9 @@ TEST(VocabRows, EveryInstructionSetGivesTheBitsOfTheDefinition) {
       const RowStats stats_q = tables[0]->row_stats(zq.data(), static_cast<int>(zq.size()));
       const float mass = tables[0]->kept_mass(z.data(), n, stats.max, kept);
       const TokenId drawn = naive_gumbel_argmax(z, kept, stream);
+      const TokenId drawn_of_third = naive_gumbel_argmax(z, kept, stream, 2);
+      std::vector<TokenId> every_third(size);
+      for (size_t i = 0; i < size; ++i) every_third[i] = static_cast<TokenId>(3 * i);
       const ProbabilityRow q{zq.data(), static_cast<int>(zq.size()), kAll, stats_q.log_sum_exp};
       const float factor = trial == 0 ? 1.0f : std::ldexp(static_cast<float>(1 + random() % 1000), -10);
       const std::vector<float> residual = naive_residual({z.data(), n, kept, stats.log_sum_exp}, factor, q);
@@ -217,6 +234,8 @@ TEST(VocabRows, EveryInstructionSetGivesTheBitsOfTheDefinition) {
         EXPECT_EQ(same.log_sum_exp, stats.log_sum_exp) << where;
         EXPECT_EQ(kernels->kept_mass(moved.data() + 1, n, stats.max, kept), mass) << where;
         EXPECT_EQ(kernels->gumbel_argmax(moved.data() + 1, n, kept, stream), drawn) << where;
+        EXPECT_EQ(kernels->gumbel_argmax_of(moved.data() + 1, every_third.data(), n, kept, stream), drawn_of_third)
+            << where;
         const ProbabilityRow p{moved.data() + 1, n, kept, stats.log_sum_exp};
         EXPECT_EQ(kernels->residual_argmax(p, factor, q, stream), residual_drawn) << where;
         EXPECT_EQ(kernels->residual_mass(p, factor, q), sum_in_lanes(residual)) << where;

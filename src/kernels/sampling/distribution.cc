@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 
@@ -18,6 +19,18 @@ constexpr float kLastDelta = 512.0f;  // the next step is everything that is fin
 
 float wider(float delta) { return delta < kLastDelta ? delta * 2 : kInf; }
 
+/// Where a token stands in a row; -1 if it does not.
+int32_t entry_of(const RowDistribution& row, TokenId id) {
+  const std::span<const TokenId> ids = row.tokens.ids;
+  if (row.tokens.is_all()) return id < row.n ? std::max(id, -1) : -1;
+  const auto beside = ids.begin() + static_cast<ptrdiff_t>(row.tokens.n_vocabulary);
+  for (const auto& [begin, end] : {std::pair(ids.begin(), beside), std::pair(beside, ids.end())}) {
+    const auto found = std::lower_bound(begin, end, id);
+    if (found != end && *found == id) return static_cast<int32_t>(found - ids.begin());
+  }
+  return -1;
+}
+
 bool is_usable(const cpu::RowStats& stats) { return std::isfinite(stats.max) && std::isfinite(stats.log_sum_exp); }
 
 /// Both sets are the front of the same order (logit descending, id ascending), so one contains the other.
@@ -29,6 +42,7 @@ cpu::KeptSet smaller_of(const cpu::KeptSet& a, const cpu::KeptSet& b) {
 }  // namespace
 
 double probability(const RowDistribution& row, TokenId id) {
+  BASS_CHECK(row.tokens.is_all());
   if (id < 0 || id >= row.n) return 0;
   if (row.is_one_hot) return id == row.argmax ? 1 : 0;
   BASS_CHECK(!std::isnan(row.log_norm));
@@ -37,9 +51,11 @@ double probability(const RowDistribution& row, TokenId id) {
 }
 
 TokenId sample(const cpu::Kernels& kernels, const RowDistribution& row, const RandomStream& stream) {
-  if (row.is_one_hot) return row.argmax;
-  const TokenId token = kernels.gumbel_argmax(row.z, row.n, row.kept, stream);
-  return token >= 0 ? token : row.argmax;
+  if (row.is_one_hot) return row.token(row.argmax);
+  const int32_t entry = row.tokens.is_all()
+                            ? kernels.gumbel_argmax(row.z, row.n, row.kept, stream)
+                            : kernels.gumbel_argmax_of(row.z, row.tokens.ids.data(), row.n, row.kept, stream);
+  return row.token(entry >= 0 ? entry : row.argmax);
 }
 
 float raw_logprob(const float* logits, const RowDistribution& row, TokenId token) {
@@ -50,31 +66,33 @@ RowSampler::RowSampler(const cpu::Kernels* kernels, int n_vocab)
     : kernels_(kernels),
       z_(static_cast<size_t>(n_vocab)),
       draft_row_(static_cast<size_t>(n_vocab)),
+      draft_entries_(static_cast<size_t>(n_vocab)),
       marks_(static_cast<size_t>(n_vocab), 0) {
   candidates_.reserve(static_cast<size_t>(n_vocab));
   marked_.reserve(static_cast<size_t>(n_vocab));
 }
 
 RowDistribution RowSampler::build(const float* logits, int n, const SamplingParams& params, const TokenHistory& history,
-                                  Normalise normalise) {
+                                  Normalise normalise, const ProposableTokens& tokens) {
   BASS_CHECK(n >= 1 && static_cast<size_t>(n) <= z_.size());
   const cpu::RowStats raw = kernels_->row_stats(logits, n);
   RowDistribution row;
   row.z = logits;
   row.n = n;
+  row.tokens = tokens;
   row.log_norm = std::numeric_limits<float>::quiet_NaN();
   row.raw_log_sum_exp = raw.log_sum_exp;
 
   cpu::RowStats stats = raw;  // of row.z
   if (params.edits_logits()) {
-    apply_edits(logits, n, params, history);
+    apply_edits(row, params, history);
     row.z = z_.data();
     stats = kernels_->row_stats(row.z, n);
   }
   row.argmax = stats.argmax;
   row.is_degenerate = !is_usable(raw) || !is_usable(stats);
   row.is_one_hot = params.is_greedy() || row.is_degenerate;
-  if (row.is_degenerate) row.argmax = fallback_token(n, params);
+  if (row.is_degenerate) row.argmax = fallback_entry(row, params);
   if (row.is_one_hot) return row;
 
   const bool truncates = params.truncates(n);
@@ -84,7 +102,7 @@ RowDistribution RowSampler::build(const float* logits, int n, const SamplingPara
     if (truncates || normalise == Normalise::kYes) stats = kernels_->row_stats(row.z, n);
     if (!is_usable(stats)) {  // the temperature took finite logits out of range
       row.is_degenerate = row.is_one_hot = true;
-      row.argmax = fallback_token(n, params);
+      row.argmax = fallback_entry(row, params);
       return row;
     }
   }
@@ -106,24 +124,25 @@ RowDistribution RowSampler::without_token(const RowDistribution& row, TokenId to
   return rest;
 }
 
-void RowSampler::apply_edits(const float* logits, int n, const SamplingParams& params, const TokenHistory& history) {
-  std::copy(logits, logits + n, z_.data());
-  if (params.has_penalties()) apply_penalties(n, params, history);
+void RowSampler::apply_edits(const RowDistribution& row, const SamplingParams& params, const TokenHistory& history) {
+  std::copy(row.z, row.z + row.n, z_.data());
+  if (params.has_penalties()) apply_penalties(row, params, history);
   for (int i = 0; i < params.n_bias; ++i) {
     const LogitBias& entry = params.bias[i];
-    if (entry.id >= 0 && entry.id < n) z_[static_cast<size_t>(entry.id)] += entry.bias;
+    if (const int32_t at = entry_of(row, entry.id); at >= 0) z_[static_cast<size_t>(at)] += entry.bias;
   }
   for (int i = 0; i < params.n_banned; ++i) {
-    const TokenId id = params.banned[i];
-    if (id >= 0 && id < n) z_[static_cast<size_t>(id)] = -kInf;
+    if (const int32_t at = entry_of(row, params.banned[i]); at >= 0) z_[static_cast<size_t>(at)] = -kInf;
   }
 }
 
-void RowSampler::apply_penalties(int n, const SamplingParams& params, const TokenHistory& history) {
+void RowSampler::apply_penalties(const RowDistribution& row, const SamplingParams& params,
+                                 const TokenHistory& history) {
   const auto mark = [&](TokenId id, uint32_t flag) {
-    if (id < 0 || id >= n) return;  // a draft model's vocabulary may be smaller than the main one's
-    uint32_t& marks = marks_[static_cast<size_t>(id)];
-    if (marks == 0) marked_.push_back(id);
+    const int32_t at = entry_of(row, id);
+    if (at < 0) return;  // a draft model's vocabulary may be smaller than the main one's
+    uint32_t& marks = marks_[static_cast<size_t>(at)];
+    if (marks == 0) marked_.push_back(at);
     marks = flag == kInPrompt ? marks | flag : marks + flag;
   };
   if (params.repetition_penalty != 1.0f) {
@@ -131,10 +150,10 @@ void RowSampler::apply_penalties(int n, const SamplingParams& params, const Toke
   }
   for (const TokenId id : history.output) mark(id, 1);
   for (const TokenId id : history.drafted) mark(id, 1);
-  for (const TokenId id : marked_) {
-    float& logit = z_[static_cast<size_t>(id)];
+  for (const int32_t at : marked_) {
+    float& logit = z_[static_cast<size_t>(at)];
     logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
-    uint32_t& marks = marks_[static_cast<size_t>(id)];
+    uint32_t& marks = marks_[static_cast<size_t>(at)];
     const uint32_t count = marks & ~kInPrompt;
     if (count > 0) logit -= params.presence_penalty + params.frequency_penalty * static_cast<float>(count);
     marks = 0;
@@ -222,15 +241,14 @@ cpu::KeptSet RowSampler::split_candidates_by_mass(float max_z, double mass) {
   return {candidates_[begin].z, candidates_[begin].id};
 }
 
-TokenId RowSampler::fallback_token(int n, const SamplingParams& params) {
+int32_t RowSampler::fallback_entry(const RowDistribution& row, const SamplingParams& params) {
   for (int i = 0; i < params.n_banned; ++i) {
-    const TokenId id = params.banned[i];
-    if (id >= 0 && id < n) marks_[static_cast<size_t>(id)] = 1;
+    if (const int32_t at = entry_of(row, params.banned[i]); at >= 0) marks_[static_cast<size_t>(at)] = 1;
   }
-  TokenId lowest = 0;
-  while (lowest < n && marks_[static_cast<size_t>(lowest)] != 0) ++lowest;
+  int32_t lowest = 0;
+  while (lowest < row.n && marks_[static_cast<size_t>(lowest)] != 0) ++lowest;
   std::fill(marks_.begin(), marks_.end(), 0u);
-  return lowest < n ? lowest : 0;
+  return lowest < row.n ? lowest : 0;
 }
 
 }  // namespace bass

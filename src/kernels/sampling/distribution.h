@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/philox.h"
@@ -10,23 +11,39 @@
 
 namespace bass {
 
+/// What a draft can propose, as ids of the main model: all tokens, or a vocabulary and tokens beside it.
+struct ProposableTokens {
+  std::span<const TokenId> ids;  // the vocabulary, ascending, and then the others, ascending; no id twice. Empty: all
+  size_t n_vocabulary = 0;
+
+  [[nodiscard]] bool is_all() const { return ids.empty(); }
+};
+
 /// One position's distribution: p_i = exp(z_i - log_norm) for kept i, 0 for others; or all mass on one token.
 /// Does not own z: it is the row of raw logits or the sampler's scratch, and valid until either changes.
+///
+/// Entry i of a row is token i, or, of a draft that cannot propose all, token tokens.ids[i]. `kept` and `argmax` speak
+/// of entries.
 struct RowDistribution {
   const float* z = nullptr;  // [n] processed logits divided by the temperature
   int n = 0;
+  ProposableTokens tokens;  // [n]
   cpu::KeptSet kept;
   float log_norm = 0;          // NaN where it was not asked for (Normalise::kNo)
-  TokenId argmax = 0;          // of the processed row; lowest id of equal ones
+  int32_t argmax = 0;          // of the processed row; lowest of equal ones
   bool is_one_hot = false;     // greedy, or degenerate: all mass on argmax
   bool is_degenerate = false;  // NaN or infinite logits, or no token left: see RowSampler::build
   float raw_log_sum_exp = 0;   // of the raw logits
+
+  [[nodiscard]] TokenId token(int32_t entry) const {
+    return tokens.is_all() ? entry : tokens.ids[static_cast<size_t>(entry)];
+  }
 };
 
 /// Whether probability() will be asked. Drawing a sample needs no normalisation.
 enum class Normalise { kNo, kYes };
 
-/// p of a token; 0 for ids outside 0 .. n - 1.
+/// p of a token; 0 for ids outside 0 .. n - 1. Not for rows that lack tokens.
 double probability(const RowDistribution& row, TokenId id);
 
 /// The token that this stream draws: argmax of z + Gumbel noise over the kept tokens.
@@ -47,8 +64,9 @@ class RowSampler {
   ///
   /// A row whose logits contain NaN or +inf, or of which no finite logit is left, gives a one-hot row at the lowest id
   /// that is not banned (0 if all are) with is_degenerate set; it never crashes. The engine ends such a sequence.
+  /// tokens: the row's n entries, if they are not the tokens 0 .. n - 1.
   RowDistribution build(const float* logits, int n, const SamplingParams& params, const TokenHistory& history,
-                        Normalise normalise);
+                        Normalise normalise, const ProposableTokens& tokens = {});
 
   /// The distribution `row` with one token taken out, not renormalised (log_norm is kept): for sampling only. `row`
   /// must be the last one that build gave; it becomes invalid.
@@ -56,6 +74,8 @@ class RowSampler {
 
   /// Scratch for a row of draft logits. [n_vocab]
   [[nodiscard]] float* draft_row() { return draft_row_.data(); }
+  /// Scratch for the entries of a draft's row on their way to draft_row. [n_vocab]
+  [[nodiscard]] float* draft_entries() { return draft_entries_.data(); }
   [[nodiscard]] const cpu::Kernels& kernels() const { return *kernels_; }
 
  private:
@@ -64,23 +84,24 @@ class RowSampler {
     TokenId id;
   };
 
-  void apply_edits(const float* logits, int n, const SamplingParams& params, const TokenHistory& history);
-  void apply_penalties(int n, const SamplingParams& params, const TokenHistory& history);
+  void apply_edits(const RowDistribution& row, const SamplingParams& params, const TokenHistory& history);
+  void apply_penalties(const RowDistribution& row, const SamplingParams& params, const TokenHistory& history);
   cpu::KeptSet truncate(const float* z, int n, float max_z, float log_sum_exp, const SamplingParams& params);
   cpu::KeptSet cut_by_rank(const float* z, int n, float max_z, int top_k);
   cpu::KeptSet cut_by_mass(const float* z, int n, float max_z, double mass);
   void collect(const float* z, int n, float lowest);
   cpu::KeptSet split_candidates_by_mass(float max_z, double mass);
-  TokenId fallback_token(int n, const SamplingParams& params);
+  int32_t fallback_entry(const RowDistribution& row, const SamplingParams& params);
 
   static bool comes_first(const Candidate& a, const Candidate& b) { return a.z > b.z || (a.z == b.z && a.id < b.id); }
 
   const cpu::Kernels* kernels_;
   std::vector<float> z_;               // [n_vocab] processed row
   std::vector<float> draft_row_;       // [n_vocab]
+  std::vector<float> draft_entries_;   // [n_vocab]
   std::vector<Candidate> candidates_;  // capacity n_vocab
-  std::vector<uint32_t> marks_;        // [n_vocab] count in output and drafts, kInPrompt; all 0 between calls
-  std::vector<TokenId> marked_;        // capacity n_vocab: ids whose mark is not 0
+  std::vector<uint32_t> marks_;        // [n_vocab] by entry: count in output and drafts, kInPrompt; all 0 between calls
+  std::vector<int32_t> marked_;        // capacity n_vocab: entries whose mark is not 0
 };
 
 }  // namespace bass

@@ -63,27 +63,6 @@ void expand_f16(const uint16_t* stored, int n, float* out) {
   }
 }
 
-TokenId likeliest_draft_token(const cpu::Kernels& kernels, const float* logits, const ProposableTokens& tokens) {
-  const auto best_of = [&](std::span<const int32_t> ids) {
-    const cpu::RowStats stats = kernels.row_stats(logits, static_cast<int>(ids.size()));
-    logits += ids.size();
-    return std::pair(stats.max, ids[static_cast<size_t>(stats.argmax)]);
-  };
-  const auto known = best_of(tokens.vocabulary);
-  if (tokens.more.empty()) return known.second;
-  const auto more = best_of(tokens.more);
-  const bool is_more = more.first > known.first || (more.first == known.first && more.second < known.second);
-  return is_more ? more.second : known.second;
-}
-
-const float* spread_draft_logits(RowSampler& sampler, const float* logits, const ProposableTokens& tokens, int n) {
-  float* row = sampler.draft_row();
-  std::fill(row, row + n, -kInf);
-  for (const int32_t id : tokens.vocabulary) row[id] = *logits++;
-  for (const int32_t id : tokens.more) row[id] = *logits++;
-  return row;
-}
-
 RowDistribution store_draft_row(RowSampler& sampler, const RowDistribution& row, uint16_t* stored) {
   float* z = sampler.draft_row();
   if (row.is_one_hot) {
@@ -102,14 +81,22 @@ RowDistribution store_draft_row(RowSampler& sampler, const RowDistribution& row,
   return rounded;
 }
 
-RowDistribution load_draft_row(RowSampler& sampler, const uint16_t* stored, int n_q) {
+RowDistribution load_draft_row(RowSampler& sampler, const uint16_t* stored, int n_q, const ProposableTokens& tokens) {
+  const std::span<const TokenId> ids = tokens.ids;
+  float* z = sampler.draft_row();
+  float* entries = ids.empty() ? z : sampler.draft_entries();
+  const int n_entries = ids.empty() ? n_q : static_cast<int>(ids.size());
+  expand_f16(stored, n_entries, entries);
+  const cpu::RowStats stats = sampler.kernels().row_stats(entries, n_entries);
   RowDistribution row;
-  row.z = sampler.draft_row();
+  row.z = z;
   row.n = n_q;
-  expand_f16(stored, n_q, sampler.draft_row());
-  const cpu::RowStats stats = sampler.kernels().row_stats(row.z, n_q);
   row.argmax = stats.argmax;
   row.log_norm = stats.log_sum_exp;
+  if (ids.empty()) return row;
+  std::fill(z, z + n_q, -kInf);
+  for (size_t i = 0; i < ids.size(); ++i) z[ids[i]] = entries[i];
+  row.argmax = ids[static_cast<size_t>(stats.argmax)];
   return row;
 }
 

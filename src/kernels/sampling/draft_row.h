@@ -18,19 +18,6 @@ void round_draft_logits_f16(float* logits, int n, float max, uint16_t* stored);
 /// out[i] = the float of stored[i]: exactly what round_draft_logits_f16 left. stored, out: [n]
 void expand_f16(const uint16_t* stored, int n, float* out);
 
-/// What a draft can propose, as ids of the main model: a vocabulary, and tokens beside it. Both ascending; no id twice.
-struct ProposableTokens {
-  std::span<const int32_t> vocabulary;
-  std::span<const int32_t> more;
-};
-
-/// The likeliest token; of equal ones that with the lowest id. logits: [vocabulary, more]
-TokenId likeliest_draft_token(const cpu::Kernels& kernels, const float* logits, const ProposableTokens& tokens);
-
-/// The logits of such a draft as a row over the main model's n tokens: -inf (probability 0) for all others. Lies in the
-/// sampler's draft row, which store_draft_row may follow on. logits: [vocabulary, more]
-const float* spread_draft_logits(RowSampler& sampler, const float* logits, const ProposableTokens& tokens, int n);
-
 /// Stores a draft's distribution, as built by `sampler` from the draft model's logits with the request's processors,
 /// and returns the rounded one, to sample the drafted token from. It lies in the sampler's draft row and is not
 /// normalised. A one-hot row gives a stored row of zero at argmax and -inf elsewhere. stored: [row.n]
@@ -39,6 +26,8 @@ RowDistribution store_draft_row(RowSampler& sampler, const RowDistribution& row,
 /// The distribution of a stored row of n_q tokens, normalised, for verification. It lies in the sampler's draft row and
 /// stays valid while `build` makes the main model's distribution.
 /// A draft vocabulary that is larger (padded) than the main one is cut to it before drafting: n_q <= n.
-RowDistribution load_draft_row(RowSampler& sampler, const uint16_t* stored, int n_q);
+/// tokens: the entries that were stored, if they are not the tokens 0 .. n_q - 1; all others have probability 0.
+RowDistribution load_draft_row(RowSampler& sampler, const uint16_t* stored, int n_q,
+                               const ProposableTokens& tokens = {});
 
 }  // namespace bass

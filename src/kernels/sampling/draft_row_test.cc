@@ -40,47 +40,69 @@ TEST(DraftRow, RoundsAsF16AndExpandsToTheSameBits) {
   }
 }
 
-TEST(DraftRow, AChosenVocabularyHasAllTheProbability) {
-  const std::vector<int32_t> ids{3, 4, 17, 250, 299};
-  const std::vector<float> logits{1.0f, -kInf, 2.5f, 0.0f, 2.5f};
-  RowSampler sampler(&kernels(), 300);
-  std::vector<uint16_t> stored(300);
-  for (const float temperature : {0.0f, 1.0f, 0.7f}) {
+// A row of chosen tokens against the row of all tokens in which the others are impossible.
+TEST(DraftRow, AChosenVocabularyIsAWholeOneWithoutTheOthers) {
+  constexpr int kVocab = 3000;
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal(0.0f, 3.0f);
+  std::vector<TokenId> ids;
+  std::vector<float> logits, whole(kVocab, -kInf);
+  for (TokenId id = 2; id < kVocab; id += 1 + static_cast<TokenId>(random() % 5)) ids.push_back(id);
+  const size_t n_vocabulary = ids.size();
+  for (size_t i = 1; i < n_vocabulary; i += 7) {  // tokens beside them
+    if (ids[i - 1] + 1 < ids[i]) ids.push_back(ids[i - 1] + 1);
+  }
+  const ProposableTokens tokens{ids, n_vocabulary};
+  for (const TokenId id : ids) {
+    logits.push_back(normal(random));
+    whole[static_cast<size_t>(id)] = logits.back();
+  }
+  const auto n = static_cast<int>(ids.size());
+  ASSERT_GT(ids.size(), n_vocabulary + 20);
+  const std::vector<TokenId> prompt{ids[5], 1, ids[n_vocabulary + 3]}, output{ids[7], ids[5], ids[7]};
+  const std::vector<LogitBias> bias{{ids[9], 4.0f}, {1, 30.0f}};
+  const std::vector<TokenId> banned{0, ids[3], ids[n_vocabulary + 11]};
+  RowSampler sampler(&kernels(), kVocab), whole_sampler(&kernels(), kVocab);
+  std::vector<uint16_t> stored(ids.size()), whole_stored(kVocab);
+  for (int trial = 0; trial < 24; ++trial) {
     SamplingParams params;
-    params.temperature = temperature;
-    const float* row = spread_draft_logits(sampler, logits.data(), {ids, {}}, 300);
-    const RowDistribution q = sampler.build(row, 300, params, {}, Normalise::kYes);
-    const RowDistribution drafted = store_draft_row(sampler, q, stored.data());
-    EXPECT_EQ(drafted.argmax, 17) << "the lowest id of equal ones";
-    const RowDistribution loaded = load_draft_row(sampler, stored.data(), 300);
-    double sum = 0, expected_sum = 0;
-    for (size_t i = 0; i < ids.size(); ++i) {
-      sum += probability(loaded, ids[i]);
-      expected_sum += temperature > 0 ? std::exp(logits[i] / temperature) : 0;
+    params.temperature = trial % 4 == 0 ? 0.0f : 0.5f + 0.5f * static_cast<float>(trial % 3);
+    if (trial % 3 == 1) params.top_k = 20;
+    if (trial % 3 == 2) params.top_p = 0.8f;
+    if (trial >= 12) {
+      params.repetition_penalty = 1.5f, params.presence_penalty = 1.0f;
+      params.bias = bias.data(), params.n_bias = 2, params.banned = banned.data(), params.n_banned = 3;
+      whole[1] = -kInf;
     }
-    EXPECT_NEAR(sum, 1, 1e-6);
-    if (temperature == 0) continue;
-    for (size_t i = 0; i < ids.size(); ++i) {
-      EXPECT_NEAR(probability(loaded, ids[i]), std::exp(logits[i] / temperature) / expected_sum, 1e-3);
+    const TokenHistory history{prompt, output, {}};
+    const RowDistribution q = store_draft_row(
+        sampler, sampler.build(logits.data(), n, params, history, Normalise::kNo, tokens), stored.data());
+    const RowDistribution whole_q = store_draft_row(
+        whole_sampler, whole_sampler.build(whole.data(), kVocab, params, history, Normalise::kNo), whole_stored.data());
+    for (uint32_t i = 0; i < 50; ++i) {
+      const RandomStream stream{7, i, 3, RandomPurpose::kDraft, 1};
+      EXPECT_EQ(sample(kernels(), q, stream), sample(kernels(), whole_q, stream)) << trial;
+    }
+    const RowDistribution loaded = load_draft_row(sampler, stored.data(), kVocab, tokens);
+    const RowDistribution expected = load_draft_row(whole_sampler, whole_stored.data(), kVocab);
+    EXPECT_EQ(loaded.argmax, expected.argmax) << trial;
+    for (TokenId id = 0; id < kVocab; ++id) {
+      ASSERT_EQ(loaded.z[id], expected.z[id]) << trial;
+      ASSERT_NEAR(probability(loaded, id), probability(expected, id), 1e-6) << trial;
     }
   }
 }
 
-TEST(DraftRow, TokensBesideTheVocabularyAreLikeThoseInIt) {
-  const std::vector<int32_t> ids{3, 4, 17, 250, 299};
-  const std::vector<int32_t> more{0, 16, 270};
-  RowSampler sampler(&kernels(), 300);
-  std::mt19937 random(4);
-  for (int i = 0; i < 200; ++i) {
-    std::vector<float> logits(ids.size() + more.size());
-    for (float& logit : logits) logit = static_cast<float>(random() % 4);  // equal ones are frequent
-    const float* row = spread_draft_logits(sampler, logits.data(), {ids, more}, 300);
-    for (size_t k = 0; k < ids.size(); ++k) EXPECT_EQ(row[ids[k]], logits[k]);
-    for (size_t k = 0; k < more.size(); ++k) EXPECT_EQ(row[more[k]], logits[ids.size() + k]);
-    EXPECT_EQ(std::count(row, row + 300, -kInf), 300 - 8);
-    const TokenId best = kernels().row_stats(row, 300).argmax;
-    EXPECT_EQ(likeliest_draft_token(kernels(), logits.data(), {ids, more}), best);
-  }
+TEST(DraftRow, ARowOfChosenTokensThatIsNoNumberFallsBackToOneOfThem) {
+  const std::vector<TokenId> ids{3, 4, 17};
+  const std::vector<TokenId> banned{0, 3};
+  RowSampler sampler(&kernels(), 20);
+  SamplingParams params;
+  params.banned = banned.data(), params.n_banned = 2;
+  const std::vector<float> nans(3, std::numeric_limits<float>::quiet_NaN());
+  const RowDistribution row = sampler.build(nans.data(), 3, params, {}, Normalise::kNo, {ids, ids.size()});
+  EXPECT_TRUE(row.is_degenerate);
+  EXPECT_EQ(sample(kernels(), row, {}), 4);
 }
 
 TEST(DraftRow, TheStoredDistributionIsTheOneThatIsSampled) {
