@@ -92,6 +92,24 @@ struct SpeculationStats {
   std::array<int64_t, kMaxDraftLen + 1> draft_length_histogram{};  ///< [0]: decode steps without a draft
 };
 
+/// Passes of the draft model, and the seconds that they took. The first pass of a step also sees the tokens that the
+/// draft model has not seen; each further one drafts one token more.
+struct DraftTimes {
+  int64_t n_first = 0;
+  int64_t n_later = 0;
+  double first_s = 0;
+  double later_s = 0;
+
+  /// Adds `other` `n` times.
+  DraftTimes& add(const DraftTimes& other, int n = 1) {
+    n_first += n * other.n_first;
+    n_later += n * other.n_later;
+    first_s += n * other.first_s;
+    later_s += n * other.later_s;
+    return *this;
+  }
+};
+
 struct ChoiceStats {
   double decode_s = 0;       ///< from the end of the prompt's prefill to the choice's last token
   double finished_at_s = 0;  ///< after submission

@@ -74,11 +74,14 @@ void EngineCore::commit(const StepResult& result, Clock::time_point begin) {
   running_stats_.decode_s += step_s;
   running_stats_.decode_work.add(result.work);
   running_stats_.decode_tokens += n_emitted;
+  running_stats_.draft_times.add(result.draft_times);
   ++running_stats_.decode_steps;
 }
 
 void EngineCore::update_policies(const StepResult& result, double device_s) {
-  StepCost cost{0, result.n_draft_steps, device_s - result.draft_s, result.draft_s, true};
+  const DraftTimes& drafts = result.draft_times;
+  const double draft_s = drafts.first_s + drafts.later_s;
+  StepCost cost{0, static_cast<int32_t>(drafts.n_first + drafts.n_later), device_s - draft_s, draft_s, true};
   for (size_t i = 0; i < owners_.size(); ++i) {
     cost.n_rows += 1 + result.segments[i].n_drafted;
     cost.is_clean &= owners_[i].sequence != nullptr;

@@ -85,8 +85,7 @@ struct SegmentResult {
 struct StepResult {
   std::vector<SegmentResult> segments;  // as in the plan; reused, so that the steady state does not allocate
   Work work;                            // of both models' passes
-  int n_draft_steps = 0;                // passes of the draft model
-  double draft_s = 0;                   // the time that they took
+  DraftTimes draft_times;
 };
 
 }  // namespace bass

@@ -40,7 +40,7 @@ def test_step(run, tiny):
     rows = rows_of(run(*arguments, "--json"))
     assert [row["batch"] for row in rows] == [1, 3]
     for row in rows:
-        assert list(row) == ["batch", "prompt_tokens", "generate_tokens", "mode", "n_steps", "step", "parts", "machine",
+        assert list(row) == ["batch", "prompt_tokens", "generate_tokens", "mode", "n_steps", "step", "parts", "draft_pass", "machine",
                              "model"]
         assert (row["prompt_tokens"], row["generate_tokens"], row["mode"]) == (16, 12, "regular")
         assert row["n_steps"] >= 11  # the first token's step carries the prompt
@@ -64,7 +64,9 @@ def test_step_with_a_draft_model_and_sampling(run, tiny):
                        "0.8", "--top-p", "0.9", "--prompt-tokens", "8", "--generate-tokens", "12", "--json"))
     assert [row["mode"] for row in rows] == ["regular", "speculative"]
     drafts = [[part for part in row["parts"] if part["name"] == "draft"] for row in rows]
-    assert drafts[0][0]["operations"]["int8_dot"] == 0 < drafts[1][0]["operations"]["int8_dot"]
+    assert drafts[0] == [] and drafts[1][0]["operations"]["int8_dot"] > 0
+    assert rows[0]["draft_pass"] == {"first_s": None, "later_s": None}
+    assert rows[1]["draft_pass"]["first_s"] > 0 < rows[1]["draft_pass"]["later_s"]
 
 
 def test_prompt(run, tiny):

@@ -44,6 +44,14 @@ nlohmann::ordered_json part_json(std::string_view name, const PartSums& sums, do
   return json;
 }
 
+/// Seconds of a draft model's pass, first and later of a step; null where there was none.
+nlohmann::ordered_json draft_json(const DraftTimes& times) {
+  nlohmann::ordered_json json{{"first_s", nullptr}, {"later_s", nullptr}};
+  if (times.n_first > 0) json["first_s"] = times.first_s / static_cast<double>(times.n_first);
+  if (times.n_later > 0) json["later_s"] = times.later_s / static_cast<double>(times.n_later);
+  return json;
+}
+
 nlohmann::ordered_json step_json(const BenchCase& bench_case, const BenchRun& run, const StepProfile& profile,
                                  const nlohmann::ordered_json& machine, const MachineLimits& limits) {
   PartSums total;
@@ -70,6 +78,7 @@ nlohmann::ordered_json step_json(const BenchCase& bench_case, const BenchRun& ru
           {"n_steps", profile.n_steps()},
           {"step", std::move(step)},
           {"parts", std::move(parts)},
+          {"draft_pass", draft_json(run.draft_times())},
           {"machine", machine}};
 }
 
@@ -84,6 +93,17 @@ std::vector<Column> columns() {
           {"f32 Mop", "f32_mop", 9, 2},
           {"limit ms", "limit_s", 9, 4, 1e3},
           {"of limit %", "limit_fraction", 10, 1, 100}};
+}
+
+/// For people.
+std::string draft_text(const nlohmann::ordered_json& draft_pass) {
+  if (draft_pass["first_s"].is_null()) return "";
+  std::string text = fmt::format("a pass of the draft model: {:.4f} ms the first of a step",
+                                 draft_pass["first_s"].get<double>() * 1e3);
+  if (!draft_pass["later_s"].is_null()) {
+    text += fmt::format(", {:.4f} ms each later one", draft_pass["later_s"].get<double>() * 1e3);
+  }
+  return text + "\n";
 }
 
 /// For people: a title, a row a part, and the sum.
@@ -102,7 +122,7 @@ std::string step_text(const nlohmann::ordered_json& step) {
   };
   for (const auto& part : step["parts"]) add(part);
   add(step["step"]);
-  return text + "\n";
+  return text + draft_text(step["draft_pass"]) + "\n";
 }
 
 class BenchStepCommand final : public Command {

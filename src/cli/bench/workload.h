@@ -26,6 +26,7 @@ struct BenchRun {
   [[nodiscard]] int64_t decode_tokens() const { return end.decode_tokens - begin.decode_tokens; }
   [[nodiscard]] int64_t decode_steps() const { return end.decode_steps - begin.decode_steps; }
   [[nodiscard]] Work decode_work() const { return end.decode_work - begin.decode_work; }
+  [[nodiscard]] DraftTimes draft_times() const { return DraftTimes(end.draft_times).add(begin.draft_times, -1); }
   [[nodiscard]] Work prefill_work() const { return end.work - begin.work - decode_work(); }
 };
 

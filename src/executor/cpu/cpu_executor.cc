@@ -110,19 +110,17 @@ void CpuExecutor::run_step(const TeamContext& context) noexcept {
   copy_pages(context);
   const bool is_timed = options_.profile != nullptr && context.thread_idx() == 0;
   if (is_timed) options_.profile->end_part(StepPart::kPlan);
-  const auto begin = std::chrono::steady_clock::now();
   draft(context);
-  if (context.thread_idx() == 0) {
-    result_.draft_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  }
-  if (is_timed && draft_) options_.profile->end_part(StepPart::kDraft);
   forward_and_verify(context);
 }
 
 void CpuExecutor::prepare(const StepPlan& plan) {
   plan_ = &plan;
-  result_.n_draft_steps = 0;
+  result_.draft_times = {};
   const size_t n_segments = plan.segments.size();
+  has_draft_prefill_ = draft_reads_taps() && std::any_of(plan.segments.begin(), plan.segments.end(), [](const auto& s) {
+                         return !s.wants_sample && !s.draft_tokens.empty();
+                       });
   drafts_.assign(n_segments, Draft{});
   first_rejected_.assign(n_segments, std::numeric_limits<int>::max());
   block_rounds_.assign(n_segments, BlockVerification{});
@@ -211,9 +209,9 @@ void CpuExecutor::draft(const TeamContext& context) {
   if (!draft_) return;
   for (int step_idx = 0;; ++step_idx) {
     if (context.thread_idx() == 0) fill_draft_batch(step_idx);
-    context.barrier();
+    end_part(options_.profile, context, StepPart::kPlan);  // the first time the whole team has woken up
     if (draft_forward_->n_rows() == 0) return;
-    if (context.thread_idx() == 0) ++result_.n_draft_steps;
+    if (context.thread_idx() == 0) draft_pass_begin_ = std::chrono::steady_clock::now();
     draft_forward_->run(context);
     const std::span<const int> rows = draft_logit_rows_;
     draft_forward_->keep_hidden(context, rows);
@@ -226,7 +224,16 @@ void CpuExecutor::draft(const TeamContext& context) {
                   logits_.as<float>() + static_cast<ptrdiff_t>(i) * draft_row_len_);
       });
     }
+    if (rows.empty()) end_part(options_.profile, context, StepPart::kDraft);  // it only caught up
+    if (context.thread_idx() == 0) count_draft_pass(step_idx);
   }
+}
+
+void CpuExecutor::count_draft_pass(int step_idx) {
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - draft_pass_begin_;
+  DraftTimes& times = result_.draft_times;
+  ++(step_idx == 0 ? times.n_first : times.n_later);
+  (step_idx == 0 ? times.first_s : times.later_s) += elapsed.count();
 }
 
 void CpuExecutor::fill_draft_batch(int step_idx) {
@@ -289,10 +296,10 @@ void CpuExecutor::fill_draft_prefill() {
 }
 
 void CpuExecutor::prefill_draft(const TeamContext& context) {
-  if (!draft_reads_taps()) return;
+  if (!has_draft_prefill_) return;
   if (context.thread_idx() == 0) fill_draft_prefill();
   context.barrier();
-  if (draft_forward_->n_rows() > 0) draft_forward_->run(context);
+  draft_forward_->run(context);
   end_part(options_.profile, context, StepPart::kDraft);
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -75,6 +76,7 @@ class CpuExecutor final : public Executor {
   void prepare(const StepPlan& plan);
   void reserve_for(const StepPlan& plan);
   void fill_draft_batch(int step_idx);
+  void count_draft_pass(int step_idx);
   void fill_draft_prefill();
   void add_unseen_tokens(const SegmentPlan& segment);
   void fill_main_batch();
@@ -160,7 +162,9 @@ class CpuExecutor final : public Executor {
   std::vector<int> first_rejected_;              // [n_segments], written by atomic_ref while verifying
   std::atomic<int> next_row_{0};
   StepResult result_;
-  WorkByPart work_before_{};  // of all passes before this step
+  std::chrono::steady_clock::time_point draft_pass_begin_;
+  bool has_draft_prefill_ = false;  // some prompt's chunk comes to the draft after the main model's pass
+  WorkByPart work_before_{};        // of all passes before this step
   Ticket last_ticket_ = 0;
 };
 
