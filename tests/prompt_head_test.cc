@@ -104,9 +104,9 @@ TEST_P(PromptHeads, LogitsAreThoseOfAHeadWithAllTokens) {
   const std::vector<int32_t> vocabulary = vocabulary_of(draft());
   std::vector<std::unique_ptr<cpu::CpuPromptHead>> heads;
   for (const size_t n : {200, 3, 60}) {
-    std::vector<int32_t> ids = cpu::tokens_beside(vocabulary, random_tokens(n), 1024);
+    const std::vector<int32_t> ids = cpu::tokens_beside(vocabulary, random_tokens(n), 1024);
     cpu::HeadRows rows = part.draft().more_head_rows(ids, &part.team()).value();
-    heads.push_back(std::make_unique<cpu::CpuPromptHead>(std::move(ids), std::move(rows)));
+    heads.push_back(std::make_unique<cpu::CpuPromptHead>(vocabulary, ids, std::move(rows)));
   }
   const std::vector<int> head_of{0, 0, 1, -1, 2, 2, 2, 2, 2, 0, 1, 1, -1, -1, 0, 2};
   const std::vector<TokenId> tokens = random_tokens(head_of.size());
@@ -117,11 +117,8 @@ TEST_P(PromptHeads, LogitsAreThoseOfAHeadWithAllTokens) {
   const float* want = expected.data();
   const float* got = found.data();
   for (size_t i = 0; i < tokens.size(); ++i, want += kVocabSize, got += kVocabSize) {
-    std::vector<int32_t> ids = vocabulary;
-    if (head_of[i] >= 0) {
-      const auto beside = heads[static_cast<size_t>(head_of[i])]->ids();
-      ids.insert(ids.end(), beside.begin(), beside.end());
-    }
+    std::span<const int32_t> ids = vocabulary;
+    if (head_of[i] >= 0) ids = heads[static_cast<size_t>(head_of[i])]->proposable();
     for (size_t k = 0; k < ids.size(); ++k) EXPECT_EQ(got[k], want[ids[k]]) << "row " << i << " token " << ids[k];
     if (ids.size() < kVocabSize) {
       EXPECT_EQ(got[ids.size()], -99.0f) << "row " << i;
