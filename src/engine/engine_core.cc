@@ -81,9 +81,10 @@ void EngineCore::commit(const StepResult& result, Clock::time_point begin) {
 void EngineCore::update_policies(const StepResult& result, double device_s) {
   const DraftTimes& drafts = result.draft_times;
   const double draft_s = drafts.first_s + drafts.later_s;
-  StepCost cost{0, static_cast<int32_t>(drafts.n_first + drafts.n_later), device_s - draft_s, draft_s, true};
+  StepCost cost{0, device_s - draft_s, true, static_cast<int32_t>(drafts.n_first + drafts.n_later), 0, draft_s};
   for (size_t i = 0; i < owners_.size(); ++i) {
     cost.n_rows += 1 + result.segments[i].n_drafted;
+    if (plan_.segments[i].n_model_drafts > 0) cost.n_model_drafts += result.segments[i].n_drafted;
     cost.is_clean &= owners_[i].sequence != nullptr;
     owners_[i].request->policy->is_marked = true;  // to be advanced once, whoever shares it
   }

@@ -46,10 +46,12 @@ StepCosts read_kept_costs(const std::string& path, const std::string& key) {
   const Json json = read_json_cache(path);
   if (json.value("key", Json()) != Json(key)) return costs;
   read_rows(json.value("step_seconds", Json()), &costs);
-  const Json draft_step = json.value("draft_step_seconds", Json());
-  if (is_cost(draft_step)) {
-    costs.draft_step_s = draft_step.get<float>();
-    costs.n_measured[0] = kTrust;
+  const Json draft_steps = json.value("draft_step_seconds", Json());
+  if (!draft_steps.is_array() || draft_steps.size() != StepCosts::kDraftSizes) return costs;
+  for (size_t size = 0; size < draft_steps.size(); ++size) {
+    if (!is_cost(draft_steps[size])) continue;
+    costs.draft_step_s[size] = draft_steps[size].get<float>();
+    costs.n_drafts_measured[size] = kTrust;
   }
   return costs;
 }
@@ -60,7 +62,7 @@ void keep_costs(const StepCosts& costs, const std::string& path, const std::stri
     if (costs.n_measured[n_rows] > 0) rows.push_back({n_rows, costs.step_s[n_rows]});
   }
   Json json{{"key", key}, {"step_seconds", std::move(rows)}};
-  if (costs.draft_step_s > 0) json["draft_step_seconds"] = costs.draft_step_s;
+  json["draft_step_seconds"] = costs.draft_step_s;
   write_json_cache(path, json);
 }
 

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 StepCosts measured() {
   StepCosts costs;
   for (int i = 0; i < 50; ++i) {
-    learn_step_cost({1, 0, 0.001, 0, true}, &costs);
-    learn_step_cost({5, 4, 0.0015, 0.0004, true}, &costs);
+    learn_step_cost({1, 0.001, true}, &costs);
+    learn_step_cost({5, 0.0015, true, 4, 4, 0.0004}, &costs);
   }
   return costs;
 }
@@ -36,7 +36,8 @@ TEST(KeptCosts, AreReadBackAndBelievedLittle) {
   EXPECT_EQ(n_files(folder / "costs"), 1U);
   const StepCosts read = read_kept_costs(path, "a key");
   EXPECT_EQ(read.max_rows_seen, 5);
-  EXPECT_FLOAT_EQ(read.draft_step_s, written.draft_step_s);
+  EXPECT_FLOAT_EQ(read.draft_step_s[0], written.draft_step_s[0]);
+  EXPECT_EQ(read.draft_step_s[3], 0);
   for (const int n_rows : {1, 3, 5}) {
     EXPECT_NEAR(predicted_step_seconds(read, n_rows), predicted_step_seconds(written, n_rows), 1e-9);
   }
@@ -44,7 +45,7 @@ TEST(KeptCosts, AreReadBackAndBelievedLittle) {
   EXPECT_EQ(read.n_measured[3], 0);
   // A machine that is three times slower now is believed soon.
   StepCosts now = read;
-  for (int i = 0; i < 20; ++i) learn_step_cost({5, 0, 3 * 0.0015, 0, true}, &now);
+  for (int i = 0; i < 20; ++i) learn_step_cost({5, 3 * 0.0015, true}, &now);
   EXPECT_GT(predicted_step_seconds(now, 1), 1.5 * predicted_step_seconds(read, 1));
 }
 
@@ -60,11 +61,13 @@ TEST(KeptCosts, OfAnotherKeyOrDamagedAreNothing) {
        {"", "{", "[]", R"({"key":"key"})", R"({"key":"key","step_seconds":7})",
         R"({"key":"key","step_seconds":[1,[]]})",
         R"({"key":"key","step_seconds":[[0,1],[513,1],[-1,1],[2,-1],[3,0],[4,1e9],["a",1],[5,"b"],[6]]})",
+        R"({"key":"key","draft_step_seconds":[1,2]})",
+        R"({"key":"key","draft_step_seconds":[-1,0,1e9,"a",[],null,0,0,0,0]})",
         R"({"key":"key","step_seconds":[[1e30,1]],"draft_step_seconds":-1})"}) {
     std::ofstream(path) << text;
     const StepCosts costs = read_kept_costs(path, "key");
     EXPECT_EQ(costs.max_rows_seen, 0) << text;
-    EXPECT_EQ(costs.draft_step_s, 0) << text;
+    EXPECT_EQ(predicted_draft_seconds(costs, 1, 1), 0) << text;
   }
 }
 

@@ -139,16 +139,19 @@ void Scheduler::choose_drafts() {
     for (size_t i = begin; i < running_.size(); ++i) {
       Sequence* sequence = running_[i];
       if (sequence->request->policy.get() != policy || sequence->draft_len == 0) continue;
-      candidates_.push_back({sequence->draft_source, sequence->draft_len, 0});
+      candidates_.push_back({sequence->draft_source, sequence->draft_len, sequence->max_model_drafts, 0});
       candidate_owners_.push_back(sequence);
     }
     choose_draft_lengths(policy->spec, policy->state, *costs_, static_cast<int>(running_.size()), candidates_);
-    for (size_t i = 0; i < candidates_.size(); ++i) candidate_owners_[i]->draft_len = candidates_[i].len;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      candidate_owners_[i]->draft_source = candidates_[i].source;
+      candidate_owners_[i]->draft_len = candidates_[i].len;
+    }
   }
   for (Sequence* sequence : running_) sequence->request->policy->is_marked = false;
 }
 
-// Sets what the sequence could draft at most: an n-gram match's continuation, or else whatever the draft model says.
+// Sets what the sequence could draft at most: an n-gram match's continuation, whatever the draft model says, or either.
 void Scheduler::propose(Sequence* sequence) {
   RequestState* request = sequence->request;
   // A draft behind the last token that may be emitted would be computed for nothing.
@@ -163,6 +166,7 @@ void Scheduler::propose(Sequence* sequence) {
   }
   sequence->proposed.resize(static_cast<size_t>(n_proposed));
   sequence->draft_len = n_proposed;
+  sequence->max_model_drafts = request->uses_draft_model ? limit : 0;
   if (n_proposed > 0 || !request->uses_draft_model) return;
   sequence->draft_source = DraftSource::kModel;
   sequence->draft_len = limit;

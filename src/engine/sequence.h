@@ -52,6 +52,7 @@ struct Sequence {
   std::vector<TokenId> proposed;                   // by a host drafter, for the running step
   DraftSource draft_source = DraftSource::kModel;  // of the running step's draft
   int draft_len = 0;                               // what the policy chose for the running step, at most
+  int max_model_drafts = 0;                        // that the draft model could draft in the running step
   StreamDetokenizer detokenizer;
   StopMatcher stop_matcher;
   Clock::time_point decode_start;

@@ -59,11 +59,13 @@ struct DraftOutcome {
   DraftSource source = DraftSource::kModel;
 };
 
-/// A sequence that could draft in the step that is being planned.
+/// A sequence that could draft in the step that is being planned. Where both drafters could, `source` is the n-gram's
+/// and a policy may change it to kModel.
 struct DraftCandidate {
   DraftSource source = DraftSource::kModel;
-  int32_t max_len = 0;
-  int32_t len = 0;  // the policy's answer: 0 .. max_len
+  int32_t max_len = 0;        // that `source` can draft
+  int32_t max_model_len = 0;  // that the draft model can draft in the place of an n-gram; 0: it cannot
+  int32_t len = 0;            // the policy's answer: 0 .. what its choice of source can draft
 };
 
 struct DraftLengthPolicy {

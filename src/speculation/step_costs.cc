@@ -1,6 +1,7 @@
 #include "speculation/step_costs.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace bass {
 namespace {
@@ -10,6 +11,12 @@ constexpr double kOwnRate = 0.05;    // of an entry that was measured often; at 
 constexpr double kClip = 1.5;        // a measurement counts as at most so many times the old value: outliers
 
 int row_idx(int n_rows) { return std::clamp(n_rows, 1, StepCosts::kMaxRows); }
+
+// The entry of passes that draft so many tokens on average.
+int draft_size(int n_draft_steps, int n_model_drafts) {
+  const auto mean = static_cast<uint32_t>(std::max(n_model_drafts / n_draft_steps, 1));
+  return std::min(static_cast<int>(std::bit_width(mean)) - 1, StepCosts::kDraftSizes - 1);
+}
 
 // `value` moved towards `sample`, whose distance is bounded.
 float moved(float value, double sample, double rate) {
@@ -35,7 +42,8 @@ void learn_step_cost(const StepCost& cost, StepCosts* costs) {
   costs->max_rows_seen = std::max(costs->max_rows_seen, idx);
   learn_entry(cost.step_s, &costs->step_s[idx], &costs->n_measured[idx]);
   if (cost.n_draft_steps > 0 && cost.draft_s > 0) {
-    learn_entry(cost.draft_s / cost.n_draft_steps, &costs->draft_step_s, &costs->n_measured[0]);
+    const int size = draft_size(cost.n_draft_steps, cost.n_model_drafts);
+    learn_entry(cost.draft_s / cost.n_draft_steps, &costs->draft_step_s[size], &costs->n_drafts_measured[size]);
   }
 }
 
@@ -58,6 +66,18 @@ double predicted_step_seconds(const StepCosts& costs, int n_rows) {
   if (from == 0 || wanted == below) return at_below;
   const double slope = (costs.step_s[to] - costs.step_s[from]) / static_cast<double>(to - from);
   return at_below + std::max(slope, 0.0) * (wanted - below);  // more rows never cost less: noise
+}
+
+double predicted_draft_seconds(const StepCosts& costs, int n_draft_steps, int n_model_drafts) {
+  if (n_draft_steps <= 0) return 0;
+  const int wanted = draft_size(n_draft_steps, n_model_drafts);
+  for (int distance = 0; distance < StepCosts::kDraftSizes; ++distance) {
+    for (const int size : {wanted - distance, wanted + distance}) {
+      if (size < 0 || size >= StepCosts::kDraftSizes || costs.draft_step_s[size] <= 0) continue;
+      return n_draft_steps * static_cast<double>(costs.draft_step_s[size]);
+    }
+  }
+  return 0;
 }
 
 double step_novelty(const StepCosts& costs, int n_rows) {

@@ -10,18 +10,21 @@ namespace bass {
 
 /// What the step that has just run cost.
 struct StepCost {
-  int32_t n_rows = 0;         // of the main model
-  int32_t n_draft_steps = 0;  // passes of the draft model
-  double step_s = 0;          // without the draft model's passes
-  double draft_s = 0;         // of the draft model's passes
-  bool is_clean = false;      // no prompt's chunk ran beside
+  int32_t n_rows = 0;          // of the main model
+  double step_s = 0;           // without the draft model's passes
+  bool is_clean = false;       // no prompt's chunk ran beside
+  int32_t n_draft_steps = 0;   // passes of the draft model
+  int32_t n_model_drafts = 0;  // tokens that they drafted, all sequences together
+  double draft_s = 0;          // of these passes
 };
 
 struct StepCosts {
   static constexpr int kMaxRows = 512;     // rows of a step whose cost is kept; more count as so many
+  static constexpr int kDraftSizes = 10;   // entry i: passes of the draft model that draft 2^i to 2^(i+1) - 1 tokens
   float step_s[kMaxRows + 1] = {};         // seconds of a step by its rows, drafting not counted; 0: not measured
-  uint16_t n_measured[kMaxRows + 1] = {};  // times, at most 65535; [0]: of draft_step_s
-  float draft_step_s = 0;                  // seconds of one pass of the draft model; 0: not measured
+  uint16_t n_measured[kMaxRows + 1] = {};  // times, at most 65535
+  float draft_step_s[kDraftSizes] = {};    // seconds of one pass of the draft model; 0: not measured
+  uint16_t n_drafts_measured[kDraftSizes] = {};
   int32_t max_rows_seen = 0;
 };
 
@@ -32,6 +35,10 @@ void learn_step_cost(const StepCost& cost, StepCosts* costs);
 /// Seconds of a step of n_rows rows: linear between measured points, flat before the first, and behind the last along
 /// the last slope. 0 when nothing was measured.
 double predicted_step_seconds(const StepCosts& costs, int n_rows);
+
+/// Seconds of n_draft_steps passes of the draft model that draft n_model_drafts tokens together. As long as for the
+/// nearest size that was measured; 0 when none was.
+double predicted_draft_seconds(const StepCosts& costs, int n_draft_steps, int n_model_drafts);
 
 /// 1: no step of about so many rows was measured; near 0: many were.
 double step_novelty(const StepCosts& costs, int n_rows);

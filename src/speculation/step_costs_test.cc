@@ -6,7 +6,7 @@ namespace bass {
 namespace {
 
 void measure(StepCosts& costs, int n_rows, double seconds, int n_times = 1) {
-  for (int i = 0; i < n_times; ++i) learn_step_cost({n_rows, 0, seconds, 0, true}, &costs);
+  for (int i = 0; i < n_times; ++i) learn_step_cost({n_rows, seconds, true}, &costs);
 }
 
 TEST(StepCosts, PredictsBetweenAndBeyondWhatWasMeasured) {
@@ -28,7 +28,7 @@ TEST(StepCosts, OneOutlierCountsLittleAndPromptsNothing) {
   measure(costs, 4, 1.0, 50);
   measure(costs, 4, 100.0);
   EXPECT_LT(predicted_step_seconds(costs, 4), 1.2);
-  learn_step_cost({4, 0, 100.0, 0, /*is_clean=*/false}, &costs);
+  learn_step_cost({4, 100.0, /*is_clean=*/false}, &costs);
   EXPECT_LT(predicted_step_seconds(costs, 4), 1.2);
 }
 
@@ -42,11 +42,19 @@ TEST(StepCosts, WhatIsNotMeasuredAnyMoreFollowsTheMachine) {
   EXPECT_GT(predicted_step_seconds(costs, 4), 1.5 * before) << "the machine is slower for fewer rows too";
 }
 
-TEST(StepCosts, PassesOfTheDraftModelAreCountedOneByOne) {
+TEST(StepCosts, PassesOfTheDraftModelAreCountedOneByOneAndByTheirSize) {
   StepCosts costs;
-  learn_step_cost({4, 5, 1.0, 0.5, true}, &costs);
-  EXPECT_FLOAT_EQ(costs.draft_step_s, 0.1f);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 4)), 1.0f);
+  EXPECT_EQ(predicted_draft_seconds(costs, 3, 3), 0);
+  learn_step_cost({6, 1.0, true, 5, 5, 0.5}, &costs);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 6)), 1.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_draft_seconds(costs, 3, 3)), 0.3f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_draft_seconds(costs, 2, 80)), 0.2f) << "the nearest that was measured";
+  learn_step_cost({40, 1.0, true, 2, 64, 0.8}, &costs);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_draft_seconds(costs, 2, 80)), 0.8f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_draft_seconds(costs, 3, 3)), 0.3f);
+  EXPECT_EQ(predicted_draft_seconds(costs, 0, 0), 0);
+  learn_step_cost({512, 1.0, true, 1, 100000, 2.0}, &costs);  // more than there are sizes
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_draft_seconds(costs, 1, 2000)), 2.0f);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@ namespace {
 constexpr float kFirstSurvival = 0.7f;  // what is believed of a source that was never tried
 constexpr float kPriorWeight = 4.0f;    // observations that a belief is worth
 constexpr float kMemory = 40.0f;        // observations that are remembered: drafts turn good and bad
+constexpr float kMaxWeight = 400.0f;    // observations that count against what is believed
+constexpr float kForget = 0.998f;       // of that weight, in each step that does not look: so much is tried again
 constexpr double kOptimism = 0.25;      // a step of a size that was never measured may cost so much less
 constexpr double kMinGain = 1.02;       // over regular decoding, or nothing is drafted
 constexpr int kGrowth = 2;              // rows of a step at most, in times of the most that was measured
@@ -26,24 +28,43 @@ float belief(const GoodputState& state, DraftSource source, int j, float before)
   return (weight * seen + kPriorWeight * before) / (weight + kPriorWeight);
 }
 
-// Drafted tokens of one candidate whose survival is at least `threshold`, and the sum of their survivals.
-int tokens_above(const GoodputState& state, const DraftCandidate& candidate, float threshold, double* expected) {
+struct Draft {
+  DraftSource source = DraftSource::kModel;
+  int len = 0;
+  double expected = 0;  // tokens that are accepted
+};
+
+// The tokens of a source whose survival is at least `threshold`.
+Draft tokens_above(const GoodputState& state, DraftSource source, int max_len, float threshold) {
+  Draft draft{source};
   float product = 1.0f;
   float survival = kFirstSurvival;
-  int len = 0;
-  for (; len < std::min(candidate.max_len, GoodputState::kMaxLen); ++len) {
-    survival = belief(state, candidate.source, len, survival);
+  for (; draft.len < std::min(max_len, GoodputState::kMaxLen); ++draft.len) {
+    survival = belief(state, source, draft.len, survival);
     product *= survival;
     if (product < threshold) break;
-    *expected += product;
+    draft.expected += product;
   }
-  return len;
+  return draft;
 }
 
 struct Option {
   double goodput = 0;      // tokens a second
   float threshold = 2.0f;  // above 1: nothing is drafted
+  bool uses_model = false;
 };
+
+// What a candidate drafts under an option: where both drafters could, the one from which more is expected. An n-gram's
+// tokens cost nothing to draft, so it goes first among equals.
+Draft draft_of(const GoodputState& state, const DraftCandidate& candidate, const Option& option) {
+  const bool is_ngram = candidate.source != DraftSource::kModel;
+  const int max_model_len = is_ngram ? candidate.max_model_len : candidate.max_len;
+  Draft draft{candidate.source};
+  if (is_ngram) draft = tokens_above(state, candidate.source, candidate.max_len, option.threshold);
+  if (!option.uses_model || max_model_len == 0) return draft;
+  const Draft other = tokens_above(state, DraftSource::kModel, max_model_len, option.threshold);
+  return other.expected > draft.expected ? other : draft;
+}
 
 // A batch whose next step is planned.
 struct Batch {
@@ -53,30 +74,41 @@ struct Batch {
   std::span<DraftCandidate> candidates;
 };
 
-// doubt: how little the costs of larger steps are trusted at least, 0 .. 1.
-Option evaluate(const Batch& batch, float threshold, double doubt) {
+// Sets the option's goodput. doubt: how little the costs of larger steps are trusted at least, 0 .. 1.
+Option evaluate(const Batch& batch, Option option, double doubt) {
   double expected = batch.n_sequences;
   int n_rows = batch.n_sequences;
   int n_draft_steps = 0;
+  int n_model_drafts = 0;
   for (const DraftCandidate& candidate : batch.candidates) {
-    const int len = tokens_above(batch.learnt, candidate, threshold, &expected);
-    n_rows += len;
-    if (candidate.source == DraftSource::kModel) n_draft_steps = std::max(n_draft_steps, len);
+    const Draft draft = draft_of(batch.learnt, candidate, option);
+    expected += draft.expected;
+    n_rows += draft.len;
+    if (draft.source != DraftSource::kModel) continue;
+    n_draft_steps = std::max(n_draft_steps, draft.len);
+    n_model_drafts += draft.len;
   }
-  if (n_rows > std::max(kGrowth * batch.costs.max_rows_seen, batch.n_sequences)) return {};
+  if (n_rows > std::max(kGrowth * batch.costs.max_rows_seen, batch.n_sequences)) return option;
   if (n_rows == batch.n_sequences) doubt = 0;
   const double novelty = std::max(step_novelty(batch.costs, n_rows), doubt);
   const double step_s = predicted_step_seconds(batch.costs, n_rows) * (1 - kOptimism * novelty);
-  const double seconds = step_s + n_draft_steps * static_cast<double>(batch.costs.draft_step_s);
-  return {seconds > 0 ? expected / seconds : 0, threshold};
+  const double seconds = step_s + predicted_draft_seconds(batch.costs, n_draft_steps, n_model_drafts);
+  option.goodput = seconds > 0 ? expected / seconds : 0;
+  return option;
 }
 
 Option best_option(const Batch& batch, double doubt) {
-  const Option regular = evaluate(batch, 2.0f, 0);
-  Option best{regular.goodput * kMinGain, 2.0f};
-  for (const float threshold : kThresholds) {
-    const Option option = evaluate(batch, threshold, doubt);
-    if (option.goodput > best.goodput) best = option;
+  Option best = evaluate(batch, {}, 0);
+  best.goodput *= kMinGain;
+  const bool has_model = std::any_of(batch.candidates.begin(), batch.candidates.end(), [](const auto& candidate) {
+    return candidate.source == DraftSource::kModel || candidate.max_model_len > 0;
+  });
+  for (const bool uses_model : {false, true}) {
+    if (uses_model && !has_model) break;
+    for (const float threshold : kThresholds) {
+      const Option option = evaluate(batch, {0, threshold, uses_model}, doubt);
+      if (option.goodput > best.goodput) best = option;
+    }
   }
   return best;
 }
@@ -105,19 +137,35 @@ void choose(const DraftLengthState& state, const StepCosts& costs, int n_sequenc
     return;
   }
   for (DraftCandidate& candidate : candidates) {
-    double unused = 0;
-    candidate.len = tokens_above(learnt, candidate, best.threshold, &unused);
+    const Draft draft = draft_of(learnt, candidate, best);
+    candidate.source = draft.source;
+    candidate.len = draft.len;
   }
 }
 
 // Tokens behind the first rejected one were not looked at.
+int n_looked_at(const DraftOutcome& outcome) {
+  return std::min({outcome.n_drafted, outcome.n_accepted + 1, GoodputState::kMaxLen});
+}
+
 void learn_survival(const DraftOutcome& outcome, GoodputState* learnt) {
   float* survival = learnt->survival[static_cast<size_t>(outcome.source)];
   float* weight = learnt->weight[static_cast<size_t>(outcome.source)];
-  const int n_seen = std::min({outcome.n_drafted, outcome.n_accepted + 1, GoodputState::kMaxLen});
-  for (int j = 0; j < n_seen; ++j) {
-    ++weight[j];
+  for (int j = 0; j < n_looked_at(outcome); ++j) {
+    weight[j] = std::min(weight[j] + 1, kMaxWeight);
     survival[j] += ((j < outcome.n_accepted ? 1.0f : 0.0f) - survival[j]) / std::min(weight[j], kMemory);
+  }
+}
+
+// What nobody looked at in this step may have changed: another drafter took its place, or shorter drafts.
+void forget_unseen(std::span<const DraftOutcome> outcomes, GoodputState* learnt) {
+  int n_seen[kNumDraftSources] = {};
+  for (const DraftOutcome& outcome : outcomes) {
+    int& n = n_seen[static_cast<size_t>(outcome.source)];
+    n = std::max(n, n_looked_at(outcome));
+  }
+  for (int source = 0; source < kNumDraftSources; ++source) {
+    for (int j = n_seen[source]; j < GoodputState::kMaxLen; ++j) learnt->weight[source][j] *= kForget;
   }
 }
 
@@ -128,6 +176,7 @@ void learn(DraftLengthState& state, std::span<const DraftOutcome> outcomes) {
     has_drafts |= outcome.n_drafted > 0;
     learn_survival(outcome, &learnt);
   }
+  forget_unseen(outcomes, &learnt);
   const bool is_probe = learnt.n_idle_steps >= learnt.probe_interval;
   ++learnt.n_idle_steps;
   if (!has_drafts) return;

@@ -30,11 +30,11 @@ struct Learner {
 };
 
 std::vector<DraftCandidate> candidates_of(int n, DraftSource source, int max_len = 8) {
-  return std::vector<DraftCandidate>(static_cast<size_t>(n), {source, max_len, -1});
+  return std::vector<DraftCandidate>(static_cast<size_t>(n), {source, max_len, 0, -1});
 }
 
 void measure(Learner& learner, int n_rows, double seconds) {
-  for (int i = 0; i < 200; ++i) learner.learn({}, {n_rows, 0, seconds, 0, true});
+  for (int i = 0; i < 200; ++i) learner.learn({}, {n_rows, seconds, true});
   learner.state.goodput.n_idle_steps = 0;  // not yet time to try a draft
 }
 
@@ -72,10 +72,51 @@ TEST(Goodput, TakesTheSequencesWhoseDraftsAreGood) {
     const std::vector<DraftOutcome> outcomes = {{4, 4, DraftSource::kNgram5}, {4, 0, DraftSource::kNgram2}};
     learner.learn(outcomes, {});
   }
-  std::vector<DraftCandidate> candidates = {{DraftSource::kNgram5, 3, -1}, {DraftSource::kNgram2, 8, -1}};
+  std::vector<DraftCandidate> candidates = {{DraftSource::kNgram5, 3, 0, -1}, {DraftSource::kNgram2, 8, 0, -1}};
   learner.choose(4, candidates);
   EXPECT_EQ(candidates[0].len, 3) << "never more than there is";
   EXPECT_EQ(candidates[1].len, 0);
+}
+
+TEST(Goodput, TakesTheDrafterFromWhichMoreIsExpected) {
+  Learner learner;
+  for (int rows = 1; rows <= 16; ++rows) measure(learner, rows, 1.0 + 0.02 * rows);
+  const std::vector<DraftOutcome> outcomes = {
+      {4, 4, DraftSource::kNgram5}, {4, 0, DraftSource::kNgram2}, {4, 3, DraftSource::kModel}};
+  const auto teach = [&](double draft_s) {
+    for (int i = 0; i < 300; ++i) learner.learn(outcomes, {16, 1.3, true, 4, 4, draft_s});
+  };
+  const auto choose = [&](DraftSource ngram, int max_model_len) {
+    std::vector<DraftCandidate> candidates = {{ngram, 4, max_model_len, -1}};
+    learner.choose(1, candidates);
+    return candidates.front();
+  };
+  teach(4 * 0.05);
+  EXPECT_EQ(choose(DraftSource::kNgram5, 8).source, DraftSource::kNgram5);
+  EXPECT_EQ(choose(DraftSource::kNgram2, 8).source, DraftSource::kModel);
+  EXPECT_GE(choose(DraftSource::kNgram2, 8).len, 3);
+  EXPECT_EQ(choose(DraftSource::kNgram2, 2).len, 2) << "never more than there is";
+  EXPECT_EQ(choose(DraftSource::kNgram2, 0).len, 0) << "there is no draft model";
+  teach(4 * 5.0);
+  EXPECT_EQ(choose(DraftSource::kNgram2, 8).len, 0) << "the draft model costs more than steps";
+  EXPECT_EQ(choose(DraftSource::kNgram5, 8).len, 4);
+}
+
+TEST(Goodput, ADrafterThatAnotherOneReplacedIsTriedAgain) {
+  Learner learner;
+  for (int rows = 1; rows <= 16; ++rows) measure(learner, rows, 1.0 + 0.02 * rows);
+  const std::vector<DraftOutcome> bad_model = {{4, 0, DraftSource::kModel}};
+  const std::vector<DraftOutcome> ngram = {{4, 1, DraftSource::kNgram3}};
+  for (int i = 0; i < 300; ++i) learner.learn(bad_model, {5, 1.1, true, 1, 1, 0.05});
+  int first_try = 0;
+  for (int step = 1; step < 5000 && first_try == 0; ++step) {
+    learner.learn(ngram, {5, 1.1, true});
+    std::vector<DraftCandidate> candidates = {{DraftSource::kNgram3, 4, 8, -1}};
+    learner.choose(1, candidates);
+    if (candidates.front().source == DraftSource::kModel) first_try = step;
+  }
+  EXPECT_GT(first_try, 200);
+  EXPECT_LT(first_try, 4000);
 }
 
 // A machine and a draft, and what regular decoding, a fixed length and the policy make of them.
@@ -98,7 +139,7 @@ struct Simulation {
         for (DraftCandidate& candidate : candidates) candidate.len = fixed_len;
       }
       std::vector<DraftOutcome> outcomes;
-      StepCost cost{n_sequences, 0, 0, 0, true};
+      StepCost cost{n_sequences, 0, true};
       int n_emitted = n_sequences;
       for (const DraftCandidate& candidate : candidates) {
         int n_accepted = 0;
@@ -107,6 +148,7 @@ struct Simulation {
         outcomes.push_back({candidate.len, n_accepted, candidate.source});
         cost.n_rows += candidate.len;
         cost.n_draft_steps = std::max(cost.n_draft_steps, candidate.len);
+        cost.n_model_drafts += candidate.len;
         n_emitted += n_accepted;
       }
       cost.step_s = step_s(cost.n_rows) * std::uniform_real_distribution<>(0.9, 1.1)(random);
@@ -162,7 +204,7 @@ TEST(Goodput, WhatDidNotPayIsTriedAgainEverMoreRarely) {
       if (candidate.len > 0) outcomes.push_back({candidate.len, 0, DraftSource::kModel});
     }
     if (n_rows > 8) tries.push_back(step);
-    learner.learn(outcomes, {n_rows, n_rows > 8 ? 1 : 0, n_rows / 8.0, 0.01, true});
+    learner.learn(outcomes, {n_rows, n_rows / 8.0, true, n_rows > 8 ? 1 : 0, n_rows - 8, 0.01});
   }
   ASSERT_GE(tries.size(), 5u);
   EXPECT_LE(tries.size(), 12u);
