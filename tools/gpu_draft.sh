@@ -75,9 +75,9 @@ make_draft() { # output folder, minutes, options...
   mkdir -p "$out"
   echo $((used + minutes)) >"$kept/minutes"
   PYTHONPATH="python:$kept/site" LD_LIBRARY_PATH="$kept/lib" python3 -m bass_draft make -m "$kept/model.gguf" \
-    --bass "$kept/bass" --work "$kept/work" -o "$out/draft.gguf" --device auto --seed "$(cat "$kept/seed")" \
+    --bass "$kept/bass" --work "$kept/draft.work" -o "$out/draft.gguf" --device auto --seed "$(cat "$kept/seed")" \
     "${init[@]}" --hours "$(python3 -c "print(($used + $minutes) / 60)")" "$@"
-  cp "$kept/work/train/log.jsonl" "$out/log.jsonl"
+  cp "$kept/draft.work/train/log.jsonl" "$out/log.jsonl"
   ls -l "$out"
 }
 
