@@ -34,7 +34,7 @@ enum class DrafterChoice : uint8_t { kAuto, kModel, kNgram, kOff };
 
 struct SpeculationOptions {
   DrafterChoice drafter = DrafterChoice::kAuto;
-  std::string draft_length = "goodput";  ///< goodput | bass[:l0=7,...] | fixed:K | off
+  std::string draft_length = "goodput";  ///< goodput | bass[:l0=7,...] | survival[:min=0.2] | fixed:K | off
   std::optional<VerifyRule> verify;      ///< none: match with a seed, block without
 };
 

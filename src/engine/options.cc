@@ -254,9 +254,9 @@ constexpr std::array kOptions{
     Option{.name = "draft_length",
            .group = kSpeculation,
            .is_per_request = true,
-           .value_name = "goodput|bass|fixed:K|off",
+           .value_name = "goodput|bass|survival|fixed:K|off",
            .help = "draft lengths: goodput drafts what pays on this machine; bass[:l0=7,inc=2,max=32,div=10] is the "
-                   "paper's Algorithm 1",
+                   "paper's Algorithm 1; survival[:min=0.2] drafts tokens that have this chance, whatever they cost",
            .field = BASS_FIELD(request.speculation.draft_length),
            .check = check_draft_length},
     Option{.name = "verify",

@@ -11,15 +11,13 @@
 #include "speculation/policies/fixed.h"
 #include "speculation/policies/goodput.h"
 #include "speculation/policies/off.h"
+#include "speculation/policies/survival.h"
 
 namespace bass {
 namespace {
 
-constexpr std::array<const DraftLengthPolicy*, 4> kPolicies{
-    &kGoodputPolicy,
-    &kBassPolicy,
-    &kFixedPolicy,
-    &kOffPolicy,
+constexpr std::array<const DraftLengthPolicy*, 5> kPolicies{
+    &kGoodputPolicy, &kBassPolicy, &kSurvivalPolicy, &kFixedPolicy, &kOffPolicy,
 };
 
 }  // namespace

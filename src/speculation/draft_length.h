@@ -27,6 +27,7 @@ struct DraftLengthSpec {
   int32_t max = kMaxDraftLen;   // bass: max
   int32_t shrink_divisor = 10;  // bass: div
   int32_t fixed_len = 0;        // fixed
+  float min_survival = 0.2f;    // survival: a draft pass of a tenth of a step still pays for such a token
 };
 
 /// Where a sequence's draft comes from, as far as it foretells acceptance: the length of the n-gram match, or the draft
@@ -36,7 +37,7 @@ inline constexpr int kNumDraftSources = 5;
 /// The source of an n-gram draft whose match has `order` tokens; longer matches count as 5.
 DraftSource ngram_source(int order);
 
-/// What `goodput` has learnt (policies/goodput.h).
+/// What `goodput` and `survival` have learnt (policies/survival_estimate.h).
 struct GoodputState {
   static constexpr int kMaxLen = 8;                // tokens that a sequence may draft
   float survival[kNumDraftSources][kMaxLen] = {};  // how often token j was accepted when those before it were, lately
@@ -50,6 +51,7 @@ struct DraftLengthState {
   int32_t len = 0;        // tokens that a sequence may draft in the next step at most: 0 .. kMaxDraftLen
   int32_t n_shrinks = 0;  // bass: the s of Algorithm 1
   GoodputState goodput;
+  float min_survival = 0;  // survival: of a token that is drafted
 };
 
 /// One running sequence in the step that has just been verified.
@@ -94,10 +96,11 @@ void advance_draft_length(const DraftLengthSpec& spec, DraftLengthState& state, 
 /// All policies, in the order of the help text.
 std::span<const DraftLengthPolicy* const> draft_length_policies();
 
-/// "bass", "bass:l0=7,inc=2,max=32,div=10", "fixed:K", "off". Errors (kInvalidArgument) name the text and the mend.
+/// "goodput", "bass", "bass:l0=7,inc=2,max=32,div=10", "survival:min=0.2", "fixed:K", "off". Errors (kInvalidArgument)
+/// name the text and the mend.
 Result<DraftLengthSpec> parse_draft_length(std::string_view text);
 
-/// "bass[:l0=7,...] | fixed:K | off", from the registry.
+/// "goodput | bass[:l0=7,...] | survival[:min=0.2] | fixed:K | off", from the registry.
 std::string draft_length_usage();
 
 /// A whole number in [min, max]; the error begins with `what` and says the range. Shared by the policies' parsers.

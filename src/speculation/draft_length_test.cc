@@ -21,7 +21,8 @@ TEST(DraftLength, ParsesWhatTheHelpTextSays) {
   EXPECT_EQ(set.max, 5);
   EXPECT_EQ(set.shrink_divisor, 2);
   EXPECT_EQ(parse_draft_length("bass:max=4").value().initial, 4);  // the default start follows a lower limit
-  EXPECT_EQ(draft_length_usage(), "goodput | bass[:l0=7,inc=2,max=32,div=10] | fixed:K | off");
+  EXPECT_EQ(parse_draft_length("survival:min=0.5").value().min_survival, 0.5f);
+  EXPECT_EQ(draft_length_usage(), "goodput | bass[:l0=7,inc=2,max=32,div=10] | survival[:min=0.2] | fixed:K | off");
 }
 
 TEST(DraftLength, FixedAndOffNeverChange) {
@@ -58,6 +59,12 @@ TEST(DraftLength, ErrorsNameTheTextAndTheMend) {
       {"bass:l0=7,", "'' is not a parameter"},
       {"bass:div=0", "div: '0'"},
       {"bass:l0=9,max=8", "l0=9 is above max=8"},
+      {"survival:", "nothing follows the colon"},
+      {"survival:0.5", "'0.5' is not a parameter; use survival[:min=0.2]"},
+      {"survival:min=", "min: '' is not a number from 0 to 1"},
+      {"survival:min=1.5", "min: '1.5' is not a number from 0 to 1"},
+      {"survival:min=nan", "not a number"},
+      {"survival:min=0.5,max=2", "'0.5,max=2' is not a number"},
   };
   for (const auto& [text, expected] : cases) {
     const Result<DraftLengthSpec> spec = parse_draft_length(text);
