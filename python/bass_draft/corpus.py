@@ -4,10 +4,8 @@ import pathlib
 import random
 from collections.abc import Iterator
 
-import numpy as np
-
 from bass_draft import text_shards
-from bass_draft.batches import Batch, Example, make_batch, pack
+from bass_draft.batches import Example, pack
 from bass_draft.errors import UserError
 from bass_draft.features import FeatureStore
 from bass_draft.text_shards import Text
@@ -35,15 +33,14 @@ class Corpus:
         texts = text_shards.read_shard(self._directory, 0)
         return [(texts[i].task, example) for i, example in self._examples(0) if i % _HELD_OUT_EVERY == 0]
 
-    def shard_batches(self, epoch: int, place: int, seed: int, max_rows: int, indices: np.ndarray) -> Iterator[Batch]:
-        """Batches of the `place`-th shard of an epoch."""
+    def shard_groups(self, epoch: int, place: int, seed: int, max_rows: int) -> Iterator[list[Example]]:
+        """Texts of the `place`-th shard of an epoch that make a batch."""
         order = list(range(self.n_shards))
         random.Random(f"{seed} epoch {epoch}").shuffle(order)
         shard = order[place]
         examples = [example for i, example in self._examples(shard) if shard > 0 or i % _HELD_OUT_EVERY != 0]
         random.Random(f"{seed} epoch {epoch} shard {shard}").shuffle(examples)
-        for group in pack(examples, max_rows):
-            yield make_batch(group, indices)
+        yield from pack(examples, max_rows)
         del examples
         self._store.release(f"{shard:05d}")
 

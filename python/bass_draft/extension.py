@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from bass_draft.batches import Example
+from bass_draft.batches import Batch, Example, make_batch
 from bass_draft.main_model import MainHead
 from bass_draft.model import DraftModel
 
@@ -30,6 +30,28 @@ class Extension:
         logits = model.logits(h)
         more = functional.linear(model.output_norm(h).to(self.rows.dtype), self.rows)
         return torch.cat((logits, more.masked_fill(~self.is_own[texts], -torch.inf).to(logits.dtype)), -1)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExtendedBatch:
+    """A batch whose teacher's tokens are indices into the draft's vocabulary and, where the draft uses the main model's
+    head, what the prompts add to it."""
+
+    batch: Batch
+    extension: Extension | None
+
+    def logits(self, model: DraftModel, h: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Of the rows `rows` [n] of the batch; h: [n_rows, width] of all of them."""
+        if self.extension is None:
+            return model.logits(h[rows])
+        return self.extension.logits(model, h[rows], self.batch.texts[rows])
+
+
+def make_extended_batch(model: DraftModel, group: Sequence[Example], indices: np.ndarray, device: str) -> ExtendedBatch:
+    """indices: draft_indices() of the model's vocabulary. On the device."""
+    extension = None if model.main_rows is None else extend(group, indices, model.main_rows, model.main_head)
+    batch = make_batch(group, indices if extension is None else extension.indices)
+    return ExtendedBatch(batch.to(device), extension)
 
 
 def prompt_tokens(example: Example, indices: np.ndarray) -> np.ndarray:

@@ -20,7 +20,8 @@ def step_result(logits: torch.Tensor, batch: Batch, rows: torch.Tensor, kind: st
     """logits: [n, n_draft_vocab] of the rows `rows` [n] of the batch. kind: "kl" or "tv"."""
     log_q = torch.log_softmax(logits.float(), -1)
     log_q_top = log_q.gather(1, batch.top[rows])
-    p = batch.top_probabilities[rows]
+    # Another text's prompt may have brought a token into the head that this row cannot propose.
+    p = torch.where(log_q_top > -torch.inf, batch.top_probabilities[rows], 0)
     acceptance = torch.minimum(p, log_q_top.exp()).sum(1)
     loss = (1 - acceptance).mean() if kind == "tv" else _forward_kl(p, log_q_top, batch.tail[rows])
     is_best = logits.argmax(-1) == batch.best[rows]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from bass_draft.batches import Example, make_batch, pack
-from bass_draft.extension import extend
+from bass_draft.batches import Example, pack
+from bass_draft.extension import make_extended_batch
 from bass_draft.loss import answer_rows, step_result
 from bass_draft.model import DraftModel
 
@@ -84,8 +84,8 @@ def measure(model: DraftModel, examples: Iterable[tuple[str, Example]], indices:
 
 def _rows(model: DraftModel, packed: Sequence[Example], indices: np.ndarray, n_steps: int, device: str,
           precision: Callable | None) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    extension = None if model.main_rows is None else extend(packed, indices, model.main_rows, model.main_head)
-    batch = make_batch(packed, indices if extension is None else extension.indices).to(device)
+    extended = make_extended_batch(model, packed, indices, device)
+    batch = extended.batch
     n_rows = len(batch.tokens)
     accepted, is_best = np.zeros((n_steps, n_rows)), np.zeros((n_steps, n_rows))
     is_valid = np.zeros((n_steps, n_rows), bool)
@@ -94,8 +94,7 @@ def _rows(model: DraftModel, packed: Sequence[Example], indices: np.ndarray, n_s
                               n_steps if batch.taps is not None else 1)
         for step in range(1, n_steps + 1):
             rows = answer_rows(batch, step)
-            h = states[min(step, len(states)) - 1][rows]
-            logits = extension.logits(model, h, batch.texts[rows]) if extension else model.logits(h)
+            logits = extended.logits(model, states[min(step, len(states)) - 1], rows)
             result = step_result(logits, batch, rows, "tv")
             places = rows.cpu().numpy()
             accepted[step - 1, places] = result.acceptance.float().cpu().numpy()

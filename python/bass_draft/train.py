@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from bass_draft.batches import Batch, draft_indices
+from bass_draft.batches import Example, draft_indices
 from bass_draft.budget import Budget
 from bass_draft.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bass_draft.corpus import Corpus
 from bass_draft.device import choose_dtype, precision
 from bass_draft.errors import Interrupted, UserError
+from bass_draft.extension import make_extended_batch
 from bass_draft.files import file_errors
 from bass_draft.loss import answer_rows, step_result
 from bass_draft.measure import Acceptance, measure
@@ -69,8 +70,8 @@ class Trainer:
         say(f"training: {self._corpus.n_shards} shards, {self._options.device}, {self._dtype}".replace("torch.", ""))
         self._saved_at = self._measured_at = time.monotonic()
         with Stop() as stop, progress_bar("training", self._budget, state.seconds, state.n_positions) as bar:
-            for batch in self._batches(stop):
-                self._timed_step(batch)
+            for group in self._groups(stop):
+                self._timed_step(group)
                 bar.update_to(state.seconds, state.n_positions, f"loss {self._recent[-1][0]:.3f}")
                 if self._budget.is_spent(state.seconds, state.n_positions):
                     break
@@ -80,14 +81,14 @@ class Trainer:
         self._save()
         return state
 
-    def _batches(self, stop: Stop) -> Iterator[Batch]:
+    def _groups(self, stop: Stop) -> Iterator[list[Example]]:
         """From where the checkpoint stands, without end. The time that it takes to make features counts."""
         state = self.checkpoint
         n_empty = 0
         while n_empty < self._corpus.n_shards:
             start, skip = time.monotonic(), state.n_batches
             n_empty += 1
-            for batch in self._shard(stop):
+            for group in self._shard(stop):
                 n_empty = 0
                 if skip > 0:
                     skip -= 1
@@ -96,38 +97,39 @@ class Trainer:
                 if self._budget.is_spent(state.seconds, state.n_positions):
                     return
                 state.n_batches += 1
-                yield batch
+                yield group
                 start = time.monotonic()
             state.n_batches = 0
             state.n_shards_done += 1
         raise UserError("there is too little text to train on beside the held-out one; generate more")
 
-    def _shard(self, stop: Stop) -> Iterator[Batch]:
+    def _shard(self, stop: Stop) -> Iterator[list[Example]]:
         epoch, place = divmod(self.checkpoint.n_shards_done, self._corpus.n_shards)
         try:
-            yield from self._corpus.shard_batches(epoch, place, self._options.seed, self._options.batch_rows,
-                                                  self._indices)
+            yield from self._corpus.shard_groups(epoch, place, self._options.seed, self._options.batch_rows)
         except UserError as error:
             # Ctrl-C in a terminal also ends the engine.
             if stop.signal_number is None:
                 raise
             self._end(stop.signal_number, error)
 
-    def _timed_step(self, batch: Batch) -> None:
+    def _timed_step(self, group: list[Example]) -> None:
         start = time.monotonic()
         state = self.checkpoint
         fraction = self._budget.fraction(state.seconds, state.n_positions)
         kind = "tv" if fraction >= 1 - self._options.tv_fraction else "kl"
         rate = learning_rate(fraction, state.n_updates, self._options.learning_rate)
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
-        self._recent.append(self._step(batch.to(self._options.device), kind))
+        for parameters in self._optimizer.param_groups:
+            parameters["lr"] = rate
+        self._recent.append(self._step(group, kind))
         state.n_updates += 1
-        state.n_positions += int(batch.is_answer.sum())
+        state.n_positions += sum(example.n_rows - example.first for example in group)
         state.seconds += time.monotonic() - start
 
-    def _step(self, batch: Batch, kind: str) -> list[float]:
-        """One update. Returns the loss, then acceptance and agreement of each step."""
+    def _step(self, group: list[Example], kind: str) -> list[float]:
+        """One update. Returns the loss, then the acceptance of each step."""
+        extended = make_extended_batch(self._model, group, self._indices, self._options.device)
+        batch = extended.batch
         with self._precision():
             n_steps = steps_of_update(self.checkpoint.n_updates, self._n_steps)
             states = self._model.unroll(batch.tokens, batch.positions, batch.texts, batch.taps, n_steps)
@@ -135,7 +137,7 @@ class Trainer:
             for step, h in enumerate(states, 1):
                 rows = answer_rows(batch, step)
                 if len(rows) > 0:
-                    results.append(step_result(self._model.logits(h[rows]), batch, rows, kind))
+                    results.append(step_result(extended.logits(self._model, h, rows), batch, rows, kind))
         if not results:
             return self._recent[-1] if self._recent else [math.nan]
         weights = [self._options.step_decay**step for step in range(len(results))]

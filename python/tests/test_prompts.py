@@ -51,7 +51,7 @@ def test_no_prompt_comes_twice(prompts):
 def test_passages_are_used():
     generator = PromptGenerator(1)
     passage = "A text about nothing in particular, which ends here."
-    found = [generator.prompt(number, [passage]) for number in range(200)]
+    found = [generator.prompt(number, [passage]) for number in range(100)]
     about = [prompt for prompt in found if prompt.task == "passage"]
     assert len(about) > 15 and all(passage in prompt.text for prompt in about)
     assert len({prompt.text for prompt in about}) > len(about) * 0.8
