@@ -54,7 +54,8 @@ void EngineCore::commit(const StepResult& result, Clock::time_point begin) {
     }
     has_prefill |= owner.sequence->output.empty();  // it feeds the prompt's last token
     if (segment.n_drafted > 0) {
-      owner.request->policy->outcomes.push_back({segment.n_drafted, segment.n_accepted, owner.sequence->draft_source});
+      owner.request->policy->outcomes.push_back(
+          {segment.n_drafted, segment.n_accepted, owner.sequence->draft_source, segment.labels});
     }
     n_emitted += commit_decode(context, owner.sequence, plan_.segments[i], segment);
   }

@@ -13,6 +13,7 @@
 #include "cache/page_table.h"
 #include "kernels/sampling/sampling_params.h"
 #include "kernels/sampling/verify.h"
+#include "speculation/draft_length.h"
 
 namespace bass {
 
@@ -77,6 +78,9 @@ struct SegmentResult {
   int n_draft_cached = 0;
   bool failed = false;            // the model's logits were not numbers
   std::vector<TokenInfo> tokens;  // n_accepted + 1 if a sample was wanted
+  /// Of the drafted tokens, in order, as far as verification has looked at them, under `rejection` and `block`: the sum
+  /// over x of min(p(x), q(x)), and of a certain draft p(x). The other rules do not know.
+  std::vector<AcceptanceLabel> labels;
   std::vector<float> target_logprobs;
   std::vector<TokenId> target_argmax;  // the most probable token in place of each target
   std::vector<std::pair<TokenId, float>> top5;

@@ -54,11 +54,19 @@ struct DraftLengthState {
   float min_survival = 0;  // survival: of a token that is drafted
 };
 
+/// How likely a drafted token was to be accepted, without the luck of its draw.
+struct AcceptanceLabel {
+  float chance = 0;  // that it is accepted if all before it are, as known before it was drawn
+  float weight = 0;  // the chance that all before it are accepted
+};
+
 /// One running sequence in the step that has just been verified.
 struct DraftOutcome {
   int32_t n_drafted = 0;
   int32_t n_accepted = 0;  // <= n_drafted
   DraftSource source = DraftSource::kModel;
+  std::span<const AcceptanceLabel> labels;  // of the drafted tokens in order, as far as they were looked at. None: what
+                                            // became of them is all that is known
 };
 
 /// A sequence that could draft in the step that is being planned. Where both drafters could, `source` is the n-gram's

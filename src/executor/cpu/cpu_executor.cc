@@ -122,7 +122,7 @@ void CpuExecutor::prepare(const StepPlan& plan) {
                          return !s.wants_sample && !s.draft_tokens.empty();
                        });
   drafts_.assign(n_segments, Draft{});
-  first_rejected_.assign(n_segments, std::numeric_limits<int>::max());
+  last_rows_.assign(n_segments, std::numeric_limits<int>::max());
   block_rounds_.assign(n_segments, BlockVerification{});
   work_before_ = work_so_far();
   size_t n_stored = 0;
@@ -158,12 +158,16 @@ void CpuExecutor::reserve_for(const StepPlan& plan) {
     result.target_argmax.assign(segment.targets.size(), 0);
     result.top5.clear();
     result.top5.reserve(kTop + 1);
+    result.labels.clear();
+    result.labels.reserve(kMaxDraftLen);
   }
   for (auto* rows : {&wanted_rows_, &draft_logit_rows_, &draft_logit_segments_}) rows->reserve(n_rows);
   draft_logit_more_.reserve(n_rows);
   wanted_.reserve(n_rows);
   verdicts_.reserve(n_rows);
-  unit_begins_.reserve(n_rows + 1);
+  looked_at_.reserve(n_rows);
+  chances_.reserve(n_rows);
+  block_begins_.reserve(n_rows);
   const auto max_chunks = static_cast<size_t>(n_positions / kKvPageLen + 1);
   main_->prepare_positions(n_positions);
   main_forward_->reserve(n_segments, max_chunks);
@@ -342,19 +346,16 @@ void CpuExecutor::fill_main_batch() {
   }
   main_forward_->end_batch();
   verdicts_.assign(wanted_.size(), RowVerdict{});
-  fill_units();
+  looked_at_.assign(wanted_.size(), LookedAt{});
+  chances_.assign(wanted_.size(), 0.0f);
+  find_block_rounds();
 }
 
-// A row is a unit of work by itself, but for the rows of a round under `block` in one block of logits.
-void CpuExecutor::fill_units() {
-  unit_begins_.clear();
+void CpuExecutor::find_block_rounds() {
+  block_begins_.clear();
   for (size_t i = 0; i < wanted_.size(); ++i) {
-    const WantedRow& row = wanted_[i];
-    const bool continues = row.is_decode && row.idx > 0 && i % kLogitsBlockRows != 0 &&
-                           is_judged_as_block(plan_->segments[static_cast<size_t>(row.segment)].sampling);
-    if (!continues) unit_begins_.push_back(i);
+    if (is_block_row(wanted_[i]) && (wanted_[i].idx == 0 || i % kLogitsBlockRows == 0)) block_begins_.push_back(i);
   }
-  unit_begins_.push_back(wanted_.size());
 }
 
 void CpuExecutor::forward_and_verify(const TeamContext& context) {
@@ -363,66 +364,79 @@ void CpuExecutor::forward_and_verify(const TeamContext& context) {
   main_forward_->run(context);
   prefill_draft(context);
   const std::span<const int> rows = wanted_rows_;
-  size_t unit = 0;
+  size_t round = 0;
   for (size_t begin = 0; begin < rows.size(); begin += kLogitsBlockRows) {
     const auto block = rows.subspan(begin, std::min<size_t>(kLogitsBlockRows, rows.size() - begin));
     main_forward_->logits(context, block, logits_.as<float>());
-    const size_t first_unit = unit;
-    while (unit_begins_[unit] < begin + block.size()) ++unit;
-    for_each_row(context, static_cast<int>(unit - first_unit), StepPart::kSample, [&](RowSampler& row_sampler, int i) {
-      const size_t* unit_begin = &unit_begins_[first_unit + static_cast<size_t>(i)];
-      process_unit(row_sampler, unit_begin[0], unit_begin[1]);
+    for_each_row(context, static_cast<int>(block.size()), StepPart::kSample,
+                 [&](RowSampler& row_sampler, int i) { process_row(row_sampler, begin + static_cast<size_t>(i)); });
+    const size_t first_round = round;
+    while (round < block_begins_.size() && block_begins_[round] < begin + block.size()) ++round;
+    if (round == first_round) continue;
+    const auto n_rounds = static_cast<int>(round - first_round);
+    for_each_row(context, n_rounds, StepPart::kSample, [&](RowSampler& row_sampler, int i) {
+      verify_block_rows(row_sampler, block_begins_[first_round + static_cast<size_t>(i)], begin + block.size());
     });
   }
 }
 
-void CpuExecutor::process_unit(RowSampler& row_sampler, size_t begin, size_t end) {
-  const WantedRow& first = wanted_[begin];
-  if (!first.is_decode) {
-    score_row(row_sampler, begin, row_logits(begin));
-  } else if (is_judged_as_block(plan_->segments[static_cast<size_t>(first.segment)].sampling)) {
-    verify_block_rows(row_sampler, begin, end);
+void CpuExecutor::process_row(RowSampler& row_sampler, size_t wanted_idx) {
+  const WantedRow& wanted = wanted_[wanted_idx];
+  if (!wanted.is_decode) {
+    score_row(row_sampler, wanted_idx, row_logits(wanted_idx));
+  } else if (is_block_row(wanted)) {
+    look_at_block_row(row_sampler, wanted_idx);
   } else {
-    verify_wanted_row(row_sampler, begin, row_logits(begin));
+    verify_wanted_row(row_sampler, wanted_idx);
   }
 }
 
-CpuExecutor::DecodeRow CpuExecutor::load_decode_row(RowSampler& row_sampler, const WantedRow& wanted,
-                                                    const float* logits) {
-  const auto i = static_cast<size_t>(wanted.segment);
-  const SamplingParams& params = plan_->segments[i].sampling;
-  const Draft& draft = drafts_[i];
+CpuExecutor::DecodeRow CpuExecutor::load_decode_row(RowSampler& row_sampler, size_t wanted_idx) {
+  const WantedRow& wanted = wanted_[wanted_idx];
+  const SamplingParams& params = plan_->segments[static_cast<size_t>(wanted.segment)].sampling;
   DecodeRow row;
-  row.is_extra = wanted.idx == draft.n;
-  row.has_q = !row.is_extra && draft.has_stored_rows;
-  const Normalise normalise = row.is_extra ? Normalise::kNo : normalise_for_verification(params);
-  if (row.has_q) {  // p must be last
-    row.q =
-        load_draft_row(row_sampler, stored_row(draft, wanted.idx), n_draft_tokens_, proposable_tokens(wanted.segment));
-  }
-  row.p = row_sampler.build(logits, n_main_tokens_, params, history(wanted.segment, wanted.idx), normalise);
+  row.is_extra = wanted.idx == drafts_[static_cast<size_t>(wanted.segment)].n;
+  load_q(row_sampler, wanted, &row);  // p must be last
+  row.p = row_sampler.build(row_logits(wanted_idx), n_main_tokens_, params, history(wanted.segment, wanted.idx),
+                            row.is_extra ? Normalise::kNo : normalise_for_verification(params));
   return row;
+}
+
+void CpuExecutor::load_q(RowSampler& row_sampler, const WantedRow& wanted, DecodeRow* row) {
+  const Draft& draft = drafts_[static_cast<size_t>(wanted.segment)];
+  row->has_q = !row->is_extra && draft.has_stored_rows;
+  if (!row->has_q) return;
+  row->q =
+      load_draft_row(row_sampler, stored_row(draft, wanted.idx), n_draft_tokens_, proposable_tokens(wanted.segment));
 }
 
 // A row's verdict depends on its own numbers only, so rows of one sequence are verified at once; what lies behind the
 // first rejected one is thrown away (or not computed, if that is known already).
-void CpuExecutor::verify_wanted_row(RowSampler& row_sampler, size_t wanted_idx, const float* logits) {
+void CpuExecutor::verify_wanted_row(RowSampler& row_sampler, size_t wanted_idx) {
   const WantedRow& wanted = wanted_[wanted_idx];
   const auto i = static_cast<size_t>(wanted.segment);
-  const std::atomic_ref<int> first_rejected(first_rejected_[i]);
-  if (wanted.idx > first_rejected.load(std::memory_order_relaxed)) return;
+  if (is_behind_end(wanted)) return;
   const SamplingParams& params = plan_->segments[i].sampling;
   const RoundPosition at = round_position(wanted.segment, wanted.idx);
-  const DecodeRow row = load_decode_row(row_sampler, wanted, logits);
+  const float* logits = row_logits(wanted_idx);
+  const DecodeRow row = load_decode_row(row_sampler, wanted_idx);
   RowVerdict& verdict = verdicts_[wanted_idx];
   if (row.is_extra) {
     verdict = regular_row(row_sampler, row.p, logits, params, at.position);
     return;
   }
-  verdict = verify_row(row_sampler, row.p, logits, params, at, drafted_token(wanted, row));
-  if (verdict.accepted) return;
-  for (int known = first_rejected.load(std::memory_order_relaxed);
-       wanted.idx < known && !first_rejected.compare_exchange_weak(known, wanted.idx, std::memory_order_relaxed);) {
+  const DraftedToken draft = drafted_token(wanted, row);
+  if (needs_draft_distribution(params)) {
+    chances_[wanted_idx] = static_cast<float>(acceptance_chance(row_sampler, row.p, draft));
+  }
+  verdict = verify_row(row_sampler, row.p, logits, params, at, draft);
+  if (!verdict.accepted) end_round_at(wanted);
+}
+
+void CpuExecutor::end_round_at(const WantedRow& wanted) {
+  const std::atomic_ref<int> last(last_rows_[static_cast<size_t>(wanted.segment)]);
+  for (int known = last.load(std::memory_order_relaxed);
+       wanted.idx < known && !last.compare_exchange_weak(known, wanted.idx, std::memory_order_relaxed);) {
   }
 }
 
@@ -468,6 +482,7 @@ void CpuExecutor::collect_results() {
         verdicts_[i + static_cast<size_t>(block.round.n_accepted)] = block.stop;
       }
       collect_decode(wanted.segment, i);
+      collect_labels(wanted.segment, i);
     }
   }
 }
@@ -507,6 +522,21 @@ void CpuExecutor::collect_decode(int segment_idx, size_t first_wanted) {
     result.tokens.push_back({verdict.token, verdict.logprob, origin});
     if (!verdict.accepted) return;  // of the extra row too
     ++result.n_accepted;
+  }
+}
+
+// Under `block` a token behind a rejected one may be accepted in the end; it counts by the chance p_i of that.
+void CpuExecutor::collect_labels(int segment_idx, size_t first_wanted) {
+  SegmentResult& result = result_.segments[static_cast<size_t>(segment_idx)];
+  const SamplingParams& params = plan_->segments[static_cast<size_t>(segment_idx)].sampling;
+  if (!needs_draft_distribution(params)) return;
+  const bool is_block = is_judged_as_block(params);
+  double weight = 1;
+  for (int k = 0; k < result.n_drafted && weight > 0; ++k) {
+    const size_t row = first_wanted + static_cast<size_t>(k);
+    result.labels.push_back({chances_[row], static_cast<float>(weight)});
+    const BlockRow& seen = looked_at_[row].row;
+    weight = is_block ? next_joint(weight, seen.p_x, seen.q_x) : k < result.n_accepted ? 1 : 0;
   }
 }
 

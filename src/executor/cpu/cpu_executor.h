@@ -62,6 +62,11 @@ class CpuExecutor final : public Executor {
     bool has_q = false;
     bool is_extra = false;
   };
+  /// A row of a round under the rule `block`, when it was looked at by itself. p.z is gone.
+  struct LookedAt {
+    BlockRow row;
+    RowDistribution p;
+  };
   /// A round under the rule `block`.
   struct BlockVerification {
     BlockRound round;
@@ -80,11 +85,12 @@ class CpuExecutor final : public Executor {
   void fill_draft_prefill();
   void add_unseen_tokens(const SegmentPlan& segment);
   void fill_main_batch();
-  void fill_units();
+  void find_block_rounds();
   void collect_results();
   [[nodiscard]] WorkByPart work_so_far() const;
   void collect_work();
   void collect_decode(int segment_idx, size_t first_wanted);
+  void collect_labels(int segment_idx, size_t first_wanted);
 
   // SPMD.
   void run_step(const TeamContext& context) noexcept;  // allocates nothing: `prepare` has made room
@@ -93,12 +99,20 @@ class CpuExecutor final : public Executor {
   void prefill_draft(const TeamContext& context);
   void forward_and_verify(const TeamContext& context);
   void draft_row(RowSampler& sampler, int segment_idx, const float* logits);
-  void process_unit(RowSampler& sampler, size_t begin, size_t end);
-  void verify_wanted_row(RowSampler& sampler, size_t wanted_idx, const float* logits);
+  void process_row(RowSampler& sampler, size_t wanted_idx);
+  void verify_wanted_row(RowSampler& sampler, size_t wanted_idx);
+  void look_at_block_row(RowSampler& sampler, size_t wanted_idx);
   void verify_block_rows(RowSampler& sampler, size_t begin, size_t end);
   void judge_row(RowSampler& sampler, size_t wanted_idx, BlockRound* round);
   RowVerdict draw_behind_accepted(RowSampler& sampler, size_t wanted_idx, const BlockRound& round);
-  DecodeRow load_decode_row(RowSampler& sampler, const WantedRow& wanted, const float* logits);
+  DecodeRow load_decode_row(RowSampler& sampler, size_t wanted_idx);
+  DecodeRow load_looked_at_row(RowSampler& sampler, size_t wanted_idx);
+  void load_q(RowSampler& sampler, const WantedRow& wanted, DecodeRow* row);
+  void end_round_at(const WantedRow& wanted);
+  [[nodiscard]] bool is_behind_end(const WantedRow& wanted) {
+    const std::atomic_ref<int> last(last_rows_[static_cast<size_t>(wanted.segment)]);
+    return wanted.idx > last.load(std::memory_order_relaxed);
+  }
   void score_row(RowSampler& sampler, size_t wanted_idx, const float* logits);
   /// Calls process(sampler, i) for every i below n, threads taking the next one when they are done; ends at a barrier.
   template <class Process>
@@ -126,6 +140,9 @@ class CpuExecutor final : public Executor {
   [[nodiscard]] DraftedToken drafted_token(const WantedRow& wanted, const DecodeRow& row) const {
     const Draft& draft = drafts_[static_cast<size_t>(wanted.segment)];
     return {draft.tokens[static_cast<size_t>(wanted.idx)], row.has_q ? &row.q : nullptr};
+  }
+  [[nodiscard]] bool is_block_row(const WantedRow& wanted) const {
+    return wanted.is_decode && is_judged_as_block(plan_->segments[static_cast<size_t>(wanted.segment)].sampling);
   }
   [[nodiscard]] RowSampler& sampler(const TeamContext& context) {
     return *samplers_[static_cast<size_t>(context.thread_idx())];
@@ -156,10 +173,12 @@ class CpuExecutor final : public Executor {
   int draft_row_len_ = 0;                              // room for the logits of a row
   std::vector<WantedRow> wanted_;
   std::vector<int> wanted_rows_;      // WantedRow::row of each
-  std::vector<size_t> unit_begins_;   // of the runs of wanted rows that one thread takes together, and the end
+  std::vector<float> chances_;        // [wanted] acceptance_chance, where the rule has one
+  std::vector<LookedAt> looked_at_;   // [wanted], of rounds under `block`
+  std::vector<size_t> block_begins_;  // of the runs of wanted rows of a round under `block` in one block of logits
   std::vector<RowVerdict> verdicts_;  // [wanted]
   std::vector<BlockVerification> block_rounds_;  // [n_segments]
-  std::vector<int> first_rejected_;              // [n_segments], written by atomic_ref while verifying
+  std::vector<int> last_rows_;                   // [n_segments]: behind it no row of the round counts. By atomic_ref
   std::atomic<int> next_row_{0};
   StepResult result_;
   std::chrono::steady_clock::time_point draft_pass_begin_;

@@ -29,7 +29,7 @@ constexpr Kernels make_kernels(Isa isa, const char* name) {
       .gumbel_argmax = gumbel_argmax,
       .gumbel_argmax_of = gumbel_argmax_of,
       .residual_argmax = residual_argmax,
-      .residual_mass = residual_mass,
+      .overlap = overlap,
       .peak_loops = {{{dot_peak, kDotOperations}, {pair_dot_peak, kPairDotOperations}, {fma_peak, kFmaOperations}}},
       .read_bytes = read_bytes,
   };

@@ -239,9 +239,9 @@ struct Kernels {
   /// Gumbel noise: the same order without logarithms.
   TokenId (*residual_argmax)(const ProbabilityRow& p, float factor, const ProbabilityRow& q,
                              const RandomStream& stream);
-  /// sum over i of max(factor p_i - q_i, 0), of the same differences: 0 exactly where residual_argmax gives -1. In 16
-  /// lanes and a fixed tree.
-  float (*residual_mass)(const ProbabilityRow& p, float factor, const ProbabilityRow& q);
+  /// sum over the entries i of q of min(factor p_t, q_i), t = ids[i]: what both distributions have in common. ids:
+  /// [q.n] below p.n, none twice; nullptr: t = i. In 16 lanes and a fixed tree.
+  float (*overlap)(const ProbabilityRow& p, float factor, const ProbabilityRow& q, const TokenId* ids);
 
   // Measuring the machine (machine_impl.h).
 

@@ -288,11 +288,23 @@ inline TokenId residual_argmax(const ProbabilityRow& p, float factor, const Prob
   return winner.id;
 }
 
-inline float residual_mass(const ProbabilityRow& p, float factor, const ProbabilityRow& q) {
+/// z of the tokens ids[0 .. n), n <= kLanes; -inf for those that are not kept, and in the other lanes.
+BASS_SIMD_INLINE F32x16 gather_kept(const ProbabilityRow& row, const TokenId* ids, int n) {
+  alignas(64) float z[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const TokenId id = ids[std::min(lane, n - 1)];
+    z[lane] = lane < n && row.kept.contains(row.z[id], id) ? row.z[id] : -kInf;
+  }
+  return load(z);
+}
+
+inline float overlap(const ProbabilityRow& p, float factor, const ProbabilityRow& q, const TokenId* ids) {
   F32x16 sum = zero_f32();
-  for (int i = 0; i < p.n; i += kLanes) {
-    const F32x16 mass = residual_at(p, broadcast(factor), q, i);
-    sum = add(sum, select(gt(mass, zero_f32()), mass, zero_f32()));
+  const int n = ids == nullptr ? std::min(p.n, q.n) : q.n;
+  for (int i = 0; i < n; i += kLanes) {
+    const F32x16 z = ids == nullptr ? load_kept(p.z, i, n, p.kept) : gather_kept(p, ids + i, std::min(n - i, kLanes));
+    const F32x16 p_i = mul(broadcast(factor), exp_f32(sub(z, broadcast(p.log_norm))));
+    sum = add(sum, min(p_i, exp_f32(sub(load_kept(q.z, i, n, q.kept), broadcast(q.log_norm)))));
   }
   return reduce_add(sum);
 }

@@ -147,7 +147,7 @@ TEST(VocabRows, RowStatsTellsUnusableRows) {
     const std::vector<float> nans(33, kNan);
     EXPECT_EQ(kernels->gumbel_argmax(nans.data(), 33, kAll, {}), -1);
     EXPECT_EQ(kernels->residual_argmax({nans.data(), 33}, 1.0f, {}, {}), -1);
-    EXPECT_EQ(kernels->residual_mass({nans.data(), 33}, 1.0f, {}), 0.0f);
+    EXPECT_EQ(kernels->overlap({nans.data(), 33}, 1.0f, {}, nullptr), 0.0f);
   }
 }
 
@@ -175,6 +175,17 @@ std::vector<float> naive_residual(const ProbabilityRow& p, float factor, const P
   for (int i = 0; i < p.n; ++i)
     residual.push_back(std::max(0.0f, std::fma(factor, probability(p, i), -probability(q, i))));
   return residual;
+}
+
+// min(factor p_t, q_i) of every entry.
+std::vector<float> naive_overlap(const ProbabilityRow& p, float factor, const ProbabilityRow& q, const TokenId* ids) {
+  std::vector<float> common;
+  for (int i = 0; i < q.n; ++i) {
+    const TokenId id = ids == nullptr ? i : ids[i];
+    const float p_i = p.kept.contains(p.z[id], id) ? exp_of(p.z[id] - p.log_norm) : 0.0f;
+    common.push_back(std::min(factor * p_i, exp_of(q.z[i] - q.log_norm)));
+  }
+  return common;
 }
 
 TokenId naive_residual_argmax(const std::vector<float>& residual, const RandomStream& stream) {
@@ -223,6 +234,11 @@ TEST(VocabRows, EveryInstructionSetGivesTheBitsOfTheDefinition) {
       const float factor = trial == 0 ? 1.0f : std::ldexp(static_cast<float>(1 + random() % 1000), -10);
       const std::vector<float> residual = naive_residual({z.data(), n, kept, stats.log_sum_exp}, factor, q);
       const TokenId residual_drawn = naive_residual_argmax(residual, stream);
+      std::vector<TokenId> backwards(zq.size());
+      for (size_t i = 0; i < zq.size(); ++i) backwards[i] = static_cast<TokenId>(size - 1 - i);
+      const std::vector<float> common = naive_overlap({z.data(), n, kept, stats.log_sum_exp}, factor, q, nullptr);
+      const std::vector<float> common_backwards =
+          naive_overlap({z.data(), n, kept, stats.log_sum_exp}, factor, q, backwards.data());
 
       std::vector<float> moved(size + 1), scaled(size + 2, -7.0f);  // rows need no alignment
       std::copy(z.begin(), z.end(), moved.begin() + 1);
@@ -238,7 +254,8 @@ TEST(VocabRows, EveryInstructionSetGivesTheBitsOfTheDefinition) {
             << where;
         const ProbabilityRow p{moved.data() + 1, n, kept, stats.log_sum_exp};
         EXPECT_EQ(kernels->residual_argmax(p, factor, q, stream), residual_drawn) << where;
-        EXPECT_EQ(kernels->residual_mass(p, factor, q), sum_in_lanes(residual)) << where;
+        EXPECT_EQ(kernels->overlap(p, factor, q, nullptr), sum_in_lanes(common)) << where;
+        EXPECT_EQ(kernels->overlap(p, factor, q, backwards.data()), sum_in_lanes(common_backwards)) << where;
         kernels->scale(moved.data() + 1, 1.25f, n, scaled.data() + 1);
         for (size_t i = 0; i < size; ++i) ASSERT_EQ(scaled[i + 1], z[i] * 1.25f) << where;
         ASSERT_EQ(scaled.front(), -7.0f) << where;
@@ -300,7 +317,7 @@ TEST(VocabRows, GumbelArgmaxSamplesTheSoftmax) {
 }
 
 // The residual as its definition has it, in double precision.
-TEST(VocabRows, ResidualArgmaxSamplesTheResidualAndResidualMassIsItsSum) {
+TEST(VocabRows, ResidualArgmaxSamplesTheResidualAndOverlapIsTheRest) {
   const Kernels* kernels = all_kernels().back();
   std::mt19937 random(6);
   const std::vector<float> zp = random_logits(random, 40, 1.5f), zq = random_logits(random, 33, 1.5f);
@@ -312,7 +329,7 @@ TEST(VocabRows, ResidualArgmaxSamplesTheResidualAndResidualMassIsItsSum) {
     double sum = 0;
     for (size_t i = 0; i < 40; ++i) sum += residual[i] = std::max(0.0, factor * p[i] - (i < q.size() ? q[i] : 0));
     for (double& value : residual) value /= sum;
-    EXPECT_NEAR(kernels->residual_mass(row_p, factor, row_q), sum, 1e-6);
+    EXPECT_NEAR(factor - kernels->overlap(row_p, factor, row_q, nullptr), sum, 1e-6);
     std::vector<int64_t> counts(40);
     for (uint32_t draw = 0; draw < 200000; ++draw) {
       const RandomStream stream{43, draw, 0, RandomPurpose::kResidual, 0};
@@ -323,9 +340,9 @@ TEST(VocabRows, ResidualArgmaxSamplesTheResidualAndResidualMassIsItsSum) {
   }
   // Equal distributions leave nothing, nor does a factor of 0.
   EXPECT_EQ(kernels->residual_argmax(row_p, 1.0f, row_p, {}), -1);
-  EXPECT_EQ(kernels->residual_mass(row_p, 1.0f, row_p), 0.0f);
+  EXPECT_NEAR(kernels->overlap(row_p, 1.0f, row_p, nullptr), 1.0f, 1e-6f);
   EXPECT_EQ(kernels->residual_argmax(row_p, 0.0f, row_q, {}), -1);
-  EXPECT_EQ(kernels->residual_mass(row_p, 0.0f, row_q), 0.0f);
+  EXPECT_EQ(kernels->overlap(row_p, 0.0f, row_q, nullptr), 0.0f);
 }
 
 }  // namespace

@@ -18,22 +18,26 @@ void accept(int row_idx, BlockRound* round) {
 
 }  // namespace
 
-RowVerdict judge_block_row(const RowSampler& sampler, const RowDistribution& p, const float* logits,
-                           const SamplingParams& params, RoundPosition at, const DraftedToken& draft,
-                           BlockRound* round) {
+BlockRow look_at_block_row(const RowDistribution& p, const float* logits, const DraftedToken& draft) {
+  BlockRow row;
+  row.p_x = probability(p, draft.token);
+  row.q_x = draft_probability(draft, draft.token);
+  BASS_CHECK(row.q_x > 0);  // a token is drawn from the distribution that comes with it
+  row.verdict = {true, draft.token, raw_logprob(logits, p, draft.token), p.is_degenerate};
+  return row;
+}
+
+// h_i <= p_i, because S_i <= p_i.
+bool needs_residual_mass(const SamplingParams& params, RoundPosition at, const BlockRound& round) {
+  return at.position > at.round_start && round.joint < 1 && acceptance_number(params, at) < round.joint;
+}
+
+void judge_block_row(const BlockRow& row, const SamplingParams& params, RoundPosition at, double residual_mass,
+                     BlockRound* round) {
   const auto row_idx = static_cast<int>(at.position - at.round_start);
-  if (row_idx > 0) {
-    const double u = acceptance_number(params, at);
-    // h_i <= p_i, because S_i <= p_i: most sums need not be taken.
-    const bool is_accepted =
-        u < round->joint &&
-        (round->joint >= 1 || u < block_acceptance(round->joint, residual_mass(sampler, p, round->joint, draft)));
-    if (is_accepted) accept(row_idx, round);
-  }
-  const double q_x = draft_probability(draft, draft.token);
-  BASS_CHECK(q_x > 0);  // a token is drawn from the distribution that comes with it
-  round->joint = next_joint(round->joint, probability(p, draft.token), q_x);
-  return {true, draft.token, raw_logprob(logits, p, draft.token), p.is_degenerate};
+  if (row_idx > 0 && acceptance_number(params, at) < block_acceptance(round->joint, residual_mass))
+    accept(row_idx, round);
+  round->joint = next_joint(round->joint, row.p_x, row.q_x);
 }
 
 void judge_last_block_row(const SamplingParams& params, RoundPosition at, BlockRound* round) {

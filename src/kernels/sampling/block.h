@@ -57,11 +57,21 @@ struct BlockRound {
   [[nodiscard]] bool is_over() const { return joint == 0; }
 };
 
-/// Judges row i = at.position - at.round_start < l, whose drafted token is x_{i+1}: accepts x_1 .. x_i or not, and
-/// goes on to p_{i+1}. The verdict is that of x_{i+1}, if it turns out to be accepted. Rows come in ascending order.
-RowVerdict judge_block_row(const RowSampler& sampler, const RowDistribution& p, const float* logits,
-                           const SamplingParams& params, RoundPosition at, const DraftedToken& draft,
-                           BlockRound* round);
+/// Row i < l, as far as it needs no other row of its round: what it says of its drafted token x_{i+1}.
+struct BlockRow {
+  double p_x = 0;
+  double q_x = 0;
+  RowVerdict verdict;  // of x_{i+1}, if it turns out to be accepted
+};
+BlockRow look_at_block_row(const RowDistribution& p, const float* logits, const DraftedToken& draft);
+
+/// Whether row i = at.position - at.round_start decides on x_1 .. x_i by residual_mass(p_i), its S_i: most need not.
+bool needs_residual_mass(const SamplingParams& params, RoundPosition at, const BlockRound& round);
+
+/// Judges row i < l: accepts x_1 .. x_i or not, and goes on to p_{i+1}. Rows come in ascending order. residual_mass:
+/// S_i, if it is needed
+void judge_block_row(const BlockRow& row, const SamplingParams& params, RoundPosition at, double residual_mass,
+                     BlockRound* round);
 
 /// The same for row l; its distribution is not looked at.
 void judge_last_block_row(const SamplingParams& params, RoundPosition at, BlockRound* round);

@@ -10,6 +10,14 @@
 namespace bass {
 namespace {
 
+RowVerdict judge_row(const RowSampler& sampler, const RowDistribution& p, const float* logits,
+                     const SamplingParams& params, RoundPosition at, const DraftedToken& draft, BlockRound* round) {
+  const BlockRow row = look_at_block_row(p, logits, draft);
+  const double mass = needs_residual_mass(params, at, *round) ? residual_mass(sampler, p, round->joint, draft) : 0;
+  judge_block_row(row, params, at, mass, round);
+  return row.verdict;
+}
+
 using namespace testing;  // NOLINT(google-build-using-namespace): what the tests of this folder share
 
 // The paper's example: two tokens, no context, drafts of two.
@@ -153,9 +161,9 @@ TEST(BlockRow, APrefixThatTheMainModelCannotHaveIsOver) {
   const RowDistribution p = sampler.build(logits.data(), 3, params, {}, normalise_for_verification(params));
   BlockRound round;
   const DraftedToken draft{1, nullptr};
-  judge_block_row(sampler, p, logits.data(), params, {7, 7}, draft, &round);
+  judge_row(sampler, p, logits.data(), params, {7, 7}, draft, &round);
   EXPECT_TRUE(round.is_over());
-  judge_block_row(sampler, p, logits.data(), params, {8, 7}, {0, nullptr}, &round);
+  judge_row(sampler, p, logits.data(), params, {8, 7}, {0, nullptr}, &round);
   judge_last_block_row(params, {9, 7}, &round);
   EXPECT_EQ(round.n_accepted, 0);
   const RowVerdict verdict = block_residual(sampler, p, logits.data(), params, {7, 7}, draft, round);
@@ -177,8 +185,8 @@ TEST(BlockRow, AResidualWithoutMassIsASampleOfTheMainModel) {
     q.z = q_logits.data();
     const DraftedToken draft{2, &q};
     BlockRound round;
-    judge_block_row(sampler, p, logits.data(), params, {start, start}, draft, &round);
-    judge_block_row(sampler, p, logits.data(), params, {start + 1, start}, draft, &round);
+    judge_row(sampler, p, logits.data(), params, {start, start}, draft, &round);
+    judge_row(sampler, p, logits.data(), params, {start + 1, start}, draft, &round);
     judge_last_block_row(params, {start + 2, start}, &round);
     EXPECT_EQ(round.n_accepted, 2);
     EXPECT_NE(block_residual(sampler, p, logits.data(), params, {start, start}, draft, round).token, 1);
@@ -193,7 +201,7 @@ TEST(BlockRow, ARowWithoutNumbersIsToldByItsVerdict) {
   const RowDistribution p = sampler.build(logits.data(), 3, params, {}, Normalise::kYes);
   const DraftedToken draft{2, nullptr};
   BlockRound round;
-  EXPECT_TRUE(judge_block_row(sampler, p, logits.data(), params, {7, 7}, draft, &round).is_degenerate);
+  EXPECT_TRUE(judge_row(sampler, p, logits.data(), params, {7, 7}, draft, &round).is_degenerate);
   EXPECT_TRUE(block_residual(sampler, p, logits.data(), params, {7, 7}, draft, round).is_degenerate);
 }
 

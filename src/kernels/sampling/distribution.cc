@@ -42,12 +42,12 @@ cpu::KeptSet smaller_of(const cpu::KeptSet& a, const cpu::KeptSet& b) {
 }  // namespace
 
 double probability(const RowDistribution& row, TokenId id) {
-  BASS_CHECK(row.tokens.is_all());
-  if (id < 0 || id >= row.n) return 0;
-  if (row.is_one_hot) return id == row.argmax ? 1 : 0;
+  const int32_t entry = entry_of(row, id);
+  if (entry < 0) return 0;
+  if (row.is_one_hot) return entry == row.argmax ? 1 : 0;
   BASS_CHECK(!std::isnan(row.log_norm));
-  const float z = row.z[id];
-  return row.kept.contains(z, id) ? std::exp(static_cast<double>(z) - row.log_norm) : 0;
+  const float z = row.z[entry];
+  return row.kept.contains(z, entry) ? std::exp(static_cast<double>(z) - row.log_norm) : 0;
 }
 
 TokenId sample(const cpu::Kernels& kernels, const RowDistribution& row, const RandomStream& stream) {
@@ -66,7 +66,7 @@ RowSampler::RowSampler(const cpu::Kernels* kernels, int n_vocab)
     : kernels_(kernels),
       z_(static_cast<size_t>(n_vocab)),
       draft_row_(static_cast<size_t>(n_vocab)),
-      draft_entries_(static_cast<size_t>(n_vocab)),
+      spread_row_(static_cast<size_t>(n_vocab)),
       marks_(static_cast<size_t>(n_vocab), 0) {
   candidates_.reserve(static_cast<size_t>(n_vocab));
   marked_.reserve(static_cast<size_t>(n_vocab));
@@ -114,6 +114,20 @@ RowDistribution RowSampler::build(const float* logits, int n, const SamplingPara
   row.kept = truncate(row.z, n, stats.max, stats.log_sum_exp, params);
   row.log_norm = stats.max + std::log(kernels_->kept_mass(row.z, n, stats.max, row.kept));
   return row;
+}
+
+RowDistribution RowSampler::restore(const RowDistribution& row, const float* logits, const SamplingParams& params,
+                                    const TokenHistory& history) {
+  RowDistribution restored = row;
+  restored.z = logits;
+  if (params.edits_logits()) {
+    apply_edits(restored, params, history);
+    restored.z = z_.data();
+  }
+  if (row.is_one_hot || params.temperature == 1.0f) return restored;
+  kernels_->scale(restored.z, 1.0f / params.temperature, row.n, z_.data());
+  restored.z = z_.data();
+  return restored;
 }
 
 RowDistribution RowSampler::without_token(const RowDistribution& row, TokenId token) {

@@ -43,7 +43,7 @@ struct RowDistribution {
 /// Whether probability() will be asked. Drawing a sample needs no normalisation.
 enum class Normalise { kNo, kYes };
 
-/// p of a token; 0 for ids outside 0 .. n - 1. Not for rows that lack tokens.
+/// p of a token; 0 for those that the row lacks.
 double probability(const RowDistribution& row, TokenId id);
 
 /// The token that this stream draws: argmax of z + Gumbel noise over the kept tokens.
@@ -68,14 +68,19 @@ class RowSampler {
   RowDistribution build(const float* logits, int n, const SamplingParams& params, const TokenHistory& history,
                         Normalise normalise, const ProposableTokens& tokens = {});
 
+  /// A distribution that `build` gave before for the same logits and history, whose z something else has taken the
+  /// place of since: without looking at the row's sums again. It is then the last row that the sampler built.
+  RowDistribution restore(const RowDistribution& row, const float* logits, const SamplingParams& params,
+                          const TokenHistory& history);
+
   /// The distribution `row` with one token taken out, not renormalised (log_norm is kept): for sampling only. `row`
   /// must be the last one that build gave; it becomes invalid.
   RowDistribution without_token(const RowDistribution& row, TokenId token);
 
   /// Scratch for a row of draft logits. [n_vocab]
   [[nodiscard]] float* draft_row() { return draft_row_.data(); }
-  /// Scratch for the entries of a draft's row on their way to draft_row. [n_vocab]
-  [[nodiscard]] float* draft_entries() { return draft_entries_.data(); }
+  /// Scratch for the same row with an entry for each token. [n_vocab]
+  [[nodiscard]] float* spread_row() { return spread_row_.data(); }
   [[nodiscard]] const cpu::Kernels& kernels() const { return *kernels_; }
 
  private:
@@ -98,7 +103,7 @@ class RowSampler {
   const cpu::Kernels* kernels_;
   std::vector<float> z_;               // [n_vocab] processed row
   std::vector<float> draft_row_;       // [n_vocab]
-  std::vector<float> draft_entries_;   // [n_vocab]
+  std::vector<float> spread_row_;      // [n_vocab]
   std::vector<Candidate> candidates_;  // capacity n_vocab
   std::vector<uint32_t> marks_;        // [n_vocab] by entry: count in output and drafts, kInPrompt; all 0 between calls
   std::vector<int32_t> marked_;        // capacity n_vocab: entries whose mark is not 0

@@ -82,22 +82,28 @@ RowDistribution store_draft_row(RowSampler& sampler, const RowDistribution& row,
 }
 
 RowDistribution load_draft_row(RowSampler& sampler, const uint16_t* stored, int n_q, const ProposableTokens& tokens) {
-  const std::span<const TokenId> ids = tokens.ids;
-  float* z = sampler.draft_row();
-  float* entries = ids.empty() ? z : sampler.draft_entries();
-  const int n_entries = ids.empty() ? n_q : static_cast<int>(ids.size());
-  expand_f16(stored, n_entries, entries);
-  const cpu::RowStats stats = sampler.kernels().row_stats(entries, n_entries);
   RowDistribution row;
-  row.z = z;
-  row.n = n_q;
+  row.z = sampler.draft_row();
+  row.n = tokens.is_all() ? n_q : static_cast<int>(tokens.ids.size());
+  row.tokens = tokens;
+  expand_f16(stored, row.n, sampler.draft_row());
+  const cpu::RowStats stats = sampler.kernels().row_stats(row.z, row.n);
   row.argmax = stats.argmax;
   row.log_norm = stats.log_sum_exp;
-  if (ids.empty()) return row;
-  std::fill(z, z + n_q, -kInf);
-  for (size_t i = 0; i < ids.size(); ++i) z[ids[i]] = entries[i];
-  row.argmax = ids[static_cast<size_t>(stats.argmax)];
   return row;
+}
+
+RowDistribution spread_draft_row(RowSampler& sampler, const RowDistribution& row, int n) {
+  if (row.tokens.is_all()) return row;
+  float* z = sampler.spread_row();
+  std::fill(z, z + n, -kInf);
+  for (size_t i = 0; i < row.tokens.ids.size(); ++i) z[row.tokens.ids[i]] = row.z[i];
+  RowDistribution spread = row;
+  spread.z = z;
+  spread.n = n;
+  spread.tokens = {};
+  spread.argmax = row.token(row.argmax);
+  return spread;
 }
 
 }  // namespace bass

@@ -23,11 +23,15 @@ void expand_f16(const uint16_t* stored, int n, float* out);
 /// normalised. A one-hot row gives a stored row of zero at argmax and -inf elsewhere. stored: [row.n]
 RowDistribution store_draft_row(RowSampler& sampler, const RowDistribution& row, uint16_t* stored);
 
-/// The distribution of a stored row of n_q tokens, normalised, for verification. It lies in the sampler's draft row and
-/// stays valid while `build` makes the main model's distribution.
+/// The distribution of a stored row, normalised, for verification. It lies in the sampler's draft row and stays valid
+/// while `build` makes the main model's distribution.
 /// A draft vocabulary that is larger (padded) than the main one is cut to it before drafting: n_q <= n.
 /// tokens: the entries that were stored, if they are not the tokens 0 .. n_q - 1; all others have probability 0.
 RowDistribution load_draft_row(RowSampler& sampler, const uint16_t* stored, int n_q,
                                const ProposableTokens& tokens = {});
+
+/// The same distribution with an entry for each of the tokens 0 .. n - 1. It lies in scratch of the sampler's that
+/// nothing else uses but a later call. row: as loaded
+RowDistribution spread_draft_row(RowSampler& sampler, const RowDistribution& row, int n);
 
 }  // namespace bass

@@ -85,9 +85,11 @@ TEST(DraftRow, AChosenVocabularyIsAWholeOneWithoutTheOthers) {
     }
     const RowDistribution loaded = load_draft_row(sampler, stored.data(), kVocab, tokens);
     const RowDistribution expected = load_draft_row(whole_sampler, whole_stored.data(), kVocab);
-    EXPECT_EQ(loaded.argmax, expected.argmax) << trial;
+    const RowDistribution spread = spread_draft_row(sampler, loaded, kVocab);
+    EXPECT_EQ(spread.argmax, expected.argmax) << trial;
+    EXPECT_EQ(loaded.token(loaded.argmax), expected.argmax) << trial;
     for (TokenId id = 0; id < kVocab; ++id) {
-      ASSERT_EQ(loaded.z[id], expected.z[id]) << trial;
+      ASSERT_EQ(spread.z[id], expected.z[id]) << trial;
       ASSERT_NEAR(probability(loaded, id), probability(expected, id), 1e-6) << trial;
     }
   }

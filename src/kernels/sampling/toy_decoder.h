@@ -121,8 +121,9 @@ class ToyDecoder : public ToyRows {
     LoadedRow row;
     for (const Draft& draft : drafts) {
       load_row(prefix, draft, &row);
-      judge_block_row(sampler_, row.p, row.logits.data(), params_, noise_position(prefix.size(), round_start),
-                      row.draft, &round);
+      const RoundPosition at = noise_position(prefix.size(), round_start);
+      const double mass = residual_mass(sampler_, row.p, round.joint, row.draft);
+      judge_block_row(look_at_block_row(row.p, row.logits.data(), row.draft), params_, at, mass, &round);
       prefix.push_back(draft.token);
     }
     judge_last_block_row(params_, noise_position(prefix.size(), round_start), &round);

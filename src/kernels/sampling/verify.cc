@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/sampling/draft_row.h"
 
 namespace bass {
 namespace {
@@ -19,6 +20,13 @@ bool is_one_hot(const DraftedToken& draft) { return draft.q == nullptr || draft.
 
 cpu::ProbabilityRow probability_row(const RowDistribution& row, int max_n) {
   return {row.z, std::min(row.n, max_n), row.kept, row.log_norm};
+}
+
+// The sum over x of min(factor p(x), q(x)).
+double overlap(const RowSampler& sampler, const RowDistribution& p, double factor, const RowDistribution& q) {
+  const TokenId* ids = q.tokens.is_all() ? nullptr : q.tokens.ids.data();
+  const int max_n = q.tokens.is_all() ? p.n : q.n;
+  return sampler.kernels().overlap(probability_row(p, p.n), static_cast<float>(factor), probability_row(q, max_n), ids);
 }
 
 }  // namespace
@@ -57,8 +65,13 @@ double draft_probability(const DraftedToken& draft, TokenId token) {
 double residual_mass(const RowSampler& sampler, const RowDistribution& p, double factor, const DraftedToken& draft) {
   if (p.is_one_hot) return std::max(0.0, factor - draft_probability(draft, p.argmax));
   if (is_one_hot(draft)) return std::max(0.0, factor * (1 - probability(p, draft.token)));
-  return sampler.kernels().residual_mass(probability_row(p, p.n), static_cast<float>(factor),
-                                         probability_row(*draft.q, p.n));
+  return std::max(0.0, factor - overlap(sampler, p, factor, *draft.q));
+}
+
+double acceptance_chance(const RowSampler& sampler, const RowDistribution& p, const DraftedToken& draft) {
+  if (p.is_one_hot) return draft_probability(draft, p.argmax);
+  if (is_one_hot(draft)) return probability(p, draft.token);
+  return overlap(sampler, p, 1.0, *draft.q);
 }
 
 TokenId sample_residual(RowSampler& sampler, const RowDistribution& p, double factor, const DraftedToken& draft,
@@ -67,7 +80,7 @@ TokenId sample_residual(RowSampler& sampler, const RowDistribution& p, double fa
   if (p.is_one_hot) return p.argmax;
   if (is_one_hot(draft)) return sample(kernels, sampler.without_token(p, draft.token), stream);
   const TokenId token = kernels.residual_argmax(probability_row(p, p.n), static_cast<float>(factor),
-                                                probability_row(*draft.q, p.n), stream);
+                                                probability_row(spread_draft_row(sampler, *draft.q, p.n), p.n), stream);
   return token >= 0 ? token : sample(kernels, p, stream);
 }
 

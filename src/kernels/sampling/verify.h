@@ -83,6 +83,10 @@ inline double acceptance_probability(double p_x, double q_x) { return std::min(1
 /// The sum over x of max(factor p(x) - q(x), 0).
 double residual_mass(const RowSampler& sampler, const RowDistribution& p, double factor, const DraftedToken& draft);
 
+/// The chance of a token that this draft is about to draw to be accepted, if it is looked at: the sum over x of
+/// min(p(x), q(x)), p(x) of the drafted token where it is certain. Not for `match`.
+double acceptance_chance(const RowSampler& sampler, const RowDistribution& p, const DraftedToken& draft);
+
 /// A sample of max(factor p - q, 0), normalised; of p where rounding has left no mass. `p` must be the last row that
 /// the sampler built; a one-hot draft destroys it.
 TokenId sample_residual(RowSampler& sampler, const RowDistribution& p, double factor, const DraftedToken& draft,

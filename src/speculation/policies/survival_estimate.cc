@@ -26,17 +26,27 @@ ExpectedDraft tokens_above(const GoodputState& state, DraftSource source, int ma
   return draft;
 }
 
-// Tokens behind the first rejected one were not looked at.
+// Without labels: tokens behind the first rejected one were not looked at.
 int n_looked_at(const DraftOutcome& outcome) {
-  return std::min({outcome.n_drafted, outcome.n_accepted + 1, GoodputState::kMaxLen});
+  const int n = outcome.labels.empty() ? std::min(outcome.n_drafted, outcome.n_accepted + 1)
+                                       : static_cast<int>(outcome.labels.size());
+  return std::min(n, GoodputState::kMaxLen);
 }
 
+AcceptanceLabel label_of(const DraftOutcome& outcome, int j) {
+  if (outcome.labels.empty()) return {j < outcome.n_accepted ? 1.0f : 0.0f, 1.0f};
+  return outcome.labels[static_cast<size_t>(j)];
+}
+
+// A mean of the chances by their weights: the mean over drafts whose tokens before it were accepted, whatever became of
+// this one.
 void learn_outcome(const DraftOutcome& outcome, GoodputState* learnt) {
   float* survival = learnt->survival[static_cast<size_t>(outcome.source)];
   float* weight = learnt->weight[static_cast<size_t>(outcome.source)];
   for (int j = 0; j < n_looked_at(outcome); ++j) {
-    weight[j] = std::min(weight[j] + 1, kMaxWeight);
-    survival[j] += ((j < outcome.n_accepted ? 1.0f : 0.0f) - survival[j]) / std::min(weight[j], kMemory);
+    const AcceptanceLabel label = label_of(outcome, j);
+    weight[j] = std::min(weight[j] + label.weight, kMaxWeight);
+    if (label.weight > 0) survival[j] += label.weight * (label.chance - survival[j]) / std::min(weight[j], kMemory);
   }
 }
 
