@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bass/request.h"
+#include "bass/speculation_account.h"
 #include "bass/status.h"
 #include "bass/types.h"
 #include "bass/work.h"
@@ -83,6 +84,7 @@ struct EngineStats {
   DraftTimes draft_times;    ///< of the steps that carried no prompt token
   double busy_s = 0;         ///< time spent in steps
   SpeculationStats speculation;
+  SpeculationAccount account;
 };
 
 struct ModelInfo {

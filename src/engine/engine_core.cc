@@ -24,8 +24,8 @@ void EngineCore::step() {
   const Ticket ticket = executor_->submit(plan_);
   const StepResult& result = executor_->wait(ticket);
   const double device_s = seconds_between(begin, Clock::now());
-  commit(result, begin);
-  update_policies(result, device_s);
+  const Committed committed = commit(result, begin);
+  update_policies(result, device_s, committed);
   publish();
   scheduler_->remove_finished();
 }
@@ -37,11 +37,12 @@ int EngineCore::max_step_tokens(Clock::time_point now) const {
   return tokens_before_deadline(seconds_between(now, *next_deadline_), prefill_row_s_, options_.max_step_tokens);
 }
 
-void EngineCore::commit(const StepResult& result, Clock::time_point begin) {
+EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_point begin) {
   const CommitContext context = commit_context();
   bool has_prefill = false;
   bool has_chunk = false;
   int n_emitted = 0;
+  int n_ends = 0;
   size_t n_rows = 0;
   for (size_t i = 0; i < owners_.size(); ++i) {
     const SegmentOwner& owner = owners_[i];
@@ -57,7 +58,9 @@ void EngineCore::commit(const StepResult& result, Clock::time_point begin) {
       owner.request->policy->outcomes.push_back(
           {segment.n_drafted, segment.n_accepted, owner.sequence->draft_source, segment.labels});
     }
-    n_emitted += commit_decode(context, owner.sequence, plan_.segments[i], segment);
+    const int n = commit_decode(context, owner.sequence, plan_.segments[i], segment);
+    n_emitted += n;
+    n_ends += owner.sequence->is_finished && n < static_cast<int>(segment.tokens.size()) ? 1 : 0;
   }
   const double step_s = seconds_between(begin, Clock::now());
   ++running_stats_.steps;
@@ -70,16 +73,30 @@ void EngineCore::commit(const StepResult& result, Clock::time_point begin) {
   }
   if (has_prefill) {
     running_stats_.prefill_s += step_s;
-    return;
+    return {false, n_emitted + n_ends, step_s};
   }
   running_stats_.decode_s += step_s;
   running_stats_.decode_work.add(result.work);
   running_stats_.decode_tokens += n_emitted;
   running_stats_.draft_times.add(result.draft_times);
   ++running_stats_.decode_steps;
+  return {true, n_emitted + n_ends, step_s};
 }
 
-void EngineCore::update_policies(const StepResult& result, double device_s) {
+// How many tokens of the policy's drafts it expected to be accepted, if it expects anything.
+std::optional<double> EngineCore::account_rounds(const PolicyState& policy) {
+  const auto expects = policy.spec.policy->expected;
+  double sum = 0;
+  for (const DraftOutcome& outcome : policy.outcomes) {
+    const auto expected = expects != nullptr ? std::optional(expects(policy.state, outcome)) : std::nullopt;
+    add_round(outcome, expected, &running_stats_.account);
+    sum += expected.value_or(0);
+  }
+  return expects != nullptr || policy.outcomes.empty() ? std::optional(sum) : std::nullopt;
+}
+
+// Accounts before anybody learns: what was predicted is compared with what came.
+void EngineCore::update_policies(const StepResult& result, double device_s, const Committed& committed) {
   const DraftTimes& drafts = result.draft_times;
   const double draft_s = drafts.first_s + drafts.later_s;
   StepCost cost{0, device_s - draft_s, true, static_cast<int32_t>(drafts.n_first + drafts.n_later), 0, draft_s};
@@ -89,13 +106,20 @@ void EngineCore::update_policies(const StepResult& result, double device_s) {
     cost.is_clean &= owners_[i].sequence != nullptr;
     owners_[i].request->policy->is_marked = true;  // to be advanced once, whoever shares it
   }
-  learn_step_cost(cost, &costs_);
+  std::optional<double> expected = 0;
   for (const SegmentOwner& owner : owners_) {
     PolicyState& policy = *owner.request->policy;
     if (!std::exchange(policy.is_marked, false)) continue;
+    const std::optional<double> of_policy = account_rounds(policy);
+    expected = expected && of_policy ? std::optional(*expected + *of_policy) : std::nullopt;
     advance_draft_length(policy.spec, policy.state, policy.outcomes);
     policy.outcomes.clear();
   }
+  if (committed.is_decode) {
+    add_step({cost, static_cast<int>(owners_.size()), committed.n_tokens, committed.step_s - device_s, expected},
+             costs_, &running_stats_.account);
+  }
+  learn_step_cost(cost, &costs_);
 }
 
 // Counters first, so that whoever is woken by an event finds it counted.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bass/engine.h"
+#include "engine/account.h"
 #include "engine/commit.h"
 #include "engine/scheduler.h"
 #include "executor/executor.h"
@@ -72,8 +73,15 @@ class EngineCore final : public Engine {
   void end_overdue();
   void step();
   [[nodiscard]] int max_step_tokens(Clock::time_point now) const;
-  void commit(const StepResult& result, Clock::time_point begin);
-  void update_policies(const StepResult& result, double device_s);
+  // A step whose tokens are handed out.
+  struct Committed {
+    bool is_decode = false;  // it carried no prompt token
+    int n_tokens = 0;        // that were decoded, end tokens included
+    double step_s = 0;       // from planning on
+  };
+  Committed commit(const StepResult& result, Clock::time_point begin);
+  void update_policies(const StepResult& result, double device_s, const Committed& committed);
+  [[nodiscard]] std::optional<double> account_rounds(const PolicyState& policy);
   void publish() noexcept;
   void end_all(FinishReason reason, const Status& error) noexcept;
   void abandon_all() noexcept;

@@ -93,6 +93,9 @@ struct DraftLengthPolicy {
                  std::span<DraftCandidate> candidates) = nullptr;
   /// Learns from a step, also from one without drafts. nullptr: `next` is all.
   void (*learn)(DraftLengthState& state, std::span<const DraftOutcome> outcomes) = nullptr;
+  /// How many tokens of a draft were expected to be accepted, by what was known before it was verified. nullptr: the
+  /// policy expects nothing.
+  double (*expected)(const DraftLengthState& state, const DraftOutcome& outcome) = nullptr;
 };
 
 /// The policy's choice for a step, or the same length for all.

@@ -96,6 +96,7 @@ DraftLengthState next(const DraftLengthSpec&, DraftLengthState state, std::span<
 
 }  // namespace
 
-constexpr DraftLengthPolicy kGoodputPolicy{"goodput", "goodput", parse, start_survival, next, choose, learn_survival};
+constexpr DraftLengthPolicy kGoodputPolicy{"goodput", "goodput", parse,          start_survival,
+                                           next,      choose,    learn_survival, expected_accepted};
 
 }  // namespace bass

@@ -46,7 +46,7 @@ void choose(const DraftLengthState& state, const StepCosts&, int, std::span<Draf
 
 }  // namespace
 
-constexpr DraftLengthPolicy kSurvivalPolicy{"survival", "survival[:min=0.2]", parse, start, next,
-                                            choose,     learn_survival};
+constexpr DraftLengthPolicy kSurvivalPolicy{"survival",     "survival[:min=0.2]", parse, start, next, choose,
+                                            learn_survival, expected_accepted};
 
 }  // namespace bass

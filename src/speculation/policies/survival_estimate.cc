@@ -103,6 +103,10 @@ ExpectedDraft draft_above(const GoodputState& state, const DraftCandidate& candi
   return other.expected > draft.expected ? other : draft;
 }
 
+double expected_accepted(const DraftLengthState& state, const DraftOutcome& outcome) {
+  return tokens_above(state.goodput, outcome.source, outcome.n_drafted, 0.0f).expected;
+}
+
 bool is_probe_due(const GoodputState& state) { return state.n_idle_steps >= state.probe_interval; }
 
 void probe(std::span<DraftCandidate> candidates) {

@@ -32,6 +32,9 @@ struct ExpectedDraft {
 /// from which more is expected. An n-gram's tokens cost nothing to draft, so it goes first among equals.
 ExpectedDraft draft_above(const GoodputState& state, const DraftCandidate& candidate, float threshold, bool uses_model);
 
+/// How many tokens of a draft are accepted, by what is believed before it is learnt from.
+double expected_accepted(const DraftLengthState& state, const DraftOutcome& outcome);
+
 /// Nothing was drafted for so long that a try is due.
 bool is_probe_due(const GoodputState& state);
 
