@@ -7,6 +7,7 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/engine_loading.h"
+#include "cli/explanation.h"
 #include "cli/generation.h"
 #include "cli/live_view.h"
 #include "cli/report.h"
@@ -78,9 +79,11 @@ class GenerateCommand final : public Command {
     return ok_status();
   }
 
-  static std::string result_text(const GenerationResult& result) {
+  [[nodiscard]] std::string result_text(const GenerationResult& result) const {
     constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
-    return result_json(result).dump(-1, ' ', false, kReplace) + "\n";
+    auto json = result_json(result);
+    if (options_.explain_speculation) json["speculation"]["explanation"] = explanation_json(result, options_);
+    return json.dump(-1, ' ', false, kReplace) + "\n";
   }
 
   void print(const GenerationResult& result, Console* console) const {

@@ -22,9 +22,6 @@ void print_samples(const GenerationResult& result, const GenerateOptions& option
 /// Tokens a second, latencies, acceptance, draft lengths, utilisation of a machine that can do `peak_tops`.
 std::string summary_text(const GenerationResult& result, double peak_tops);
 
-/// What the drafts brought, in sentences.
-std::string explanation_text(const GenerationResult& result, const GenerateOptions& options);
-
 /// A colour for a token's origin, and what ends it; "" for regular tokens.
 std::string_view origin_color(TokenOrigin origin);
 inline constexpr std::string_view kResetColor = "\x1b[0m";

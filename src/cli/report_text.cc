@@ -79,13 +79,6 @@ std::string histogram_text(const Summary& summary) {
   return text.empty() ? "-" : text;
 }
 
-/// As the engine resolves it for the command line's options.
-std::string_view verify_rule_name(const GenerateOptions& options) {
-  const bool has_seed = options.request.seed.has_value();
-  const VerifyRule rule = options.request.speculation.verify.value_or(default_verify_rule(has_seed));
-  return rule == VerifyRule::kMatch ? "match" : rule == VerifyRule::kBlock ? "block" : "rejection";
-}
-
 }  // namespace
 
 std::string_view origin_color(TokenOrigin origin) { return look_of(origin).color; }
@@ -138,34 +131,6 @@ std::string summary_text(const GenerationResult& result, double peak_tops) {
   const double peak_operations = stats.busy_s * peak_tops * 1e12;
   const double utilisation = peak_operations > 0 ? stats.work.total_operations() / peak_operations : 0;
   text += fmt::format("utilisation     {:.1f} % of this machine's {:.2f} TOPS\n", 100 * utilisation, peak_tops);
-  return text;
-}
-
-std::string explanation_text(const GenerationResult& result, const GenerateOptions& options) {
-  const Summary summary = summarise(result);
-  const SpeculationStats& stats = summary.speculation;
-  const int64_t n_plain = stats.draft_length_histogram[0];
-  std::string text = fmt::format("Speculation: drafter {}, draft length {}, verification {}.\n",
-                                 option_value(*find_option("drafter"), options),
-                                 options.request.speculation.draft_length, verify_rule_name(options));
-  text += result.draft.has_value() ? fmt::format("Draft model: {}.\n", for_terminal(*result.draft))
-                                   : "No draft model was given.\n";
-  if (stats.rounds == 0) {
-    return text + fmt::format("No token was drafted: all {} decode steps of the sequences were regular.\n", n_plain);
-  }
-  text += fmt::format("In {} rounds {} tokens were drafted and verified, and {} of them accepted ({:.1f} %).\n",
-                      stats.rounds, stats.drafted, stats.accepted, 100 * *summary.acceptance_rate);
-  text += fmt::format(
-      "A round drafted {:.2f} tokens, of which {:.2f} were accepted, and gave {:.2f} tokens with the one that "
-      "verification adds.\n",
-      static_cast<double>(stats.drafted) / static_cast<double>(stats.rounds), *summary.mean_accepted_len,
-      *summary.tokens_per_round);
-  text += fmt::format("{} steps of sequences had no draft.\n", n_plain);
-  for (int len = 1; len <= summary.longest_draft; ++len) {
-    const int64_t n = stats.draft_length_histogram[static_cast<size_t>(len)];
-    if (n == 0) continue;
-    text += fmt::format("{} token{} drafted in {} round{}.\n", len, len == 1 ? " was" : "s were", n, n == 1 ? "" : "s");
-  }
   return text;
 }
 

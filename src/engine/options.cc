@@ -348,7 +348,7 @@ constexpr std::array kOptions{
            .field = BASS_FIELD(show_drafts)},
     Option{.name = "explain_speculation",
            .group = kOutput,
-           .help = "say what the drafts brought",
+           .help = "say where the time went, what drafts were expected to bring and brought, and whether they paid",
            .field = BASS_FIELD(explain_speculation)},
 };
 

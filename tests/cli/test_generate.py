@@ -221,13 +221,6 @@ def test_show_drafts_without_a_terminal_uses_letters(run, tiny):
     assert len(letters[1]) == len("tokens: ") + 12 and "A" in letters[1]
 
 
-def test_explain_speculation(run, tiny):
-    done = run("generate", "-m", tiny, "-d", tiny, "--drafter", "model", "-p", "hello", "--max-tokens", "20", "--ignore-eos",
-               "--draft-length", "fixed:4", "--explain-speculation", "--json")
-    check_json(done)
-    assert "rounds" in done.err and "accepted" in done.err and "drafter model" in done.err
-
-
 def test_stop_cuts_the_text_but_keeps_the_tokens(run, tiny):
     arguments = ["generate", "-m", tiny, "-p", "hello", "--max-tokens", "60", "--seed", "2", "--ignore-eos", "--json"]
     whole = check_json(run(*arguments))["prompts"][0]["choices"][0]

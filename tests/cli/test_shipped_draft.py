@@ -117,7 +117,7 @@ def test_other_drafters_do_not_read_it(smol, models, drafter):
 
 def test_the_report_and_the_explanation_name_it(smol, models):
     done = smol("generate", "-p", "a", "--max-tokens", "4", "--explain-speculation")
-    assert f"Draft model: {models / NAME}." in done.err and f"draft           {models / NAME}" in done.err
+    assert f"draft model     {models / NAME}\n" in done.err and f"draft           {models / NAME}" in done.err
 
 
 def test_a_draft_that_is_named_is_taken_instead(smol, models, standin):
