@@ -49,16 +49,15 @@ std::string overall(const Explanation& explanation, const GenerateOptions& optio
   const double saved_s = explanation.regular_s - explanation.decode_s;
   const double speedup = *explanation.speedup;
   if (is_lost(explanation.speedup)) {
-    return fmt::format("Speculation did not pay: {:.2f} times as fast as regular decoding, {:.2f} s lost. {}", speedup,
+    return fmt::format("Speculation did not pay: {:.2f} times as fast as regular decoding, {:.3g} s lost. {}", speedup,
                        -saved_s, advice_after_a_loss(explanation, options));
   }
   if (explanation.is_guess) {
-    return "Whether speculation paid cannot be told, as regular steps were never measured here: run once with "
-           "--drafter "
-           "off.";
+    return "Whether speculation paid cannot be told: regular steps were never measured here. A longer run with "
+           "--draft-length off measures them.";
   }
   if (speedup < 1 + kClear) return "Speculation made no difference to the speed.";
-  return fmt::format("Speculation paid: {:.2f} times as fast as regular decoding, {:.2f} s saved.", speedup, saved_s);
+  return fmt::format("Speculation paid: {:.2f} times as fast as regular decoding, {:.3g} s saved.", speedup, saved_s);
 }
 
 // Drafters that lose where speculation as a whole does not.

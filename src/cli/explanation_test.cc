@@ -43,9 +43,9 @@ const StepKindSums kBad = kind_of(2, 1, 1);
 TEST(Explanation, SaysWhetherSpeculationPaid) {
   const GenerateOptions options = options_of("goodput");
   EXPECT_EQ(conclusion(result_of(kNone, kGood), options),
-            "Speculation paid: 1.60 times as fast as regular decoding, 1.50 s saved.");
+            "Speculation paid: 1.60 times as fast as regular decoding, 1.5 s saved.");
   EXPECT_THAT(conclusion(result_of(kGood, kBad), options_of("fixed:4")),
-              HasSubstr("did not pay: 0.91 times as fast as regular decoding, 0.50 s lost. --draft-length goodput"));
+              HasSubstr("did not pay: 0.91 times as fast as regular decoding, 0.5 s lost. --draft-length goodput"));
   EXPECT_THAT(conclusion(result_of(kNone, kind_of(1, 0, 1.01)), options), HasSubstr("made no difference"));
 }
 
