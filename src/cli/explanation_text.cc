@@ -102,8 +102,9 @@ std::string explanation_text(const GenerationResult& result, const GenerateOptio
   if (result.stats.speculation.rounds > 0) text += sources_table(account) + "\n";
   if (explanation.decode_s > 0) text += rows_table(account, explanation) + "\n";
   if (account.n_unpromising > 0) {
-    text += fmt::format("{} steps ({:.2f} s) drafted without being expected to pay, to see whether they do.\n",
-                        account.n_unpromising, account.unpromising_s);
+    const bool are_tries = options.request.speculation.draft_length == "goodput";
+    text += fmt::format("{} steps ({:.2f} s) with drafts were not expected to pay{}.\n", account.n_unpromising,
+                        account.unpromising_s, are_tries ? ": they try whether they do" : "");
   }
   return text + conclusion(result, options) + "\n\n";
 }
