@@ -29,7 +29,8 @@ void add_prediction(const StepFacts& facts, double predicted_s, SpeculationAccou
   account->step_error_s += std::abs(facts.cost.step_s - predicted_s);
 }
 
-// What the step with its drafts was expected to take, and regular decoding for the tokens that were expected of it.
+// What the step with its drafts was expected to take, and regular steps in its place for the tokens that were expected
+// of it: the policy knows of the sequences that run.
 void add_expectation(const StepFacts& facts, double expected_s, double regular_s, StepKindSums* kind,
                      SpeculationAccount* account) {
   const double expected_regular_s = regular_s * (1 + *facts.expected / facts.n_sequences);
@@ -75,13 +76,15 @@ void add_step(const StepFacts& facts, const StepCosts& costs, SpeculationAccount
   account->predicted_draft_s += predicted_draft_s;
 
   // A regular step is its own measurement. Regular decoding hands out the same tokens, so that it takes as long.
-  const double regular_s = has_drafts ? predicted_step_seconds(costs, facts.n_sequences) : cost.step_s;
+  const bool is_measured = !has_drafts && facts.n_regular == facts.n_sequences;
+  const double regular_s = is_measured ? 0 : predicted_step_seconds(costs, facts.n_regular);
   const bool is_known = regular_s > 0;
-  const double n_regular_steps = static_cast<double>(facts.n_tokens) / facts.n_sequences;
-  kind.regular_s += facts.rest_s + (has_drafts && is_known ? n_regular_steps * regular_s : cost.step_s);
+  const double n_regular_steps = static_cast<double>(facts.n_tokens) / facts.n_regular;
+  kind.regular_s += facts.rest_s + (is_known ? n_regular_steps * regular_s : cost.step_s);
   if (!has_drafts) return;
-  kind.n_guessed += is_guess(costs, facts.n_sequences) ? 1 : 0;
-  if (facts.expected && is_known) add_expectation(facts, predicted_s + predicted_draft_s, regular_s, &kind, account);
+  kind.n_guessed += is_guess(costs, facts.n_regular) ? 1 : 0;
+  const double step_s = predicted_step_seconds(costs, facts.n_sequences);
+  if (facts.expected && is_known) add_expectation(facts, predicted_s + predicted_draft_s, step_s, &kind, account);
 }
 
 }  // namespace bass

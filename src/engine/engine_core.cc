@@ -13,6 +13,10 @@ namespace {
 // A text this short lies in the string itself.
 Status out_of_memory() noexcept { return {StatusCode::kResourceExhausted, "out of memory"}; }
 
+int64_t regular_position(const Sequence& sequence) {
+  return sequence.regular_start + static_cast<int64_t>(sequence.output.size());
+}
+
 }  // namespace
 
 // The step reads like the paper's loop: schedule -> draft -> forward -> verify -> commit -> emit. Host drafters propose
@@ -37,8 +41,23 @@ int EngineCore::max_step_tokens(Clock::time_point now) const {
   return tokens_before_deadline(seconds_between(now, *next_deadline_), prefill_row_s_, options_.max_step_tokens);
 }
 
+// How many sequences would run in this step under regular decoding. Before the step's tokens are committed.
+int EngineCore::count_regular_batch() {
+  int n_running = 0;
+  int64_t last = INT64_MAX;
+  for (const SegmentOwner& owner : owners_) {
+    Sequence* sequence = owner.sequence;
+    if (sequence == nullptr) continue;
+    if (sequence->output.empty()) sequence->regular_start = regular_batch_->start();
+    last = std::min(last, regular_position(*sequence));
+    ++n_running;
+  }
+  return n_running == 0 ? 0 : regular_batch_->n_sequences(n_running, last);
+}
+
 EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_point begin) {
   const CommitContext context = commit_context();
+  const int n_regular = count_regular_batch();
   bool has_prefill = false;
   bool has_chunk = false;
   int n_emitted = 0;
@@ -60,7 +79,10 @@ EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_p
     }
     const int n = commit_decode(context, owner.sequence, plan_.segments[i], segment);
     n_emitted += n;
-    n_ends += owner.sequence->is_finished && n < static_cast<int>(segment.tokens.size()) ? 1 : 0;
+    if (!owner.sequence->is_finished) continue;
+    const int n_more = n < static_cast<int>(segment.tokens.size()) ? 1 : 0;
+    n_ends += n_more;
+    regular_batch_->end(regular_position(*owner.sequence) + n_more);
   }
   const double step_s = seconds_between(begin, Clock::now());
   ++running_stats_.steps;
@@ -73,14 +95,14 @@ EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_p
   }
   if (has_prefill) {
     running_stats_.prefill_s += step_s;
-    return {false, n_emitted + n_ends, step_s};
+    return {false, n_emitted + n_ends, n_regular, step_s};
   }
   running_stats_.decode_s += step_s;
   running_stats_.decode_work.add(result.work);
   running_stats_.decode_tokens += n_emitted;
   running_stats_.draft_times.add(result.draft_times);
   ++running_stats_.decode_steps;
-  return {true, n_emitted + n_ends, step_s};
+  return {true, n_emitted + n_ends, n_regular, step_s};
 }
 
 // How many tokens of the policy's drafts it expected to be accepted, if it expects anything.
@@ -116,7 +138,8 @@ void EngineCore::update_policies(const StepResult& result, double device_s, cons
     policy.outcomes.clear();
   }
   if (committed.is_decode) {
-    add_step({cost, static_cast<int>(owners_.size()), committed.n_tokens, committed.step_s - device_s, expected},
+    add_step({cost, static_cast<int>(owners_.size()), committed.n_regular, committed.n_tokens,
+              committed.step_s - device_s, expected},
              costs_, &running_stats_.account);
   }
   learn_step_cost(cost, &costs_);

@@ -16,6 +16,7 @@
 #include "bass/engine.h"
 #include "engine/account.h"
 #include "engine/commit.h"
+#include "engine/regular_batch.h"
 #include "engine/scheduler.h"
 #include "executor/executor.h"
 #include "model/model_file.h"
@@ -77,8 +78,10 @@ class EngineCore final : public Engine {
   struct Committed {
     bool is_decode = false;  // it carried no prompt token
     int n_tokens = 0;        // that were decoded, end tokens included
+    int n_regular = 0;       // sequences that would run under regular decoding
     double step_s = 0;       // from planning on
   };
+  int count_regular_batch();
   Committed commit(const StepResult& result, Clock::time_point begin);
   void update_policies(const StepResult& result, double device_s, const Committed& committed);
   [[nodiscard]] std::optional<double> account_rounds(const PolicyState& policy);
@@ -99,6 +102,7 @@ class EngineCore final : public Engine {
   std::unique_ptr<Scheduler> scheduler_;
   std::map<std::string, std::weak_ptr<PolicyState>> policies_;  // shared ones, by the text of --draft-length
   StepCosts costs_;
+  std::optional<RegularBatch> regular_batch_;
   std::string costs_key_;  // of the kept ones
   StepPlan plan_;
   std::vector<SegmentOwner> owners_;

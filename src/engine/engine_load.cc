@@ -154,6 +154,7 @@ Status EngineCore::make_executor() {
   scheduler_options.has_draft = draft_ != nullptr;
   scheduler_options.max_kept_distributions = executor_->max_kept_distributions();
   read_costs();
+  regular_batch_.emplace(options_.max_batch);
   scheduler_ = std::make_unique<Scheduler>(scheduler_options, &costs_, executor_.get());
   return ok_status();
 }

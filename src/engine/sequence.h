@@ -56,6 +56,7 @@ struct Sequence {
   StreamDetokenizer detokenizer;
   StopMatcher stop_matcher;
   Clock::time_point decode_start;
+  int64_t regular_start = 0;  // engine/regular_batch.h
   ChoiceStats stats;
   bool is_started = false;
   bool is_finished = false;
