@@ -25,6 +25,7 @@
 
 namespace bass {
 
+class DraftTrace;
 class StepProfile;
 
 enum class AttentionKind : uint8_t { kPad, kSplit, kFused };
@@ -50,6 +51,7 @@ struct EngineOptions {
   int max_step_tokens = 256;       ///< rows of one step; longer prompts are prefilled in chunks
   std::string costs_folder;        ///< where what steps cost is kept between runs; empty: nowhere
   StepProfile* profile = nullptr;  ///< filled while the engine runs, which it must outlive; none: nothing is timed
+  DraftTrace* trace = nullptr;     ///< drafts are judged and thrown away; must outlive the engine; none: they are used
 };
 
 /// Events wait here until somebody takes them. Thread-safe: any number of producers and consumers.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "executor/draft_trace.h"
 
 namespace bass {
 namespace {
@@ -76,6 +77,10 @@ EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_p
     if (segment.n_drafted > 0) {
       owner.request->policy->outcomes.push_back(
           {segment.n_drafted, segment.n_accepted, owner.sequence->draft_source, segment.labels});
+    }
+    if (options_.trace != nullptr) {
+      options_.trace->add(owner.request->id, owner.sequence->choice_idx, owner.sequence->draft_source,
+                          segment.evidence);
     }
     const int n = commit_decode(context, owner.sequence, plan_.segments[i], segment);
     n_emitted += n;

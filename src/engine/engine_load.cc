@@ -73,7 +73,7 @@ EngineCore::~EngineCore() {
 }
 
 void EngineCore::read_costs() {
-  if (options_.costs_folder.empty()) return;
+  if (options_.costs_folder.empty() || options_.trace != nullptr) return;
   const std::string draft =
       draft_ ? fmt::format("{} ({} bytes)", draft_->config.name, draft_->weight_bytes) : std::string("no draft");
   costs_key_ = fmt::format("{} ({} bytes), {}, {} {} x {}, attention {} kv {} activations {}",
@@ -142,6 +142,7 @@ Status EngineCore::make_executor() {
   executor_options.n_draft_pages = draft_ ? n_pages : 0;
   executor_options.context_len = *options_.context_len;
   executor_options.profile = options_.profile;
+  executor_options.traces_drafts = options_.trace != nullptr;
   BASS_ASSIGN_OR_RETURN(executor_, make_cpu_executor(main_, draft_.get(), executor_options));
   BASS_RETURN_IF_ERROR(main_.gguf->check_intact());  // the weights were read just now
   if (draft_) BASS_RETURN_IF_ERROR(draft_->gguf->check_intact());

@@ -11,6 +11,7 @@
 #include "bass/types.h"
 #include "bass/work.h"
 #include "cache/page_table.h"
+#include "kernels/sampling/evidence.h"
 #include "kernels/sampling/sampling_params.h"
 #include "kernels/sampling/verify.h"
 #include "speculation/draft_length.h"
@@ -84,6 +85,7 @@ struct SegmentResult {
   std::vector<float> target_logprobs;
   std::vector<TokenId> target_argmax;  // the most probable token in place of each target
   std::vector<std::pair<TokenId, float>> top5;
+  std::vector<DraftEvidence> evidence;  // [n_drafted] if drafts are traced
 };
 
 struct StepResult {

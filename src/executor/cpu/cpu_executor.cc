@@ -160,6 +160,8 @@ void CpuExecutor::reserve_for(const StepPlan& plan) {
     result.top5.reserve(kTop + 1);
     result.labels.clear();
     result.labels.reserve(kMaxDraftLen);
+    result.evidence.clear();
+    if (options_.traces_drafts) result.evidence.reserve(kMaxDraftLen);
   }
   for (auto* rows : {&wanted_rows_, &draft_logit_rows_, &draft_logit_segments_}) rows->reserve(n_rows);
   draft_logit_more_.reserve(n_rows);
@@ -354,7 +356,8 @@ void CpuExecutor::fill_main_batch() {
 void CpuExecutor::find_block_rounds() {
   block_begins_.clear();
   for (size_t i = 0; i < wanted_.size(); ++i) {
-    if (is_block_row(wanted_[i]) && (wanted_[i].idx == 0 || i % kLogitsBlockRows == 0)) block_begins_.push_back(i);
+    const bool is_in_order = is_block_row(wanted_[i]) || (options_.traces_drafts && wanted_[i].is_decode);
+    if (is_in_order && (wanted_[i].idx == 0 || i % kLogitsBlockRows == 0)) block_begins_.push_back(i);
   }
 }
 
@@ -375,7 +378,12 @@ void CpuExecutor::forward_and_verify(const TeamContext& context) {
     if (round == first_round) continue;
     const auto n_rounds = static_cast<int>(round - first_round);
     for_each_row(context, n_rounds, StepPart::kSample, [&](RowSampler& row_sampler, int i) {
-      verify_block_rows(row_sampler, block_begins_[first_round + static_cast<size_t>(i)], begin + block.size());
+      const size_t round_begin = block_begins_[first_round + static_cast<size_t>(i)];
+      if (options_.traces_drafts) {
+        trace_rows(row_sampler, round_begin, begin + block.size());
+      } else {
+        verify_block_rows(row_sampler, round_begin, begin + block.size());
+      }
     });
   }
 }
@@ -384,6 +392,8 @@ void CpuExecutor::process_row(RowSampler& row_sampler, size_t wanted_idx) {
   const WantedRow& wanted = wanted_[wanted_idx];
   if (!wanted.is_decode) {
     score_row(row_sampler, wanted_idx, row_logits(wanted_idx));
+  } else if (options_.traces_drafts) {
+    return;  // in order: trace_rows
   } else if (is_block_row(wanted)) {
     look_at_block_row(row_sampler, wanted_idx);
   } else {
@@ -477,6 +487,10 @@ void CpuExecutor::collect_results() {
     } else if (wanted.segment != last_segment) {
       last_segment = wanted.segment;
       const auto segment = static_cast<size_t>(wanted.segment);
+      if (options_.traces_drafts) {
+        collect_decode(wanted.segment, i);
+        continue;
+      }
       if (is_judged_as_block(plan_->segments[segment].sampling)) {
         const BlockVerification& block = block_rounds_[segment];
         verdicts_[i + static_cast<size_t>(block.round.n_accepted)] = block.stop;

@@ -105,6 +105,7 @@ class CpuExecutor final : public Executor {
   void verify_block_rows(RowSampler& sampler, size_t begin, size_t end);
   void judge_row(RowSampler& sampler, size_t wanted_idx, BlockRound* round);
   RowVerdict draw_behind_accepted(RowSampler& sampler, size_t wanted_idx, const BlockRound& round);
+  void trace_rows(RowSampler& sampler, size_t begin, size_t end);
   DecodeRow load_decode_row(RowSampler& sampler, size_t wanted_idx);
   DecodeRow load_looked_at_row(RowSampler& sampler, size_t wanted_idx);
   void load_q(RowSampler& sampler, const WantedRow& wanted, DecodeRow* row);

@@ -1,0 +1,157 @@
+// Tracing drafts: the text stays regular decoding's, and the evidence on every draft is what whole distributions give,
+// computed by a plain decoder in float32.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "executor/draft_trace.h"
+#include "model/model_file.h"
+#include "support/engine_run.h"
+#include "support/reference_decoder.h"
+#include "support/temp_folder.h"
+#include "support/test_models.h"
+
+namespace bass::testing {
+namespace {
+
+const char* const kMain = "tiny_gqa_tied_f32";
+constexpr int kDrafts = 4;
+
+struct Step {
+  DraftSource source;
+  std::vector<DraftEvidence> evidence;
+};
+
+class Steps final : public DraftTrace {
+ public:
+  void add(RequestId request, int choice_idx, DraftSource source, std::span<const DraftEvidence> evidence) override {
+    of[{request, choice_idx}].push_back({source, {evidence.begin(), evidence.end()}});
+  }
+  std::map<std::pair<RequestId, int>, std::vector<Step>> of;
+};
+
+std::vector<TokenId> prompt_of(int idx, int len) {
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < len; ++i) tokens.push_back(3 + (idx * 131 + i % 5 * i * 17 + i * 7) % 280);
+  return tokens;
+}
+
+std::vector<Request> requests_of(float temperature, VerifyRule rule, DrafterChoice drafter) {
+  std::vector<Request> requests;
+  for (int i = 0; i < 4; ++i) {
+    Request request = greedy_request(prompt_of(i, 9 + 3 * i), 12);
+    request.n = 1 + i % 2;
+    request.sampling.temperature = temperature;
+    request.seed = 5 + static_cast<uint64_t>(i);
+    request.speculation = {drafter, "fixed:4", rule};
+    requests.push_back(request);
+  }
+  return requests;
+}
+
+// The main model and a draft of other weights.
+class DraftTraceTest : public ::testing::Test {
+ protected:
+  DraftTraceTest() { write_random_model(tiny_model(kMain), 7, draft_path_); }
+
+  EngineOptions options() {
+    EngineOptions options{.model_path = tiny_model(kMain), .draft_path = draft_path_, .max_batch = 8, .n_threads = 2};
+    options.activations = ActivationKind::kInt16;
+    return options;
+  }
+
+  TempFolder folder_;
+  std::string draft_path_ = folder_ / "draft.gguf";
+};
+
+TEST_F(DraftTraceTest, TheTextIsRegularDecodings) {
+  Steps steps;
+  EngineOptions tracing = options();
+  tracing.trace = &steps;
+  const auto engine = load_engine(options());
+  const auto traced_engine = load_engine(tracing);
+  for (const float temperature : {0.0f, 0.8f}) {
+    for (const VerifyRule rule : {VerifyRule::kRejection, VerifyRule::kBlock, VerifyRule::kMatch}) {
+      for (const DrafterChoice drafter : {DrafterChoice::kModel, DrafterChoice::kNgram}) {
+        std::vector<Request> requests = requests_of(temperature, rule, drafter);
+        const std::vector<RequestResult> traced = run_all(*traced_engine, requests);
+        for (Request& request : requests) request.speculation.drafter = DrafterChoice::kOff;
+        const std::vector<RequestResult> regular = run_all(*engine, requests);
+        for (size_t i = 0; i < requests.size(); ++i) {
+          for (size_t k = 0; k < regular[i].choices.size(); ++k) {
+            EXPECT_EQ(traced[i].choices[k].tokens, regular[i].choices[k].tokens);
+            EXPECT_EQ(traced[i].choices[k].logprobs, regular[i].choices[k].logprobs);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(steps.of.size(), 0U);
+  for (const auto& [id, of_choice] : steps.of) EXPECT_EQ(of_choice.size(), 12U) << "a record for every token";
+}
+
+std::vector<double> softmax_row(const std::vector<double>& logprobs, double temperature) {
+  std::vector<double> row;
+  double sum = 0;
+  for (const double logprob : logprobs) sum += row.emplace_back(std::exp(logprob / temperature));
+  for (double& p : row) p /= sum;
+  return row;
+}
+
+// Expects the evidence on a round behind `text` to be that of whole rows. draft: null: the drafts are one-hot.
+void expect_evidence(const ModelFile& main, const ModelFile* draft, double temperature, std::vector<TokenId> text,
+                     const std::vector<DraftEvidence>& evidence) {
+  constexpr double kTolerance = 4e-3;  // weights are quantised the same, activations are not
+  const size_t begin = text.size() - 1;
+  for (const DraftEvidence& drafted : evidence) text.push_back(drafted.token);
+  const auto main_rows = reference_logprobs(main, text);
+  const auto draft_rows = draft != nullptr ? reference_logprobs(*draft, text) : main_rows;
+  double joint = 1;
+  for (size_t i = 0; i < evidence.size(); ++i) {
+    const auto x = static_cast<size_t>(evidence[i].token);
+    const std::vector<double> p = softmax_row(main_rows[begin + i], temperature);
+    std::vector<double> q = softmax_row(draft_rows[begin + i], temperature);
+    if (draft == nullptr) {
+      q.assign(q.size(), 0);
+      q[x] = 1;
+    }
+    double overlap = 0, residual = 0;
+    for (size_t y = 0; y < p.size(); ++y) {
+      overlap += std::min(p[y], q[y]);
+      residual += std::max(joint * p[y] - q[y], 0.0);
+    }
+    EXPECT_NEAR(evidence[i].p, p[x], kTolerance);
+    EXPECT_NEAR(evidence[i].q, q[x], kTolerance);
+    EXPECT_NEAR(evidence[i].overlap, overlap, 4 * kTolerance);
+    if (i > 0) EXPECT_NEAR(evidence[i - 1].block, block_acceptance(joint, residual), 0.05);
+    joint = next_joint(joint, p[x], q[x]);
+  }
+}
+
+TEST_F(DraftTraceTest, EvidenceIsWhatWholeDistributionsGive) {
+  Steps steps;
+  EngineOptions tracing = options();
+  tracing.trace = &steps;
+  const auto engine = load_engine(tracing);
+  const ModelFile main = load_model_file(tiny_model(kMain)).value();
+  const ModelFile draft = load_model_file(draft_path_).value();
+  size_t n_judged = 0;
+  for (const DrafterChoice drafter : {DrafterChoice::kModel, DrafterChoice::kNgram}) {
+    steps.of.clear();
+    Request request = requests_of(0.8f, VerifyRule::kRejection, drafter)[2];
+    request.sampling.ignore_eos = false;  // no token is banned
+    const RequestResult result = run_one(*engine, request);
+    const std::vector<Step>& of_choice = steps.of.begin()->second;
+    std::vector<TokenId> text = request.prompt_tokens;
+    for (size_t k = 0; k < result.choices[0].tokens.size(); ++k) {
+      const bool is_model = of_choice[k].source == DraftSource::kModel;
+      expect_evidence(main, is_model ? &draft : nullptr, 0.8, text, of_choice[k].evidence);
+      n_judged += of_choice[k].evidence.size();
+      text.push_back(result.choices[0].tokens[k]);
+    }
+  }
+  EXPECT_GT(n_judged, 12U * kDrafts / 2);
+}
+
+}  // namespace
+}  // namespace bass::testing
