@@ -1,0 +1,160 @@
+#include "speculation/simulation/replay.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+namespace bass {
+namespace {
+
+// Entries of a policy's table that are known from earlier runs count as a few measurements (engine/kept_costs.cc).
+constexpr uint16_t kTrust = 4;
+
+StepCosts known_costs(const MachineCosts& machine) {
+  StepCosts costs;
+  costs.max_rows_seen = StepCosts::kMaxRows;
+  for (int n_rows = 1; n_rows <= StepCosts::kMaxRows; ++n_rows) {
+    costs.step_s[n_rows] = static_cast<float>(seconds_at(machine.step, n_rows));
+    costs.n_measured[n_rows] = kTrust;
+  }
+  for (int size = 0; size < StepCosts::kDraftSizes && !machine.draft_pass.empty(); ++size) {
+    costs.draft_step_s[size] = static_cast<float>(seconds_at(machine.draft_pass, 1.5 * (1 << size)));
+    costs.n_drafts_measured[size] = kTrust;
+  }
+  return costs;
+}
+
+class Replay {
+ public:
+  Replay(const Trace& trace, const MachineCosts& machine, const DraftLengthSpec& spec, const ReplayOptions& options)
+      : trace_(trace), machine_(machine), spec_(spec), options_(options), random_(options.seed) {
+    spec_.max = std::min(spec_.max, trace.max_drafts);  // Algorithm 1 waits for drafts as long as it has asked for
+    spec_.initial = std::min(spec_.initial, spec_.max);
+    state_ = spec_.policy->start(spec_);
+    if (options.knows_costs) costs_ = known_costs(machine);
+  }
+
+  ReplayResult run() {
+    fill_slots();
+    while (!slots_.empty() && (options_.n_steps == 0 || result_.n_steps < options_.n_steps)) {
+      choose();
+      advance();
+      std::erase_if(slots_, [](const Slot& slot) { return slot.position >= slot.sequence->rounds.size(); });
+      fill_slots();
+    }
+    return result_;
+  }
+
+ private:
+  struct Slot {
+    const TracedSequence* sequence = nullptr;
+    size_t position = 0;
+    DraftSource source = DraftSource::kModel;
+    int len = 0;  // of the running step's draft
+
+    [[nodiscard]] const TracedRound& round() const { return sequence->rounds[position]; }
+    [[nodiscard]] std::span<const DraftEvidence> draft() const {
+      const auto& tokens = source == DraftSource::kModel ? round().model : round().ngram;
+      return std::span(tokens).first(static_cast<size_t>(len));
+    }
+  };
+
+  void fill_slots() {
+    while (static_cast<int>(slots_.size()) < options_.batch) {
+      const bool is_once = options_.n_steps == 0;
+      if (is_once && next_ == trace_.sequences.size()) return;
+      const TracedSequence& sequence = trace_.sequences[is_once ? next_++ : random_() % trace_.sequences.size()];
+      if (!sequence.rounds.empty()) slots_.push_back({&sequence});
+    }
+  }
+
+  // As the scheduler does: an n-gram match's continuation, whatever the draft model says, or the model's draft.
+  void choose() {
+    candidates_.clear();
+    owners_.clear();
+    for (Slot& slot : slots_) {
+      slot.len = 0;
+      const TracedRound& round = slot.round();
+      const bool has_ngram =
+          options_.uses_ngrams && !round.ngram.empty() && round.ngram_order >= options_.min_ngram_order;
+      const int n_model = options_.uses_model ? std::min(static_cast<int>(round.model.size()), state_.len) : 0;
+      const int n_ngram = has_ngram ? std::min(static_cast<int>(round.ngram.size()), state_.len) : 0;
+      if (n_ngram == 0 && n_model == 0) continue;
+      DraftCandidate candidate{DraftSource::kModel, n_model, n_model, 0};
+      if (n_ngram > 0) candidate = {ngram_source(round.ngram_order), n_ngram, n_model, 0};
+      candidates_.push_back(candidate);
+      owners_.push_back(&slot);
+    }
+    choose_draft_lengths(spec_, state_, costs_, static_cast<int>(slots_.size()), candidates_);
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      owners_[i]->source = candidates_[i].source;
+      owners_[i]->len = candidates_[i].len;
+    }
+  }
+
+  void advance() {
+    StepCost cost{static_cast<int32_t>(slots_.size()), 0, true};
+    double n_context = 0;
+    outcomes_.clear();
+    n_drafting_.fill(0);
+    for (Slot& slot : slots_) {
+      const int n_accepted = draw_accepted(options_.rule, slot.draft(), [this] { return uniform_(random_); });
+      n_context += static_cast<double>(slot.sequence->prompt_len) + static_cast<double>(slot.position);
+      cost.n_rows += slot.len;
+      if (slot.len > 0) outcomes_.push_back({slot.len, n_accepted, slot.source});
+      if (slot.source == DraftSource::kModel) {
+        cost.n_draft_steps = std::max(cost.n_draft_steps, slot.len);
+        cost.n_model_drafts += slot.len;
+        for (int pass = 0; pass < slot.len; ++pass) ++n_drafting_[static_cast<size_t>(pass)];
+      }
+      count(slot, n_accepted);
+      slot.position += static_cast<size_t>(n_accepted) + 1;
+    }
+    cost.step_s = seconds_at(machine_.step, cost.n_rows) + machine_.context_token_s * n_context;
+    for (int pass = 0; pass < cost.n_draft_steps; ++pass) {
+      cost.draft_s += seconds_at(machine_.draft_pass, n_drafting_[static_cast<size_t>(pass)]);
+    }
+    const double disturbance = std::exp(options_.noise * normal_(random_));
+    cost.step_s *= disturbance;
+    cost.draft_s *= disturbance;
+    result_.seconds += cost.step_s + cost.draft_s;
+    result_.draft_s += cost.draft_s;
+    ++result_.n_steps;
+    learn_step_cost(cost, &costs_);
+    advance_draft_length(spec_, state_, outcomes_);
+  }
+
+  void count(const Slot& slot, int n_accepted) {
+    const int n_left = slot.sequence->n_tokens - static_cast<int>(slot.position);
+    result_.n_tokens += std::min(n_accepted + 1, n_left);
+    result_.n_drafted += slot.len;
+    result_.n_accepted += n_accepted;
+    ++result_.n_rounds;
+  }
+
+  const Trace& trace_;
+  const MachineCosts& machine_;
+  DraftLengthSpec spec_;
+  const ReplayOptions& options_;
+  std::mt19937_64 random_;
+  std::uniform_real_distribution<> uniform_;
+  std::normal_distribution<> normal_;
+  DraftLengthState state_;
+  StepCosts costs_;
+  std::vector<Slot> slots_;
+  size_t next_ = 0;  // sequence, where each comes once
+  std::vector<DraftCandidate> candidates_;
+  std::vector<Slot*> owners_;  // of the candidates
+  std::vector<DraftOutcome> outcomes_;
+  std::array<int, kMaxDraftLen> n_drafting_{};  // sequences in each pass of the draft model
+  ReplayResult result_;
+};
+
+}  // namespace
+
+ReplayResult replay(const Trace& trace, const MachineCosts& machine, const DraftLengthSpec& spec,
+                    const ReplayOptions& options) {
+  return Replay(trace, machine, spec, options).run();
+}
+
+}  // namespace bass

@@ -1,0 +1,123 @@
+#include "speculation/simulation/replay.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace bass {
+namespace {
+
+// Every drafted token of every position is kept with the same probability.
+Trace even_trace(double model_p, double ngram_p, int ngram_order = 4, int n_sequences = 6, int n_tokens = 200) {
+  const auto draft = [](double p) {
+    std::vector<DraftEvidence> tokens;
+    double joint = 1;
+    for (int i = 0; p >= 0 && i < 8; ++i) {
+      joint *= p;
+      const double block = block_acceptance(joint, joint * (1 - p));
+      tokens.push_back({static_cast<float>(p), 1, static_cast<float>(p), static_cast<float>(block)});
+    }
+    return tokens;
+  };
+  const TracedRound round{draft(ngram_p), draft(model_p), ngram_order};
+  Trace trace;
+  for (int i = 0; i < n_sequences; ++i) {
+    trace.sequences.push_back({"code", 50, n_tokens, std::vector<TracedRound>(static_cast<size_t>(n_tokens), round)});
+  }
+  return trace;
+}
+
+ReplayResult run(const Trace& trace, const MachineCosts& machine, const char* policy, const ReplayOptions& options) {
+  return replay(trace, machine, parse_draft_length(policy).value(), options);
+}
+
+const MachineCosts kEachRowCosts{{{1, 1.1}, {11, 2.1}}, {{1, 0.05}, {8, 0.12}}};
+const MachineCosts kRowsAreFree{{{1, 1.0}, {64, 1.0}, {128, 2.0}}, {{1, 0.02}}};
+
+TEST(Replay, RegularDecodingTakesAStepAToken) {
+  const Trace trace = even_trace(0.8, -1);
+  const ReplayOptions options{.batch = 4, .n_steps = 500};
+  const ReplayResult off = run(trace, kEachRowCosts, "off", options);
+  EXPECT_EQ(off.n_steps, 500);
+  EXPECT_EQ(off.n_tokens, 4 * 500);
+  EXPECT_EQ(off.n_drafted, 0);
+  EXPECT_NEAR(off.tokens_per_s(), 4 / 1.4, 1e-6);
+  EXPECT_DOUBLE_EQ(run(trace, kEachRowCosts, "fixed:0", options).tokens_per_s(), off.tokens_per_s());
+}
+
+TEST(Replay, AFixedLengthHasItsClosedForm) {
+  constexpr double kAcceptance = 0.7;
+  constexpr int kBatch = 4, kLen = 3;
+  const Trace trace = even_trace(kAcceptance, -1, 4, 6, 100000);
+  const double accepted = kAcceptance + std::pow(kAcceptance, 2) + std::pow(kAcceptance, 3);
+  const double step_s = seconds_at(kEachRowCosts.step, kBatch * (1 + kLen));
+  const double draft_s = kLen * seconds_at(kEachRowCosts.draft_pass, kBatch);
+  for (const VerifyRule rule : {VerifyRule::kRejection, VerifyRule::kBlock}) {
+    const ReplayResult result = run(trace, kEachRowCosts, "fixed:3", {.rule = rule, .batch = kBatch, .n_steps = 10000});
+    EXPECT_NEAR(result.seconds, 10000 * (step_s + draft_s), 1e-6 * result.seconds);
+    EXPECT_NEAR(result.draft_s, 10000 * draft_s, 1e-6 * result.seconds);
+    EXPECT_EQ(result.n_drafted, int64_t{10000} * kBatch * kLen);
+    // Drafts are one-hot: `block` keeps as many as `rejection` does.
+    EXPECT_NEAR(static_cast<double>(result.n_accepted) / static_cast<double>(result.n_rounds), accepted, 0.03);
+  }
+}
+
+TEST(Replay, EverySequenceOnceIsEveryTokenOnce) {
+  const Trace trace = even_trace(0.6, 0.5);
+  for (const char* policy : {"off", "fixed:4", "bass", "goodput"}) {
+    const ReplayResult result = run(trace, kEachRowCosts, policy, {.batch = 4, .n_steps = 0});
+    EXPECT_EQ(result.n_tokens, 6 * 200) << policy;
+  }
+}
+
+TEST(Replay, APolicyThatReadsCostsFollowsThem) {
+  const Trace trace = even_trace(0.6, -1);
+  const ReplayOptions options{.batch = 8, .n_steps = 1500, .noise = 0.05};
+  const auto ratio = [&](const MachineCosts& machine, const char* policy) {
+    return run(trace, machine, policy, options).tokens_per_s() / run(trace, machine, "off", options).tokens_per_s();
+  };
+  EXPECT_GT(ratio(kRowsAreFree, "goodput"), 1.8);
+  const MachineCosts dear{{{1, 0.1}, {10, 1.0}}, {{1, 0.02}}};
+  EXPECT_GT(ratio(dear, "goodput"), 0.98);
+  EXPECT_LT(ratio(dear, "fixed:4"), 0.7);
+}
+
+TEST(Replay, LongContextsMakeRowsCheapBesideThem) {
+  const Trace trace = even_trace(0.6, -1);
+  MachineCosts machine = kEachRowCosts;
+  const ReplayOptions options{.batch = 8, .n_steps = 100};
+  const double without = run(trace, machine, "off", options).seconds;
+  machine.context_token_s = 1e-3;
+  EXPECT_NEAR(run(trace, machine, "off", options).seconds - without, 100 * 8 * (50 + 49.5) * 1e-3, 1e-6);
+}
+
+TEST(Replay, DraftersAreTheOnesThatWereAskedFor) {
+  const Trace trace = even_trace(0.0, 1.0, 3);
+  const auto accepted = [&](ReplayOptions options) {
+    options.n_steps = 50;
+    return run(trace, kEachRowCosts, "fixed:2", options).n_accepted;
+  };
+  EXPECT_GT(accepted({}), 0);
+  EXPECT_EQ(accepted({.uses_ngrams = false}), 0);
+  EXPECT_EQ(accepted({.min_ngram_order = 4}), 0);
+  EXPECT_GT(accepted({.uses_model = false}), 0);
+  EXPECT_EQ(run(trace, kEachRowCosts, "fixed:2", {.uses_ngrams = false, .uses_model = false}).n_drafted, 0);
+}
+
+TEST(Replay, Algorithm1GrowsToTheLongestTracedDraft) {
+  const Trace trace = even_trace(1.0, -1);
+  const ReplayResult result = run(trace, kRowsAreFree, "bass", {.batch = 2, .n_steps = 200});
+  EXPECT_GT(static_cast<double>(result.n_drafted) / static_cast<double>(result.n_rounds), 7.5);
+}
+
+TEST(Replay, ASeedIsARun) {
+  const Trace trace = even_trace(0.5, 0.5);
+  const auto tokens = [&](uint64_t seed) {
+    return run(trace, kEachRowCosts, "goodput", {.n_steps = 300, .noise = 0.1, .seed = seed}).n_tokens;
+  };
+  EXPECT_EQ(tokens(3), tokens(3));
+  EXPECT_NE(tokens(3), tokens(4));
+}
+
+}  // namespace
+}  // namespace bass
