@@ -15,6 +15,8 @@ class BenchCommand final : public Command {
     commands_.push_back(make_bench_context());
     commands_.push_back(make_bench_ops());
     commands_.push_back(make_bench_attention());
+    commands_.push_back(make_bench_trace());
+    commands_.push_back(make_bench_replay());
   }
   [[nodiscard]] std::string_view name() const override { return "bench"; }
   [[nodiscard]] std::string_view summary() const override {
