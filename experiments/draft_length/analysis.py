@@ -1,0 +1,110 @@
+"""What the study's measurements say: medians of ratios within a round, with bootstrap intervals."""
+
+import json
+import math
+import random
+import statistics
+
+NEVER_SLOWER = 0.98  # of regular decoding
+NEAR_BEST = 0.97  # of the best fixed length
+OVER_BASS = 1.15  # Algorithm 1, geometric mean of the cells whose best length is above 0
+_PRUNE_AFTER, _PRUNE_BELOW = 2, 0.9
+
+
+def read_results(lines):
+    """{cell: {round: {policy: tokens/s}}}; the last line of a run counts."""
+    results = {}
+    for line in lines:
+        row = json.loads(line)
+        results.setdefault(row["cell"], {}).setdefault(row["round"], {})[row["policy"]] = row["tokens_per_s"]
+    return results
+
+
+def length_of(policy):
+    """Of a fixed length, regular decoding included; None for other policies."""
+    if policy == "off":
+        return 0
+    return int(policy.removeprefix("fixed:")) if policy.startswith("fixed:") else None
+
+
+def ratios(rounds, policy, reference):
+    """policy over reference, of the rounds that have both."""
+    return [speeds[policy] / speeds[reference] for speeds in rounds.values() if policy in speeds and reference in speeds]
+
+
+def bootstrap(values, statistic=statistics.median, n=2000, level=0.95, seed=1):
+    """The statistic, and the ends of its interval; None for all where there are no values."""
+    if not values:
+        return None, None, None
+    generator = random.Random(seed)
+    drawn = sorted(statistic(generator.choices(values, k=len(values))) for _ in range(n))
+    tail = (1 - level) / 2
+    return statistic(values), drawn[int(tail * n)], drawn[min(int((1 - tail) * n), n - 1)]
+
+
+def best_fixed(rounds):
+    """The fixed length (a policy's name) of the highest median ratio to regular decoding, of those that were measured in
+    most of these rounds; None without rounds."""
+    found = {}
+    for policy in {policy for speeds in rounds.values() for policy in speeds if length_of(policy) is not None}:
+        of_policy = ratios(rounds, policy, "off")
+        if 2 * len(of_policy) >= len(rounds):
+            found[policy] = statistics.median(of_policy)
+    return max(found, key=lambda policy: (found[policy], -length_of(policy)), default=None)
+
+
+def against_best_fixed(rounds, policy):
+    """Ratios of the policy to the best fixed length: chosen on one half of the rounds, judged on the other, and the
+    other way round. A length that is chosen and judged on the same rounds looks better than it is."""
+    halves = [{number: speeds for i, (number, speeds) in enumerate(sorted(rounds.items())) if i % 2 == half}
+              for half in (0, 1)]
+    found = []
+    for chosen_on, judged_on in (halves, halves[::-1]):
+        best = best_fixed(chosen_on)
+        if best is not None:
+            found += ratios(judged_on, policy, best)
+    return found
+
+
+def pruned(rounds, policies):
+    """The policies that are worth another round: fixed lengths far behind the best one will not become it."""
+    complete = [speeds for speeds in rounds.values() if "off" in speeds]
+    best = best_fixed(rounds)
+    if len(complete) < _PRUNE_AFTER or best is None:
+        return list(policies)
+    best_ratio = statistics.median(ratios(rounds, best, "off"))
+
+    def is_behind(policy):
+        found = ratios(rounds, policy, "off")
+        return len(found) >= _PRUNE_AFTER and statistics.median(found) < _PRUNE_BELOW * best_ratio
+
+    return [policy for policy in policies if policy == "off" or length_of(policy) is None or not is_behind(policy)]
+
+
+def cell_summary(rounds, policy):
+    """A row of the study's table."""
+    ratio, low, high = bootstrap(ratios(rounds, policy, "off"))
+    near, near_low, near_high = bootstrap(against_best_fixed(rounds, policy))
+    over_bass = bootstrap(ratios(rounds, policy, "bass"))
+    best = best_fixed(rounds)
+    return {"policy": policy, "rounds": len(ratios(rounds, policy, "off")), "regular": (ratio, low, high),
+            "best_fixed": best, "to_best_fixed": (near, near_low, near_high), "to_bass": over_bass,
+            "is_slower": high is not None and high < NEVER_SLOWER,
+            "is_far_from_best": near_high is not None and near_high < NEAR_BEST}
+
+
+def geometric_mean(values):
+    return math.exp(statistics.fmean(map(math.log, values)))
+
+
+def over_bass(results, policy):
+    """Geometric mean over the cells whose best length is above 0 of the policy's speed over Algorithm 1's, with an
+    interval (of rounds, drawn anew in each cell); None without such cells."""
+    cells = [found for rounds in results.values()
+             if best_fixed(rounds) not in (None, "off") and (found := ratios(rounds, policy, "bass"))]
+    if not cells:
+        return None, None, None
+    generator = random.Random(1)
+    drawn = sorted(geometric_mean([statistics.median(generator.choices(found, k=len(found))) for found in cells])
+                   for _ in range(1000))
+    return geometric_mean([statistics.median(found) for found in cells]), drawn[25], drawn[974]

@@ -1,0 +1,84 @@
+"""The cells of the study: what is generated, how many sequences at once, with which drafts; and their prompts."""
+
+import dataclasses
+import itertools
+import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "drafts"))
+import prompts as public_prompts  # noqa: E402
+
+TASKS = {"code": "code", "chat": "chat", "summarisation": "summarization", "translation": "translation"}
+BATCHES = (1, 4, 8, 32)
+FIXED = tuple(f"fixed:{length}" for length in range(1, 9))
+POLICIES = ("off", *FIXED, "bass", "goodput")
+_MAX_CHARACTERS = 3000  # of a prompt that is not of the cells of long ones: prefill is not measured, but takes time
+_LONG_CHARACTERS = (9000, 15000)  # 2,000 to 4,000 tokens
+_LONG_TASK = "\n\nSummarise the passages above in your own words, one after the other."
+_MIN_PROMPTS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """`draft`: shipped, poor, or none (n-grams alone). `every`: it takes part in each so-many-th round."""
+
+    task: str
+    batch: int
+    temperature: float
+    draft: str = "shipped"
+    every: int = 1
+
+    @property
+    def name(self):
+        draft = "" if self.draft == "shipped" else f", {self.draft} draft"
+        return f"{self.task}, batch {self.batch}, T={self.temperature:g}{draft}"
+
+    @property
+    def n_prompts(self):
+        return max(self.batch, _MIN_PROMPTS)
+
+
+def all_cells():
+    """The 32 cells of tasks, and those of drafts and of long contexts (on code and chat, which every draft is for)."""
+    cells = [Cell(task, batch, temperature) for task in TASKS for batch in BATCHES for temperature in (0.0, 0.8)]
+    cells += [Cell("chat", batch, 0.8, draft) for draft in ("poor", "none") for batch in (1, 8, 32)]
+    cells += [Cell("long", 8, 0.8, every=2), Cell("long", 32, 0.8, every=4)]  # their prompts take a minute each
+    return cells
+
+
+def quick_cells():
+    return [Cell("code", 1, 0.0), Cell("chat", 8, 0.8)]
+
+
+def load_prompts(spec_bench):
+    """{task: [prompt]}; a prompt is a line for `bass generate` without options."""
+    lines = [*public_prompts.human_eval(), *public_prompts.spec_bench(spec_bench)]
+    by_task = {task: [line for line in lines if line["task"] == theirs and len(line["prompt"]) <= _MAX_CHARACTERS]
+               for task, theirs in TASKS.items()}
+    by_task["long"] = long_prompts([line["prompt"] for line in lines if line["task"] in ("rag", "summarization")])
+    return {task: [{"prompt": line["prompt"], "chat": line["chat"]} for line in of_task]
+            for task, of_task in by_task.items()}
+
+
+def long_prompts(texts, n=64):
+    """Each begins at another text and is as long as its number says, so that contexts of a batch differ."""
+    low, high = _LONG_CHARACTERS
+    long = []
+    for number in range(n if texts else 0):
+        limit = low + (high - low) * (number * 7 % 16) // 15
+        joined = ""
+        for text in itertools.islice(itertools.cycle(texts), number * 3, None):
+            joined += text + "\n\n"
+            if len(joined) >= limit:
+                break
+        long.append({"prompt": joined[:limit] + _LONG_TASK, "chat": True})
+    return long
+
+
+def prompts_of(cell, by_task, round_number):
+    """The same for all policies of a round; the next round has the next ones."""
+    known = by_task[cell.task]
+    if not known:
+        sys.exit(f"no prompts for {cell.task}; see --help")
+    first = round_number * cell.n_prompts
+    return [{**known[(first + i) % len(known)], "id": f"{cell.task}/{first + i}"} for i in range(cell.n_prompts)]

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Measures what steps cost on this machine, for `bass bench replay`: adds a machine to a file like machines.json.
+
+    python3 experiments/draft_length/costs.py machines.json --name here --bass build/release/bass
+
+`bass bench step` at draft length K and batch B gives a step of B(1 + K) rows; its regular steps, measured beside each
+K, take out what the machine's speed did meanwhile. A long prompt gives the cost of a token of context.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+
+from engine import run_bass
+
+_LONG_PROMPT = 1024
+
+
+def bench_steps(options, length, batches, n_prompt_tokens=64):
+    """{(mode, batch): (step without drafting, draft pass or None)} in seconds."""
+    arguments = ["bench", "step", "-m", options.model, "--batch", ",".join(map(str, batches)), "--prompt-tokens",
+                 n_prompt_tokens, "--generate-tokens", options.generate_tokens, "--temperature", options.temperature, "--json"]
+    if length > 0:
+        arguments += ["-d", options.draft, "--drafter", "model", "--draft-length", f"fixed:{length}", "--verify", "block"]
+    found = {}
+    for line in run_bass(options.bass, arguments).splitlines():
+        row = json.loads(line)
+        draft_s = sum(part["s"] for part in row["parts"] if part["name"] == "draft")
+        passes = [seconds for seconds in row["draft_pass"].values() if seconds is not None]
+        # The last step's drafts are cut by the text's end; their number a step is that of all others.
+        pass_s = draft_s / length if length > 0 and passes else None
+        found[row["mode"], row["batch"]] = (row["step"]["s"] - draft_s, pass_s)
+    return found
+
+
+def context_cost(options, batch):
+    """Seconds that a token of context adds to a step, of one sequence."""
+    short, long = (bench_steps(options, 0, [batch], length)["regular", batch][0] for length in (64, _LONG_PROMPT))
+    return max(0.0, (long - short) / (batch * (_LONG_PROMPT - 64)))
+
+
+def measure(options):
+    context_s = context_cost(options, min(8, max(options.batch)))
+    mean_context = 64 + options.generate_tokens / 2
+    reference = {}
+    steps, passes = {}, {}
+    for length in options.lengths:
+        found = bench_steps(options, length, options.batch)
+        for batch in options.batch:
+            regular_s = found["regular", batch][0]
+            slowness = regular_s / reference.setdefault(batch, regular_s)
+            mode = "speculative" if length > 0 else "regular"
+            step_s, pass_s = (value if value is None else value / slowness for value in found[mode, batch])
+            steps.setdefault(batch * (1 + length), []).append(step_s - context_s * batch * mean_context)
+            if pass_s is not None:
+                passes.setdefault(batch, []).append(pass_s)
+    def curve(points):
+        return [[n, round(statistics.median(seconds), 7)] for n, seconds in sorted(points.items())]
+
+    return {"about": options.about, "step_seconds": curve(steps), "draft_pass_seconds": curve(passes),
+            "context_token_seconds": float(f"{context_s:.3g}")}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+
+    def numbers(text):
+        return [int(number) for number in text.split(",")]
+
+    add("machines", type=pathlib.Path, metavar="MACHINES.json", help="made, or changed by one machine")
+    add("--name", required=True)
+    add("--about", default="measured by costs.py")
+    add("--bass", default="bass")
+    add("-m", "--model", default="smollm2")
+    add("-d", "--draft", required=True, metavar="FILE")
+    add("--batch", type=numbers, default="1,2,4,8,16,32", metavar="N,...", help="default: %(default)s")
+    add("--lengths", type=numbers, default="0,1,2,3,4,6,8", metavar="K,...", help="0 first (default: %(default)s)")
+    add("--generate-tokens", type=int, default=64, metavar="N")
+    add("--temperature", type=float, default=0.8, help="greedy steps are cheaper (default: %(default)s)")
+    options = parser.parse_args()
+    machine = measure(options)
+    file = json.loads(options.machines.read_text(encoding="utf-8")) if options.machines.exists() else {"machines": {}}
+    file["machines"][options.name] = machine
+    options.machines.write_text(format_machines(file), encoding="utf-8")
+
+
+def format_machines(file):
+    """A line a member: points stay together."""
+    machines = []
+    for name, machine in file["machines"].items():
+        members = ",\n".join(f"   {json.dumps(key)}: {json.dumps(value)}" for key, value in machine.items())
+        machines.append(f"  {json.dumps(name)}: {{\n{members}\n  }}")
+    return '{"machines": {\n' + ",\n".join(machines) + "\n}}\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Draws results.jsonl of run.py as an SVG and prints it as Markdown tables (docs/experiments/draft-length.md), and
+whether each cell reaches what it must."""
+
+import argparse
+import statistics
+
+from analysis import (NEAR_BEST, NEVER_SLOWER, OVER_BASS, best_fixed, cell_summary, length_of, over_bass, ratios,
+                      read_results)
+
+_SHOWN = ("goodput", "survival", "bass")
+
+
+def text_of(estimate):
+    median, low, high = estimate
+    return "-" if median is None else f"{median:.3f} ({low:.3f}-{high:.3f})"
+
+
+def print_tables(results):
+    policies = [policy for policy in _SHOWN if any(policy in speeds for rounds in results.values()
+                                                   for speeds in rounds.values())]
+    for policy in policies:
+        print(f"\n### {policy}\n| cell | rounds | to regular decoding | best fixed length | to the best fixed | to bass | |")
+        print("|---|---|---|---|---|---|---|")
+        n_slower = n_far = 0
+        for cell, rounds in results.items():
+            row = cell_summary(rounds, policy)
+            n_slower += row["is_slower"]
+            n_far += row["is_far_from_best"]
+            words = ["slower"] * row["is_slower"] + ["far from best"] * row["is_far_from_best"]
+            print(f"| {cell} | {row['rounds']} | {text_of(row['regular'])} | {row['best_fixed'] or '-'} | "
+                  f"{text_of(row['to_best_fixed'])} | {text_of(row['to_bass'])} | {', '.join(words)} |")
+        print(f"\nBelow {NEVER_SLOWER} of regular decoding: {n_slower} of {len(results)} cells. Below {NEAR_BEST} of the best "
+              f"fixed length: {n_far}.")
+        if policy != "bass":
+            print(f"Over Algorithm 1, where the best fixed length is above 0: {text_of(over_bass(results, policy))}; "
+                  f"wanted {OVER_BASS}.")
+
+
+def plot(results, path):
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "bass"  # the same figures give the same file
+    from matplotlib import pyplot
+
+    n_columns = min(4, len(results))
+    n_rows = -(-len(results) // n_columns)
+    figure, axes = pyplot.subplots(n_rows, n_columns, figsize=(3.2 * n_columns, 2.4 * n_rows), squeeze=False)
+    for axis, (cell, rounds) in zip(axes.flat, results.items(), strict=False):
+        plot_cell(axis, cell, rounds)
+    for axis in axes.flat[len(results):]:
+        axis.set_visible(False)
+    axes[0][0].legend(fontsize=6)
+    figure.supylabel("tokens/s over regular decoding")
+    figure.supxlabel("fixed draft length (dots); policies (lines)")
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def plot_cell(axis, cell, rounds):
+    """Fixed lengths as dots, policies as lines: a policy that is as good as the best length touches the highest dot."""
+    fixed = {}
+    for policy in {policy for speeds in rounds.values() for policy in speeds if length_of(policy) is not None}:
+        fixed[length_of(policy)] = statistics.median(ratios(rounds, policy, "off"))
+    best = best_fixed(rounds)
+    axis.plot(sorted(fixed), [fixed[length] for length in sorted(fixed)], "o-", color="0.6", markersize=3)
+    if best is not None:
+        axis.plot([length_of(best)], [fixed[length_of(best)]], "ko", markersize=4)
+    for policy, color in zip(_SHOWN, ("C0", "C2", "C3"), strict=True):
+        found = ratios(rounds, policy, "off")
+        if found:
+            axis.axhline(statistics.median(found), color=color, linewidth=1.2, label=policy)
+    axis.axhline(1, color="0.8", linewidth=0.8, zorder=0)
+    axis.set_title(cell, fontsize=7)
+    axis.tick_params(labelsize=6)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", metavar="RESULTS.jsonl")
+    parser.add_argument("svg", nargs="?", help="drawn there (needs matplotlib)")
+    options = parser.parse_args()
+    with open(options.results, encoding="utf-8") as file:
+        results = read_results(file)
+    print_tables(results)
+    if options.svg:
+        plot(results, options.svg)
+
+
+if __name__ == "__main__":
+    main()
