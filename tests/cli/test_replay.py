@@ -50,7 +50,8 @@ def test_a_trace_has_every_position_of_every_sequence(trace):
 
 
 def test_a_greedy_trace_says_which_tokens_are_equal(trace):
-    _, _, sequences = trace("--temperature", "0")
+    _, header, sequences = trace("--temperature", "0")
+    assert header["verify"] == "match"
     drafts = [record["model"] for sequence in sequences for record in sequence["rounds"] if "model" in record]
     assert drafts and all(set(draft) == {"p"} and set(draft["p"]) == {1.0} for draft in drafts)
     ngrams = [record["ngram"] for sequence in sequences for record in sequence["rounds"] if "ngram" in record]

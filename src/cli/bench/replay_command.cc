@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <set>
+#include <optional>
 
 #include "base/check.h"
 #include "cli/bench/bench_command.h"
@@ -19,9 +19,10 @@ constexpr int kLongestFixed = 8;           // the fixed lengths that policies ar
 constexpr int kNgramOrderBesideModel = 4;  // as in the engine (engine/engine_requests.cc)
 constexpr int kNgramOrderAlone = 2;
 
+/// The engine's, or, without a spec, the study's of that name.
 struct Policy {
   std::string text;
-  DraftLengthSpec spec;
+  std::optional<DraftLengthSpec> spec;
 };
 
 /// "bass:l0=7,inc=2,fixed:3" -> "bass:l0=7,inc=2", "fixed:3": a parameter belongs to what stands before it.
@@ -40,8 +41,11 @@ Result<std::vector<Policy>> parse_policies(const std::string& texts) {
   }
   std::vector<Policy> policies;
   for (const std::string& piece : pieces) {
-    BASS_ASSIGN_OR_RETURN(const DraftLengthSpec spec, parse_draft_length(piece));
-    policies.push_back({piece, spec});
+    Policy policy{piece, std::nullopt};
+    if (study_policy(piece, 0) == nullptr) {
+      BASS_ASSIGN_OR_RETURN(policy.spec, parse_draft_length(piece));
+    }
+    policies.push_back(std::move(policy));
   }
   return policies;
 }
@@ -87,11 +91,12 @@ class BenchReplayCommand final : public Command {
     add("--costs", costs_path_, "JSON: what a machine's steps cost", "FILE");
     add("--machine", machine_name_, "that the file of costs has", "NAME");
     add("--batch", batches_, "sequences at once [1,8,32]", "N,...");
-    add("--draft-length", policies_, "policies beside off and fixed:1 .. fixed:8 [goodput,bass]", "POLICY,...");
+    add("--draft-length", policies_, "policies beside fixed:0 .. fixed:8, also bandit, gradient [goodput,bass]",
+        "POLICY,...");
     add("--verify", verify_, "rejection or block [block]", "RULE")->check(CLI::IsMember({"rejection", "block"}));
     add("--drafter", drafter_, "auto, model or ngram [auto]", "DRAFTER")
         ->check(CLI::IsMember({"auto", "model", "ngram"}));
-    add("--steps", options_.n_steps, "of each simulation [2000]; 0: every sequence of the trace once", "N")
+    add("--steps", n_steps_, "of each simulation [40000 over batch, at least 2000]; 0: every sequence once", "N")
         ->check(CLI::Range(0, 1 << 24));
     add("--noise", options_.noise, "of a step's time, standard deviation of its logarithm [0.05]", "S")
         ->check(CLI::Range(0.0, 1.0));
@@ -114,11 +119,9 @@ class BenchReplayCommand final : public Command {
     BASS_ASSIGN_OR_RETURN(const std::vector<int> batches, parse_list("--batch", batches_, kMaxBenchBatch));
     BASS_ASSIGN_OR_RETURN(const std::vector<Policy> policies, parse_policies(policies_));
     options_.rule = verify_ == "block" ? VerifyRule::kBlock : VerifyRule::kRejection;
-    options_.knows_costs = !is_cold_;
-    options_.uses_model = drafter_ != "ngram";
+    options_.uses_model = drafter_ != "ngram" && !machine.draft_pass.empty() && has_model_drafts(trace);
     options_.uses_ngrams = drafter_ != "model";
-    options_.min_ngram_order = kNgramOrderAlone;
-    if (options_.uses_model && has_model_drafts(trace)) options_.min_ngram_order = kNgramOrderBesideModel;
+    options_.min_ngram_order = options_.uses_model ? kNgramOrderBesideModel : kNgramOrderAlone;
     Table table(speed_columns(), is_json_, &console->out);
     for (const Trace& part : parts) {
       for (const int batch : batches) compare(part, machine, policies, batch, &table);
@@ -132,7 +135,7 @@ class BenchReplayCommand final : public Command {
       if (sequence.rounds.empty()) continue;
       auto part = std::find_if(parts.begin(), parts.end(),
                                [&](const Trace& known) { return known.sequences.front().task == sequence.task; });
-      if (part == parts.end()) part = parts.insert(parts.end(), Trace{trace.max_drafts, {}});
+      if (part == parts.end()) part = parts.insert(parts.end(), Trace{trace.max_drafts, trace.compares_tokens, {}});
       part->sequences.push_back(sequence);
     }
     return parts;
@@ -152,6 +155,7 @@ class BenchReplayCommand final : public Command {
   void compare(const Trace& trace, const MachineCosts& machine, const std::vector<Policy>& policies, int batch,
                Table* table) {
     options_.batch = batch;
+    options_.n_steps = n_steps_.value_or(std::max(2000, 40000 / batch));
     std::vector<Policy> all;
     for (int len = 0; len <= std::min(kLongestFixed, trace.max_drafts); ++len) {
       const std::string text = fmt::format("fixed:{}", len);
@@ -160,7 +164,11 @@ class BenchReplayCommand final : public Command {
     const size_t n_fixed = all.size();
     all.insert(all.end(), policies.begin(), policies.end());
     std::vector<ReplayResult> results;
-    for (const Policy& policy : all) results.push_back(replay(trace, machine, policy.spec, options_));
+    for (const Policy& policy : all) {
+      const auto chooser = policy.spec ? start_engine_policy(*policy.spec, trace, machine, !is_cold_)
+                                       : study_policy(policy.text, trace.max_drafts);
+      results.push_back(replay(trace, machine, chooser.get(), options_));
+    }
     const auto best = std::max_element(
         results.begin(), results.begin() + static_cast<ptrdiff_t>(n_fixed),
         [](const ReplayResult& a, const ReplayResult& b) { return a.tokens_per_s() < b.tokens_per_s(); });
@@ -228,6 +236,7 @@ class BenchReplayCommand final : public Command {
   std::string policies_ = "goodput,bass";
   std::string verify_ = "block";
   std::string drafter_ = "auto";
+  std::optional<int> n_steps_;
   ReplayOptions options_{.noise = 0.05};
   bool is_cold_ = false;
   bool is_by_task_ = false;

@@ -152,7 +152,8 @@ class BenchTraceCommand final : public Command {
                                 {"top_k", sampling.top_k},
                                 {"min_p", sampling.min_p}};
     if (engine.draft_info()) json["draft"] = engine.draft_info()->name;
-    json["verify"] = options_.request.speculation.verify == VerifyRule::kMatch ? "match" : "rejection";
+    const bool compares = sampling.temperature == 0 || options_.request.speculation.verify == VerifyRule::kMatch;
+    json["verify"] = compares ? "match" : "rejection";
     json["max_drafts"] = max_drafts_;
     return json;
   }

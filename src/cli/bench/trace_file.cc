@@ -82,13 +82,14 @@ bool read_round(const Json& json, TracedRound* round) {
 }
 
 Status read_sequence(const Json& json, TracedSequence* sequence) {
-  const Json rounds = json.value("rounds", Json());
   const Json n_prompt = json.value("prompt_tokens", Json());
   const Json n_tokens = json.value("tokens", Json());
   const Json task = json.value("task", Json());
-  if (!rounds.is_array() || !n_prompt.is_number_unsigned() || !n_tokens.is_number_unsigned() || !task.is_string()) {
+  if (!json.contains("rounds") || !json["rounds"].is_array() || !n_prompt.is_number_unsigned() ||
+      !n_tokens.is_number_unsigned() || !task.is_string()) {
     return invalid_file("is no sequence of a trace; `bass bench trace` writes them");
   }
+  const Json& rounds = json["rounds"];
   sequence->task = task.get<std::string>();
   sequence->prompt_len = static_cast<int>(std::min<uint64_t>(n_prompt.get<uint64_t>(), 1 << 30));
   sequence->rounds.resize(rounds.size());
@@ -112,6 +113,7 @@ Status read_header(const Json& json, Trace* trace) {
     return invalid_file(fmt::format("\"max_drafts\" must be a number from 1 to {}", kMaxDraftLen));
   }
   trace->max_drafts = max_drafts.get<int>();
+  trace->compares_tokens = json.value("verify", Json()) == Json("match");
   return ok_status();
 }
 

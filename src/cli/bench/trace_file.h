@@ -2,6 +2,7 @@
 //
 // A trace is JSONL. Its first line says where it comes from:
 //   {"trace": 1, "model", "draft": str|null, "temperature", "top_p", "top_k", "min_p", "verify", "max_drafts"}
+// (verify: "rejection", which `block` drafts like, or "match", which compares tokens, as greedy decoding does)
 // and each further one is a sequence:
 //   {"task", "prompt_tokens", "tokens", "rounds": [{"model"?: DRAFT, "ngram"?: DRAFT}, ...]}
 // rounds[i]: what the drafters proposed when i tokens were generated; one more than tokens where an end token came.

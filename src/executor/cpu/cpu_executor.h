@@ -176,7 +176,7 @@ class CpuExecutor final : public Executor {
   std::vector<int> wanted_rows_;      // WantedRow::row of each
   std::vector<float> chances_;        // [wanted] acceptance_chance, where the rule has one
   std::vector<LookedAt> looked_at_;   // [wanted], of rounds under `block`
-  std::vector<size_t> block_begins_;  // of the runs of wanted rows of a round under `block` in one block of logits
+  std::vector<size_t> block_begins_;  // of the runs of rows of a round that is judged in order, in a block of logits
   std::vector<RowVerdict> verdicts_;  // [wanted]
   std::vector<BlockVerification> block_rounds_;  // [n_segments]
   std::vector<int> last_rows_;                   // [n_segments]: behind it no row of the round counts. By atomic_ref

@@ -26,12 +26,14 @@ StepCosts known_costs(const MachineCosts& machine) {
 
 class Replay {
  public:
-  Replay(const Trace& trace, const MachineCosts& machine, const DraftLengthSpec& spec, const ReplayOptions& options)
-      : trace_(trace), machine_(machine), spec_(spec), options_(options), random_(options.seed) {
-    spec_.max = std::min(spec_.max, trace.max_drafts);  // Algorithm 1 waits for drafts as long as it has asked for
-    spec_.initial = std::min(spec_.initial, spec_.max);
-    state_ = spec_.policy->start(spec_);
-    if (options.knows_costs) costs_ = known_costs(machine);
+  Replay(const Trace& trace, const MachineCosts& machine, LengthChooser* chooser, const ReplayOptions& options)
+      : trace_(trace),
+        machine_(machine),
+        chooser_(chooser),
+        options_(options),
+        order_(options.seed),
+        random_(~options.seed) {
+    labels_.reserve(static_cast<size_t>(options.batch) * kMaxDraftLen);
   }
 
   ReplayResult run() {
@@ -63,7 +65,7 @@ class Replay {
     while (static_cast<int>(slots_.size()) < options_.batch) {
       const bool is_once = options_.n_steps == 0;
       if (is_once && next_ == trace_.sequences.size()) return;
-      const TracedSequence& sequence = trace_.sequences[is_once ? next_++ : random_() % trace_.sequences.size()];
+      const TracedSequence& sequence = trace_.sequences[is_once ? next_++ : order_() % trace_.sequences.size()];
       if (!sequence.rounds.empty()) slots_.push_back({&sequence});
     }
   }
@@ -72,20 +74,21 @@ class Replay {
   void choose() {
     candidates_.clear();
     owners_.clear();
+    const int max_len = chooser_->max_len();
     for (Slot& slot : slots_) {
       slot.len = 0;
       const TracedRound& round = slot.round();
       const bool has_ngram =
           options_.uses_ngrams && !round.ngram.empty() && round.ngram_order >= options_.min_ngram_order;
-      const int n_model = options_.uses_model ? std::min(static_cast<int>(round.model.size()), state_.len) : 0;
-      const int n_ngram = has_ngram ? std::min(static_cast<int>(round.ngram.size()), state_.len) : 0;
+      const int n_model = options_.uses_model ? std::min(static_cast<int>(round.model.size()), max_len) : 0;
+      const int n_ngram = has_ngram ? std::min(static_cast<int>(round.ngram.size()), max_len) : 0;
       if (n_ngram == 0 && n_model == 0) continue;
       DraftCandidate candidate{DraftSource::kModel, n_model, n_model, 0};
       if (n_ngram > 0) candidate = {ngram_source(round.ngram_order), n_ngram, n_model, 0};
       candidates_.push_back(candidate);
       owners_.push_back(&slot);
     }
-    choose_draft_lengths(spec_, state_, costs_, static_cast<int>(slots_.size()), candidates_);
+    chooser_->choose(static_cast<int>(slots_.size()), candidates_);
     for (size_t i = 0; i < candidates_.size(); ++i) {
       owners_[i]->source = candidates_[i].source;
       owners_[i]->len = candidates_[i].len;
@@ -96,12 +99,13 @@ class Replay {
     StepCost cost{static_cast<int32_t>(slots_.size()), 0, true};
     double n_context = 0;
     outcomes_.clear();
+    labels_.clear();
     n_drafting_.fill(0);
     for (Slot& slot : slots_) {
       const int n_accepted = draw_accepted(options_.rule, slot.draft(), [this] { return uniform_(random_); });
       n_context += static_cast<double>(slot.sequence->prompt_len) + static_cast<double>(slot.position);
       cost.n_rows += slot.len;
-      if (slot.len > 0) outcomes_.push_back({slot.len, n_accepted, slot.source});
+      if (slot.len > 0) outcomes_.push_back({slot.len, n_accepted, slot.source, labels_of(slot.draft(), n_accepted)});
       if (slot.source == DraftSource::kModel) {
         cost.n_draft_steps = std::max(cost.n_draft_steps, slot.len);
         cost.n_model_drafts += slot.len;
@@ -120,8 +124,22 @@ class Replay {
     result_.seconds += cost.step_s + cost.draft_s;
     result_.draft_s += cost.draft_s;
     ++result_.n_steps;
-    learn_step_cost(cost, &costs_);
-    advance_draft_length(spec_, state_, outcomes_);
+    chooser_->learn(cost, static_cast<int>(slots_.size()), outcomes_);
+  }
+
+  // As the executor gives them to policies: of the tokens that verification has looked at.
+  std::span<const AcceptanceLabel> labels_of(std::span<const DraftEvidence> drafts, int n_accepted) {
+    const size_t begin = labels_.size();
+    double weight = 1;
+    for (size_t i = 0; i < drafts.size() && weight > 0 && !trace_.compares_tokens; ++i) {
+      labels_.push_back({drafts[i].overlap, static_cast<float>(weight)});
+      if (options_.rule == VerifyRule::kBlock) {
+        weight = next_joint(weight, drafts[i].p, drafts[i].q);
+      } else {
+        weight = static_cast<int>(i) < n_accepted ? 1 : 0;
+      }
+    }
+    return std::span(labels_).subspan(begin);
   }
 
   void count(const Slot& slot, int n_accepted) {
@@ -134,27 +152,34 @@ class Replay {
 
   const Trace& trace_;
   const MachineCosts& machine_;
-  DraftLengthSpec spec_;
+  LengthChooser* chooser_;
   const ReplayOptions& options_;
+  std::mt19937_64 order_;
   std::mt19937_64 random_;
   std::uniform_real_distribution<> uniform_;
   std::normal_distribution<> normal_;
-  DraftLengthState state_;
-  StepCosts costs_;
   std::vector<Slot> slots_;
   size_t next_ = 0;  // sequence, where each comes once
   std::vector<DraftCandidate> candidates_;
   std::vector<Slot*> owners_;  // of the candidates
   std::vector<DraftOutcome> outcomes_;
+  std::vector<AcceptanceLabel> labels_;         // of the outcomes; has room for all of a step
   std::array<int, kMaxDraftLen> n_drafting_{};  // sequences in each pass of the draft model
   ReplayResult result_;
 };
 
 }  // namespace
 
-ReplayResult replay(const Trace& trace, const MachineCosts& machine, const DraftLengthSpec& spec,
+ReplayResult replay(const Trace& trace, const MachineCosts& machine, LengthChooser* chooser,
                     const ReplayOptions& options) {
-  return Replay(trace, machine, spec, options).run();
+  return Replay(trace, machine, chooser, options).run();
+}
+
+std::unique_ptr<LengthChooser> start_engine_policy(DraftLengthSpec spec, const Trace& trace,
+                                                   const MachineCosts& machine, bool knows_costs) {
+  spec.max = std::min(spec.max, trace.max_drafts);  // Algorithm 1 waits for drafts as long as it has asked for
+  spec.initial = std::min(spec.initial, spec.max);
+  return engine_policy(spec, knows_costs ? known_costs(machine) : StepCosts{});
 }
 
 }  // namespace bass

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "speculation/draft_length.h"
+#include "speculation/simulation/length_chooser.h"
 #include "speculation/simulation/machine_costs.h"
 #include "speculation/simulation/trace.h"
 
@@ -17,8 +17,7 @@ struct ReplayOptions {
   int batch = 8;            // sequences at once
   int n_steps = 2000;       // 0: every sequence of the trace once, in its order, until the last has ended
   double noise = 0;         // standard deviation of the logarithm of a step's measured time
-  bool knows_costs = true;  // the policy starts with the machine's costs, as in a second run; false: with none
-  uint64_t seed = 1;        // of the order of sequences, of acceptances and noise
+  uint64_t seed = 1;        // of the order of sequences (the same for all policies), of acceptances and noise
 };
 
 struct ReplayResult {
@@ -41,7 +40,12 @@ struct ReplayResult {
 /// continuation is the trace's text and not what would have been drawn in its place: its distribution is the same, but
 /// not its dependence on the draft. With greedy and `match` traces both are the same text.
 /// The trace has a sequence with a round.
-ReplayResult replay(const Trace& trace, const MachineCosts& machine, const DraftLengthSpec& spec,
+ReplayResult replay(const Trace& trace, const MachineCosts& machine, LengthChooser* chooser,
                     const ReplayOptions& options);
+
+/// A policy of the engine, as it begins: as in a second run on the machine, whose costs it knows, or without knowing
+/// any (knows_costs). No draft that it waits for is longer than the trace's.
+std::unique_ptr<LengthChooser> start_engine_policy(DraftLengthSpec spec, const Trace& trace,
+                                                   const MachineCosts& machine, bool knows_costs = true);
 
 }  // namespace bass

@@ -28,7 +28,10 @@ Trace even_trace(double model_p, double ngram_p, int ngram_order = 4, int n_sequ
 }
 
 ReplayResult run(const Trace& trace, const MachineCosts& machine, const char* policy, const ReplayOptions& options) {
-  return replay(trace, machine, parse_draft_length(policy).value(), options);
+  const auto study = study_policy(policy, trace.max_drafts);
+  if (study != nullptr) return replay(trace, machine, study.get(), options);
+  const auto chooser = start_engine_policy(parse_draft_length(policy).value(), trace, machine);
+  return replay(trace, machine, chooser.get(), options);
 }
 
 const MachineCosts kEachRowCosts{{{1, 1.1}, {11, 2.1}}, {{1, 0.05}, {8, 0.12}}};
@@ -80,6 +83,20 @@ TEST(Replay, APolicyThatReadsCostsFollowsThem) {
   const MachineCosts dear{{{1, 0.1}, {10, 1.0}}, {{1, 0.02}}};
   EXPECT_GT(ratio(dear, "goodput"), 0.98);
   EXPECT_LT(ratio(dear, "fixed:4"), 0.7);
+}
+
+TEST(Replay, PoliciesOfTheStudyFindWhatPays) {
+  const Trace trace = even_trace(0.8, -1);
+  const MachineCosts dear{{{1, 0.1}, {10, 1.0}}, {{1, 0.02}}};
+  const ReplayOptions options{.batch = 8, .n_steps = 4000, .noise = 0.05};
+  for (const char* policy : {"bandit", "gradient"}) {
+    const double free_rows = run(trace, kRowsAreFree, policy, options).tokens_per_s();
+    EXPECT_GT(free_rows, 0.85 * run(trace, kRowsAreFree, "fixed:6", options).tokens_per_s()) << policy;
+    const double dear_rows = run(trace, dear, policy, options).tokens_per_s();
+    EXPECT_GT(dear_rows, 0.85 * run(trace, dear, "off", options).tokens_per_s()) << policy;
+    EXPECT_GT(dear_rows, run(trace, dear, "fixed:3", options).tokens_per_s()) << policy;
+  }
+  EXPECT_EQ(study_policy("goodput", 8), nullptr);
 }
 
 TEST(Replay, LongContextsMakeRowsCheapBesideThem) {

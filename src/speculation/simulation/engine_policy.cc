@@ -1,0 +1,32 @@
+#include "speculation/simulation/length_chooser.h"
+
+namespace bass {
+namespace {
+
+class EnginePolicy final : public LengthChooser {
+ public:
+  EnginePolicy(const DraftLengthSpec& spec, const StepCosts& costs)
+      : spec_(spec), state_(spec.policy->start(spec)), costs_(costs) {}
+
+  [[nodiscard]] int max_len() const override { return state_.len; }
+  void choose(int n_sequences, std::span<DraftCandidate> candidates) override {
+    choose_draft_lengths(spec_, state_, costs_, n_sequences, candidates);
+  }
+  void learn(const StepCost& cost, int, std::span<const DraftOutcome> outcomes) override {
+    learn_step_cost(cost, &costs_);
+    advance_draft_length(spec_, state_, outcomes);
+  }
+
+ private:
+  DraftLengthSpec spec_;
+  DraftLengthState state_;
+  StepCosts costs_;
+};
+
+}  // namespace
+
+std::unique_ptr<LengthChooser> engine_policy(const DraftLengthSpec& spec, const StepCosts& costs) {
+  return std::make_unique<EnginePolicy>(spec, costs);
+}
+
+}  // namespace bass
