@@ -3,18 +3,28 @@
 
     python3 experiments/draft_length/costs.py machines.json --name here --bass build/release/bass
 
-`bass bench step` at draft length K and batch B gives a step of B(1 + K) rows; its regular steps, measured beside each
-K, take out what the machine's speed did meanwhile. A long prompt gives the cost of a token of context.
+`bass bench step` at draft length K and batch B gives steps of B(1 + K) rows: with a spoilt copy of the draft, of which
+nothing is accepted, so that all sequences run to the end. Its regular steps, measured beside each K, take out what the
+machine's speed did meanwhile. A long prompt gives the cost of a token of context.
 """
 
 import argparse
 import json
 import pathlib
+import shutil
 import statistics
+import tempfile
 
 from engine import run_bass
+from poor_draft import spoil
 
-_LONG_PROMPT = 1024
+_LONG_PROMPT = 512
+
+
+def mean_length(length, n_generated):
+    """Of the drafts of a sequence of which nothing is accepted: the last ones are cut by its end. Its first step carries
+    the prompt and is not counted."""
+    return statistics.fmean(min(length, n_generated - n_done - 1) for n_done in range(1, n_generated))
 
 
 def bench_steps(options, length, batches, n_prompt_tokens=64):
@@ -28,8 +38,7 @@ def bench_steps(options, length, batches, n_prompt_tokens=64):
         row = json.loads(line)
         draft_s = sum(part["s"] for part in row["parts"] if part["name"] == "draft")
         passes = [seconds for seconds in row["draft_pass"].values() if seconds is not None]
-        # The last step's drafts are cut by the text's end; their number a step is that of all others.
-        pass_s = draft_s / length if length > 0 and passes else None
+        pass_s = draft_s / mean_length(length, options.generate_tokens) if passes else None
         found[row["mode"], row["batch"]] = (row["step"]["s"] - draft_s, pass_s)
     return found
 
@@ -41,25 +50,34 @@ def context_cost(options, batch):
 
 
 def measure(options):
+    """Yields the machine after each length, so that nothing is lost when time is up."""
     context_s = context_cost(options, min(8, max(options.batch)))
-    mean_context = 64 + options.generate_tokens / 2
-    reference = {}
-    steps, passes = {}, {}
+    found = {}
     for length in options.lengths:
-        found = bench_steps(options, length, options.batch)
-        for batch in options.batch:
-            regular_s = found["regular", batch][0]
-            slowness = regular_s / reference.setdefault(batch, regular_s)
-            mode = "speculative" if length > 0 else "regular"
-            step_s, pass_s = (value if value is None else value / slowness for value in found[mode, batch])
-            steps.setdefault(batch * (1 + length), []).append(step_s - context_s * batch * mean_context)
-            if pass_s is not None:
-                passes.setdefault(batch, []).append(pass_s)
-    def curve(points):
-        return [[n, round(statistics.median(seconds), 7)] for n, seconds in sorted(points.items())]
+        found[length] = bench_steps(options, length, options.batch)
+        yield machine_of(options, found, context_s)
 
+
+def machine_of(options, found, context_s):
+    """found: {length: what bench_steps returns}"""
+    mean_context = 64 + options.generate_tokens / 2
+    steps, passes = {}, {}
+    for batch in options.batch:
+        regular = [of_length["regular", batch][0] for of_length in found.values()]
+        contexts_s = context_s * batch * mean_context
+        steps.setdefault(batch, []).extend(seconds - contexts_s for seconds in regular)
+        for length, of_length in found.items():
+            slowness = of_length["regular", batch][0] / statistics.median(regular)
+            step_s, pass_s = of_length["speculative", batch]
+            n_rows = round(batch * (1 + mean_length(length, options.generate_tokens)), 1)
+            steps.setdefault(n_rows, []).append(step_s / slowness - contexts_s)
+            passes.setdefault(batch, []).append(pass_s / slowness)
     return {"about": options.about, "step_seconds": curve(steps), "draft_pass_seconds": curve(passes),
             "context_token_seconds": float(f"{context_s:.3g}")}
+
+
+def curve(points):
+    return [[n, round(statistics.median(seconds), 7)] for n, seconds in sorted(points.items())]
 
 
 def main():
@@ -75,15 +93,20 @@ def main():
     add("--bass", default="bass")
     add("-m", "--model", default="smollm2")
     add("-d", "--draft", required=True, metavar="FILE")
-    add("--batch", type=numbers, default="1,2,4,8,16,32", metavar="N,...", help="default: %(default)s")
-    add("--lengths", type=numbers, default="0,1,2,3,4,6,8", metavar="K,...", help="0 first (default: %(default)s)")
-    add("--generate-tokens", type=int, default=64, metavar="N")
+    add("--batch", type=numbers, default="1,4,8,16,32", metavar="N,...", help="default: %(default)s")
+    add("--lengths", type=numbers, default="1,2,4,8", metavar="K,...", help="default: %(default)s")
+    add("--generate-tokens", type=int, default=48, metavar="N")
     add("--temperature", type=float, default=0.8, help="greedy steps are cheaper (default: %(default)s)")
     options = parser.parse_args()
-    machine = measure(options)
     file = json.loads(options.machines.read_text(encoding="utf-8")) if options.machines.exists() else {"machines": {}}
-    file["machines"][options.name] = machine
-    options.machines.write_text(format_machines(file), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        spoilt = shutil.copy(options.draft, pathlib.Path(folder) / "spoilt.gguf")
+        if spoil(spoilt, share=1, seed=1) == 0:
+            parser.error(f"{options.draft}: no tensor of 4 bits, so it cannot be spoilt")
+        options.draft = spoilt
+        for machine in measure(options):
+            file["machines"][options.name] = machine
+            options.machines.write_text(format_machines(file), encoding="utf-8")
 
 
 def format_machines(file):
