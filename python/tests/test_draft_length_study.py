@@ -97,7 +97,7 @@ def test_the_plan_has_the_cells_that_were_asked_for():
 
 def test_long_prompts_differ_and_have_their_length():
     prompts = [line["prompt"] for line in cells.long_prompts([f"Passage {i}. " + "word " * 400 for i in range(40)])]
-    assert len(set(prompts)) == 64 and {9000 < len(prompt) < 15200 for prompt in prompts} == {True}
+    assert len(set(prompts)) == 64 and {10000 < len(prompt) < 17600 for prompt in prompts} == {True}
 
 
 def test_rounds_have_prompts_of_their_own():
