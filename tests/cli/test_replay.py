@@ -84,6 +84,21 @@ def test_replay_compares_policies(run, trace, tmp_path):
     assert max(row["best_fixed_ratio"] for row in rows if row["policy"].startswith("fixed")) == 1
 
 
+@pytest.mark.parametrize("length", [1, 3, 5])
+def test_a_greedy_replay_has_the_steps_of_the_real_run(run, tiny, tmp_path, length):
+    lines = "".join(json.dumps({"prompt": line["prompt"]}) + "\n" for line in PROMPTS).encode()
+    arguments = ["-m", tiny, "--prompts", "-", "--temperature", "0", "--max-tokens", "40", "--drafter", "ngram"]
+    path = tmp_path / "greedy.trace"
+    path.write_text(run("bench", "trace", *arguments, stdin=lines).out)
+    real = run("generate", *arguments, "--draft-length", f"fixed:{length}", "--json", stdin=lines).json()
+    rows = replay(run, tmp_path, path, "--steps", "0", "--batch", "3", "--drafter", "ngram")
+    found = next(row for row in rows if row["policy"] == f"fixed:{length}")
+    n_steps = sum(real["speculation"]["draft_length_histogram"].values())
+    assert found["tokens_per_round"] == pytest.approx(real["usage"]["completion_tokens"] / n_steps)
+    assert found["mean_length"] == pytest.approx(real["speculation"]["drafted"] / n_steps)
+    assert real["speculation"]["accepted"] > 0, "the test proves nothing"
+
+
 def test_replay_of_a_machine_by_name_and_of_a_kept_table(run, trace, tmp_path):
     path, _, _ = trace("--temperature", "0")
     rows = replay(run, tmp_path, path, "--machine", "fast", "--steps", "50", "--noise", "0",
