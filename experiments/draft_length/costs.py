@@ -77,7 +77,16 @@ def machine_of(options, found, context_s):
 
 
 def curve(points):
-    return [[n, round(statistics.median(seconds), 7)] for n, seconds in sorted(points.items())]
+    """The medians; where they fall, which more rows never do, their mean."""
+    pools = []  # [numbers, seconds]
+    for n, seconds in sorted(points.items()):
+        pools.append([[n], statistics.median(seconds)])
+        while len(pools) > 1 and pools[-2][1] > pools[-1][1]:
+            numbers, mean = pools.pop()
+            before = len(pools[-1][0])
+            pools[-1][1] = (before * pools[-1][1] + len(numbers) * mean) / (before + len(numbers))
+            pools[-1][0] += numbers
+    return [[n, round(seconds, 7)] for numbers, seconds in pools for n in numbers]
 
 
 def main():
@@ -93,7 +102,7 @@ def main():
     add("--bass", default="bass")
     add("-m", "--model", default="smollm2")
     add("-d", "--draft", required=True, metavar="FILE")
-    add("--batch", type=numbers, default="1,4,8,16,32", metavar="N,...", help="default: %(default)s")
+    add("--batch", type=numbers, default="1,2,4,8,16,32", metavar="N,...", help="default: %(default)s")
     add("--lengths", type=numbers, default="1,2,4,8", metavar="K,...", help="default: %(default)s")
     add("--generate-tokens", type=int, default=48, metavar="N")
     add("--temperature", type=float, default=0.8, help="greedy steps are cheaper (default: %(default)s)")

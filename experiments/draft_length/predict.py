@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""How near the simulator comes: traces a cell's prompts, replays each of them once with the costs that costs.py has
-measured on this machine, and runs the same with `bass generate`, rounds alternated. Where others work on the machine,
-its speed has changed since: that is in the first ratio, but not in the last one, of what drafting gains.
+"""How near the simulator comes: runs a cell's prompts with `bass generate`, rounds alternated, traces the same prompts,
+and replays each of them once with what the engine has found out about the costs of steps in those very runs.
 
-    python3 experiments/draft_length/predict.py --machines machines.json --machine here -d models/smollm2-135m-draft.gguf \\
-        --bass build/release/bass --spec-bench question.jsonl --task chat --batch 1,8 --temperature 0.8
+    python3 experiments/draft_length/predict.py -d models/smollm2-135m-draft.gguf --bass build/release/bass \\
+        --spec-bench question.jsonl --task chat --batch 1,8 --temperature 0.8
+
+With --machines the costs are those of costs.py. Where others work on the machine its speed has changed since: that is in
+the first ratio, but not in the last one, of what drafting gains.
 """
 
 import argparse
 import json
+import os
+import pathlib
 import statistics
 import tempfile
 
@@ -23,29 +27,48 @@ def trace(options, cell, prompts, path):
         file.write(lines)
 
 
-def replay(options, cell, path):
-    """{policy: tokens/s}"""
+def own_cache(folder):
+    """Makes programs keep costs in a folder of their own, beside the models that the user has."""
+    default = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "bass"
+    own = pathlib.Path(folder) / "bass"
+    own.mkdir()
+    for model in default.glob("*.gguf"):
+        (own / model.name).symlink_to(model)
+    os.environ["XDG_CACHE_HOME"] = folder
+    return own / "costs"
+
+
+def kept_costs(folder):
+    """The file of the run that is the last one: of model and draft."""
+    return max(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
+
+
+def replay(options, cell, path, costs):
+    """{policy: tokens/s}. costs: the options that say them"""
     n_replays = 5  # with --steps 0 a replay is as short as the trace
     found = {}
     for seed in range(n_replays):
-        text = run_bass(options.bass, ["bench", "replay", "--trace", path, "--costs", options.machines, "--machine",
-                                       options.machine, "--batch", cell.batch, "--steps", 0, "--draft-length",
-                                       ",".join(options.policies), "--verify", "block", "--seed", seed, "--json"])
+        text = run_bass(options.bass, ["bench", "replay", "--trace", path, *costs, "--batch", cell.batch, "--steps", 0,
+                                       "--draft-length", ",".join(options.policies), "--verify", "block", "--seed", seed,
+                                       "--json"])
         for row in map(json.loads, text.splitlines()):
             found.setdefault(row["policy"], []).append(row["tokens_per_s"])
     return {policy: statistics.fmean(speeds) for policy, speeds in found.items()}
 
 
-def compare(options, cell, by_task):
+def compare(options, cell, by_task, costs_folder):
     prompts = prompts_of(cell, by_task, 0)
-    with tempfile.NamedTemporaryFile(suffix=".trace") as file:
-        trace(options, cell, prompts, file.name)
-        predicted = replay(options, cell, file.name)
     measured = {}
     for number in range(options.rounds):
         for policy in ("off", *options.policies):
             result = generate(options, cell, prompts, policy, seed=1 + number)
             measured.setdefault(policy, []).append(result["timing"]["decode_tokens_per_s"])
+    costs = ["--costs", options.machines, "--machine", options.machine]
+    if options.machines is None:
+        costs = ["--costs", kept_costs(costs_folder)]
+    path = costs_folder.parent / "a.trace"
+    trace(options, cell, prompts, path)
+    predicted = replay(options, cell, path, costs)
     for policy, speeds in measured.items():
         name = "fixed:0" if policy == "off" else policy
         yield {"cell": cell.name, "policy": policy, "predicted": predicted[name], "measured": statistics.median(speeds),
@@ -58,8 +81,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add_engine_options(parser)
-    add("--machines", required=True, metavar="MACHINES.json")
-    add("--machine", required=True, metavar="NAME", help="this one, as costs.py called it")
+    add("--machines", default=None, metavar="MACHINES.json", help="default: what the runs tell")
+    add("--machine", default="", metavar="NAME", help="this one, as costs.py called it")
     add("--task", default="chat")
     add("--batch", default="1,8", metavar="N,...")
     add("--temperature", type=float, default=0.8)
@@ -70,11 +93,13 @@ def main():
     by_task = load_prompts(options.spec_bench)
     print("| cell | policy | tokens/s predicted | measured | ratio | over regular, predicted | measured | ratio |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
-    for batch in map(int, options.batch.split(",")):
-        for row in compare(options, Cell(options.task, batch, options.temperature), by_task):
-            print(f"| {row['cell']} | {row['policy']} | {row['predicted']:.0f} | {row['measured']:.0f} | {row['ratio']:.2f} | "
-                  f"{row['predicted_gain']:.2f} | {row['measured_gain']:.2f} | "
-                  f"{row['predicted_gain'] / row['measured_gain']:.2f} |", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        costs_folder = own_cache(folder)
+        for batch in map(int, options.batch.split(",")):
+            for row in compare(options, Cell(options.task, batch, options.temperature), by_task, costs_folder):
+                print(f"| {row['cell']} | {row['policy']} | {row['predicted']:.0f} | {row['measured']:.0f} | "
+                      f"{row['ratio']:.2f} | {row['predicted_gain']:.2f} | {row['measured_gain']:.2f} | "
+                      f"{row['predicted_gain'] / row['measured_gain']:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -107,3 +107,10 @@ def test_rounds_have_prompts_of_their_own():
     assert [line["prompt"] for line in first] == [str(i) for i in range(8)]
     assert {line["id"] for line in first}.isdisjoint(line["id"] for line in second)
     assert all(line["id"].startswith("code/") for line in first)
+
+
+def test_more_rows_never_cost_less():
+    pytest.importorskip("gguf")
+    costs = __import__("costs")
+    assert costs.curve({1: [1.0, 3.0, 2.0], 2: [5.0], 4: [3.0], 8: [6.0]}) == [[1, 2.0], [2, 4.0], [4, 4.0], [8, 6.0]]
+    assert costs.mean_length(8, 24) == pytest.approx((15 * 8 + sum(range(8))) / 23)

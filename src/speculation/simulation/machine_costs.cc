@@ -27,6 +27,7 @@ double seconds_at(std::span<const CostPoint> curve, double n) {
   if (above == curve.end()) --above;
   const CostPoint& from = *(above - 1);
   const CostPoint& to = *above;
+  if (n > to.n && to.seconds < from.seconds) return to.seconds;
   return from.seconds + (to.seconds - from.seconds) / (to.n - from.n) * (n - from.n);
 }
 

@@ -19,7 +19,8 @@ struct MachineCosts {
   double context_token_s = 0;         // that each token of context of each sequence adds to a step
 };
 
-/// Linear between points, flat before the first, and behind the last along the last slope. 0 without points.
+/// Linear between points, flat before the first, and behind the last along the last slope, if that rises. 0 without
+/// points.
 double seconds_at(std::span<const CostPoint> curve, double n);
 
 /// The points without what disturbances have done to single ones: medians of five neighbours, then the nearest curve

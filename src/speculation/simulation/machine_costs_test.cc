@@ -12,6 +12,7 @@ TEST(MachineCosts, AreLinearBetweenPointsAndGoOnBehindTheLast) {
   EXPECT_DOUBLE_EQ(seconds_at(curve, 3), 1.5);
   EXPECT_DOUBLE_EQ(seconds_at(curve, 8), 3.0);
   EXPECT_DOUBLE_EQ(seconds_at(curve, 12), 4.0);
+  EXPECT_EQ(seconds_at(std::vector<CostPoint>{{1, 2.0}, {2, 1.0}}, 9), 1.0) << "more never takes less";
   EXPECT_EQ(seconds_at({}, 3), 0);
   EXPECT_EQ(seconds_at(std::vector<CostPoint>{{5, 2.0}}, 50), 2.0);
 }
