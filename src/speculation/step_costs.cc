@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 namespace bass {
 namespace {
@@ -9,6 +10,10 @@ namespace {
 constexpr double kScaleRate = 0.15;  // of the whole table, by each step
 constexpr double kOwnRate = 0.05;    // of an entry that was measured often; at first it is the mean
 constexpr double kClip = 1.5;        // a measurement counts as at most so many times the old value: outliers
+constexpr double kFading = 0.98;     // of an entry's measurements, with each step that measures others
+constexpr int kNear = 12;            // steps of a twelfth more or fewer rows are about the same
+constexpr int kStaleSteps = 64;      // in which nothing of the kind was measured
+constexpr int kFirstMeasurements = 2;
 
 int row_idx(int n_rows) { return std::clamp(n_rows, 1, StepCosts::kMaxRows); }
 
@@ -24,9 +29,39 @@ float moved(float value, double sample, double rate) {
   return static_cast<float>(value * (1.0 + rate * (ratio - 1.0)));
 }
 
-void learn_entry(double sample, float* value, uint16_t* n_measured) {
+// freshness: what the measurements so far count, 0 .. 1
+void learn_entry(double sample, double freshness, float* value, uint16_t* n_measured) {
+  const double n = std::min<double>(*n_measured, 1 / kOwnRate) * freshness + 1;
   if (*n_measured < UINT16_MAX) ++*n_measured;
-  *value = *value > 0 ? moved(*value, sample, std::max(kOwnRate, 1.0 / *n_measured)) : static_cast<float>(sample);
+  *value = *value > 0 ? moved(*value, sample, std::max(kOwnRate, 1 / n)) : static_cast<float>(sample);
+}
+
+template <class Visit>
+void for_each_near(int n_rows, Visit visit) {
+  const int reach = row_idx(n_rows) / kNear;
+  for (int rows = row_idx(n_rows - reach); rows <= row_idx(n_rows + reach); ++rows) visit(rows);
+}
+
+bool is_kept(const StepCosts& costs, int rows) { return costs.last_measured[rows] == 0 && costs.step_s[rows] > 0; }
+
+// The first of them says how fast the machine is, each further one says less.
+void replace_kept_entry(double sample, int idx, StepCosts* costs) {
+  const double factor = std::pow(sample / costs->step_s[idx], 1.0 / ++costs->n_kept_seen);
+  for (int rows = 1; rows <= costs->max_rows_seen; ++rows) {
+    if (is_kept(*costs, rows)) costs->step_s[rows] *= static_cast<float>(factor);
+  }
+  costs->step_s[idx] = static_cast<float>(sample);
+  costs->n_measured[idx] = 1;
+}
+
+void learn_step_entry(double sample, int idx, StepCosts* costs) {
+  const double freshness = std::pow(kFading, costs->n_steps - costs->last_measured[idx] - 1);
+  if (step_novelty(*costs, idx) <= 0.25) {  // a size that was never seen says nothing about the others
+    const auto predicted = static_cast<float>(predicted_step_seconds(*costs, idx));
+    const float factor = moved(predicted, sample, kScaleRate * freshness) / predicted;
+    for (float& seconds : costs->step_s) seconds *= factor;
+  }
+  learn_entry(sample, freshness, &costs->step_s[idx], &costs->n_measured[idx]);
 }
 
 }  // namespace
@@ -34,16 +69,17 @@ void learn_entry(double sample, float* value, uint16_t* n_measured) {
 void learn_step_cost(const StepCost& cost, StepCosts* costs) {
   if (!cost.is_clean || cost.n_rows <= 0 || cost.step_s <= 0) return;
   const int idx = row_idx(cost.n_rows);
-  if (step_novelty(*costs, idx) <= 0.25) {  // a size that was never seen says nothing about the others
-    const auto predicted = static_cast<float>(predicted_step_seconds(*costs, idx));
-    const float factor = moved(predicted, cost.step_s, kScaleRate) / predicted;
-    for (float& seconds : costs->step_s) seconds *= factor;
+  ++costs->n_steps;
+  if (is_kept(*costs, idx)) {
+    replace_kept_entry(cost.step_s, idx, costs);
+  } else {
+    learn_step_entry(cost.step_s, idx, costs);
   }
   costs->max_rows_seen = std::max(costs->max_rows_seen, idx);
-  learn_entry(cost.step_s, &costs->step_s[idx], &costs->n_measured[idx]);
+  costs->last_measured[idx] = costs->n_steps;
   if (cost.n_draft_steps > 0 && cost.draft_s > 0) {
     const int size = draft_size(cost.n_draft_steps, cost.n_model_drafts);
-    learn_entry(cost.draft_s / cost.n_draft_steps, &costs->draft_step_s[size], &costs->n_drafts_measured[size]);
+    learn_entry(cost.draft_s / cost.n_draft_steps, 1, &costs->draft_step_s[size], &costs->n_drafts_measured[size]);
   }
 }
 
@@ -81,11 +117,20 @@ double predicted_draft_seconds(const StepCosts& costs, int n_draft_steps, int n_
 }
 
 double step_novelty(const StepCosts& costs, int n_rows) {
-  constexpr int kNear = 12;  // a twelfth more or less
-  const int reach = row_idx(n_rows) / kNear;
   int n = 0;
-  for (int rows = row_idx(n_rows - reach); rows <= row_idx(n_rows + reach); ++rows) n += costs.n_measured[rows];
+  for_each_near(n_rows, [&](int rows) { n += costs.n_measured[rows]; });
   return 1.0 / (1.0 + n);
+}
+
+bool is_step_stale(const StepCosts& costs, int n_rows) {
+  int n = 0;
+  int last = 0;
+  for_each_near(n_rows, [&](int rows) {
+    if (costs.last_measured[rows] == 0) return;
+    n += costs.n_measured[rows];
+    last = std::max(last, costs.last_measured[rows]);
+  });
+  return n < kFirstMeasurements || costs.n_steps - last >= std::min(4 * (1 + n), kStaleSteps);
 }
 
 }  // namespace bass

@@ -26,10 +26,15 @@ struct StepCosts {
   float draft_step_s[kDraftSizes] = {};    // seconds of one pass of the draft model; 0: not measured
   uint16_t n_drafts_measured[kDraftSizes] = {};
   int32_t max_rows_seen = 0;
+  int32_t n_steps = 0;                       // that were learnt from
+  int32_t last_measured[kMaxRows + 1] = {};  // by the how many-th of them; 0: the entry is an earlier run's
+  int32_t n_kept_seen = 0;                   // entries of an earlier run that were measured since
 };
 
 /// Learns from a clean step. What all steps have in common (contexts grow, machines slow down) moves the whole table,
-/// and quickly: choices depend on how its entries relate. The rest moves the step's own entry. Outliers count little.
+/// and quickly: choices depend on how its entries relate. The rest moves the step's own entry, and more of it if that
+/// was not measured for long: it may have been wrong. Outliers count little. An entry of an earlier run gives way to
+/// the first measurement, and those that are not measured yet follow it: the machine may be another one today.
 void learn_step_cost(const StepCost& cost, StepCosts* costs);
 
 /// Seconds of a step of n_rows rows: linear between measured points, flat before the first, and behind the last along
@@ -42,5 +47,8 @@ double predicted_draft_seconds(const StepCosts& costs, int n_draft_steps, int n_
 
 /// 1: no step of about so many rows was measured; near 0: many were.
 double step_novelty(const StepCosts& costs, int n_rows);
+
+/// No step of about so many rows was measured for long: the less often in this run, the sooner.
+bool is_step_stale(const StepCosts& costs, int n_rows);
 
 }  // namespace bass

@@ -42,6 +42,35 @@ TEST(StepCosts, WhatIsNotMeasuredAnyMoreFollowsTheMachine) {
   EXPECT_GT(predicted_step_seconds(costs, 4), 1.5 * before) << "the machine is slower for fewer rows too";
 }
 
+TEST(StepCosts, AnEntryOfAnEarlierRunGivesWayAndTheOthersFollow) {
+  StepCosts costs;
+  costs.max_rows_seen = 16;
+  for (const int rows : {4, 8, 16}) {
+    costs.step_s[rows] = static_cast<float>(rows);
+    costs.n_measured[rows] = 4;
+  }
+  measure(costs, 4, 8.0);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 4)), 8.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 16)), 32.0f) << "the machine is half as fast today";
+  measure(costs, 16, 32.0 * 4);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 16)), 128.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 8)), 32.0f) << "the second says less: its root";
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 4)), 8.0f) << "what is measured stays";
+}
+
+TEST(StepCosts, AnEntryThatWasNotMeasuredForLongMovesAlone) {
+  StepCosts costs;
+  measure(costs, 4, 2.0, 50);
+  measure(costs, 16, 2.0, 200);
+  EXPECT_TRUE(is_step_stale(costs, 4));
+  EXPECT_FALSE(is_step_stale(costs, 16));
+  EXPECT_TRUE(is_step_stale(costs, 8)) << "never measured";
+  measure(costs, 4, 1.0);
+  EXPECT_FALSE(is_step_stale(costs, 4));
+  EXPECT_LT(predicted_step_seconds(costs, 4), 1.7);
+  EXPECT_GT(predicted_step_seconds(costs, 16), 1.95);
+}
+
 TEST(StepCosts, PassesOfTheDraftModelAreCountedOneByOneAndByTheirSize) {
   StepCosts costs;
   EXPECT_EQ(predicted_draft_seconds(costs, 3, 3), 0);

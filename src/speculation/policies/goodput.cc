@@ -80,6 +80,7 @@ void choose(const DraftLengthState& state, const StepCosts& costs, int n_sequenc
     if (is_due) probe(candidates);
     return;
   }
+  if (is_step_stale(costs, n_sequences)) return;  // a regular step, which is what drafts must beat
   for (DraftCandidate& candidate : candidates) {
     const ExpectedDraft draft = draft_above(learnt, candidate, best.threshold, best.uses_model);
     candidate.source = draft.source;

@@ -38,6 +38,9 @@ void measure(Learner& learner, int n_rows, double seconds) {
   learner.state.goodput.n_idle_steps = 0;  // not yet time to try a draft
 }
 
+// As if a regular step had just been measured again: else the next one is regular.
+void refresh(Learner& learner, int n_sequences) { learner.costs.last_measured[n_sequences] = learner.costs.n_steps; }
+
 TEST(Goodput, TheFirstStepIsRegularAndIsMeasured) {
   Learner learner;
   auto candidates = candidates_of(4, DraftSource::kModel);
@@ -58,11 +61,29 @@ TEST(Goodput, DraftsAsFarAsRowsAreFreeAndNothingWhereEachCostsAStep) {
     measure(free_rows, rows, 1.0);
     measure(dear_rows, rows, 0.5 * rows);
   }
+  refresh(free_rows, 2);
+  refresh(dear_rows, 2);
   auto candidates = candidates_of(2, DraftSource::kNgram4);
   free_rows.choose(2, candidates);
   EXPECT_EQ(candidates[0].len, 8);
   dear_rows.choose(2, candidates);
   EXPECT_EQ(candidates[0].len, 0);
+}
+
+TEST(Goodput, WhatDraftsMustBeatIsMeasuredNowAndThen) {
+  Learner learner;
+  for (int rows = 2; rows <= 64; rows += 2) measure(learner, rows, 1.0);
+  auto candidates = candidates_of(2, DraftSource::kNgram4);
+  int n_regular = 0;
+  for (int step = 0; step < 640; ++step) {
+    learner.choose(2, candidates);
+    const int len = candidates[0].len;
+    n_regular += len == 0 ? 1 : 0;
+    const std::vector<DraftOutcome> outcomes(2, DraftOutcome{len, len, DraftSource::kNgram4});
+    learner.learn(outcomes, {2 + 2 * len, 1.0, true});
+  }
+  EXPECT_GE(n_regular, 5);
+  EXPECT_LE(n_regular, 13) << "a sixty-fourth of the steps";
 }
 
 TEST(Goodput, TakesTheSequencesWhoseDraftsAreGood) {
@@ -73,6 +94,7 @@ TEST(Goodput, TakesTheSequencesWhoseDraftsAreGood) {
     learner.learn(outcomes, {});
   }
   std::vector<DraftCandidate> candidates = {{DraftSource::kNgram5, 3, 0, -1}, {DraftSource::kNgram2, 8, 0, -1}};
+  refresh(learner, 4);
   learner.choose(4, candidates);
   EXPECT_EQ(candidates[0].len, 3) << "never more than there is";
   EXPECT_EQ(candidates[1].len, 0);
@@ -88,6 +110,7 @@ TEST(Goodput, TakesTheDrafterFromWhichMoreIsExpected) {
   };
   const auto choose = [&](DraftSource ngram, int max_model_len) {
     std::vector<DraftCandidate> candidates = {{ngram, 4, max_model_len, -1}};
+    refresh(learner, 1);
     learner.choose(1, candidates);
     return candidates.front();
   };
@@ -112,6 +135,7 @@ TEST(Goodput, ADrafterThatAnotherOneReplacedIsTriedAgain) {
   for (int step = 1; step < 5000 && first_try == 0; ++step) {
     learner.learn(ngram, {5, 1.1, true});
     std::vector<DraftCandidate> candidates = {{DraftSource::kNgram3, 4, 8, -1}};
+    refresh(learner, 1);
     learner.choose(1, candidates);
     if (candidates.front().source == DraftSource::kModel) first_try = step;
   }
@@ -126,10 +150,11 @@ struct Simulation {
   int n_sequences = 8;
   double draft_step_s = 0;
 
-  // Tokens a second over the steps [from, to). fixed_len < 0: the policy decides.
-  double run(int fixed_len, int from, int to) const {
+  // Tokens a second over the steps [from, to). fixed_len < 0: the policy decides, which knows `costs`.
+  double run(int fixed_len, int from, int to, const StepCosts& costs = {}) const {
     std::mt19937 random(1);
     Learner learner;
+    learner.costs = costs;
     double tokens = 0, seconds = 0;
     for (int step = 0; step < to; ++step) {
       auto candidates = candidates_of(n_sequences, DraftSource::kModel);
@@ -184,6 +209,36 @@ TEST(Goodput, IsNeverMuchSlowerThanRegularDecodingAndNearTheBestFixedLength) {
         for (int len = 1; len <= 8; ++len) best = std::max(best, simulation.run(len, 0, 2000));
         EXPECT_GE(policy, 0.98 * regular) << machine.name << ", acceptance " << acceptance << ", batch " << n_sequences;
         EXPECT_GE(policy, 0.96 * best) << machine.name << ", acceptance " << acceptance << ", batch " << n_sequences;
+      }
+    }
+  }
+}
+
+// What an earlier run has kept, of a machine that was disturbed: steps of up to n_sequences rows look `factor` times as
+// long as they are.
+StepCosts disturbed_costs(const Machine& machine, int n_sequences, double factor) {
+  StepCosts costs;
+  costs.max_rows_seen = 4 * n_sequences;
+  for (int rows = 1; rows <= costs.max_rows_seen; ++rows) {
+    costs.step_s[rows] = static_cast<float>(machine.step_s(rows) * (rows <= n_sequences ? factor : 1.0));
+    costs.n_measured[rows] = 4;
+  }
+  return costs;
+}
+
+TEST(Goodput, FindsOutThatATableFromEarlierIsWrong) {
+  const Machine& machine = kMachines[1];
+  for (const double factor : {0.4, 2.0, 4.0}) {
+    for (const double acceptance : {0.3, 0.8}) {
+      for (const int n_sequences : {1, 8, 32}) {
+        const Simulation simulation{machine.step_s, [=](int) { return acceptance; }, n_sequences, 0.05};
+        const StepCosts costs = disturbed_costs(machine, n_sequences, factor);
+        const double regular = simulation.run(0, 50, 300);
+        double best = regular;
+        for (int len = 1; len <= 8; ++len) best = std::max(best, simulation.run(len, 50, 300));
+        const double policy = simulation.run(-1, 50, 300, costs);
+        EXPECT_GE(policy, 0.97 * regular) << factor << ", acceptance " << acceptance << ", batch " << n_sequences;
+        EXPECT_GE(policy, 0.88 * best) << factor << ", acceptance " << acceptance << ", batch " << n_sequences;
       }
     }
   }
