@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments" / "draft_length"))
 import analysis  # noqa: E402
 import cells  # noqa: E402
+import replays  # noqa: E402
 
 
 def rounds_of(speeds, n=8, noise=0.03, seed=1):
@@ -114,3 +115,15 @@ def test_more_rows_never_cost_less():
     costs = __import__("costs")
     assert costs.curve({1: [1.0, 3.0, 2.0], 2: [5.0], 4: [3.0], 8: [6.0]}) == [[1, 2.0], [2, 4.0], [4, 4.0], [8, 6.0]]
     assert costs.mean_length(8, 24) == pytest.approx((15 * 8 + sum(range(8))) / 23)
+
+
+def test_replays_are_summed_up_by_cell():
+    lines = [{"machine": "m", "temperature": 0.8, "task": task, "batch": 8, "policy": policy, "tokens_per_s": speed}
+             for task, fast in (("a", 2.0), ("b", 0.5))
+             for policy, speed in {"fixed:0": 100, "fixed:1": 100 * fast, **dict.fromkeys(replays.POLICIES, 110),
+                                   "bass": 55}.items()]
+    found = replays.speeds(lines)
+    assert [replays.best_fixed(found["m", 0.8, task, 8]) for task in "ab"] == [(200, 1), (100, 0)]
+    assert "| `goodput` | 1.100 | 1.10 | 0.550 | 0.778 |" in replays.summary_table(found)
+    assert replays.batch_table(found).endswith("| m | 0.8 | 8 | 1.41 | 1.10 | 1.10 | 0.55 | 1.10 | 1.10 |")
+    assert replays.over_algorithm_1(found) == (pytest.approx(2.0), 1)

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Policies on machines that one does not have: replays traces of drafts with the costs of machines.json and prints what
+came out, as the tables of docs/experiments/draft-length.md.
+
+    python3 bench/drafts/prompts.py --spec-bench question.jsonl --limit 12 > prompts.jsonl
+    python3 experiments/draft_length/replays.py prompts.jsonl --bass build/release/bass
+
+A cell is a machine, a temperature (0 and 0.8), a task and a number of sequences. Every run knows what steps cost, and
+draws its times with 5 % of noise.
+"""
+
+import argparse
+import collections
+import json
+import math
+import pathlib
+import tempfile
+
+from engine import run_bass
+
+TASKS = ("code", "chat", "summarization", "translation")
+TEMPERATURES = (0.8, 0.0)
+BATCHES = (1, 4, 8, 32, 128, 256)
+POLICIES = ("goodput", "survival", "bass", "bandit", "gradient")
+MACHINES = pathlib.Path(__file__).with_name("machines.json")
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def traced_prompts(path):
+    """Those of the four tasks, named by them."""
+    prompts = [json.loads(line) for line in open(path, encoding="utf-8")]
+    return [{**{key: value for key, value in prompt.items() if key != "task"}, "id": f"{prompt['task']}/{number}"}
+            for number, prompt in enumerate(prompts) if prompt.get("task") in TASKS]
+
+
+def speeds(lines):
+    """{(machine, temperature, task, batch): {policy: tokens/s}}"""
+    cells = collections.defaultdict(dict)
+    for line in lines:
+        cells[line["machine"], line["temperature"], line["task"], line["batch"]][line["policy"]] = line["tokens_per_s"]
+    return dict(cells)
+
+
+def best_fixed(cell):
+    """(tokens/s, length) of the best fixed length."""
+    return max((speed, int(policy.split(":")[1])) for policy, speed in cell.items() if policy.startswith("fixed:"))
+
+
+def summary_table(cells):
+    """A row for each policy: against regular decoding and the best fixed length of each cell."""
+    rows = ["| policy | least, against regular | mean | least, against the best fixed length | mean |", "|---|---|---|---|---|"]
+    for policy in POLICIES:
+        regular = [cell[policy] / cell["fixed:0"] for cell in cells.values()]
+        best = [cell[policy] / best_fixed(cell)[0] for cell in cells.values()]
+        rows.append(f"| `{policy}` | {min(regular):.3f} | {geometric_mean(regular):.2f} | {min(best):.3f} | "
+                    f"{geometric_mean(best):.3f} |")
+    return "\n".join(rows)
+
+
+def batch_table(cells):
+    """A row for each machine, temperature and batch: means over the tasks, against regular decoding."""
+    columns = {"best fixed": lambda cell: best_fixed(cell)[0],
+               **{policy: lambda cell, policy=policy: cell[policy] for policy in POLICIES}}
+    rows = [f"| machine | temperature | sequences | {' | '.join(columns)} |", "|---" * (3 + len(columns)) + "|"]
+    for group in sorted({(machine, temperature, batch) for machine, temperature, _, batch in cells}):
+        chosen = [cell for (machine, temperature, _, batch), cell in cells.items() if (machine, temperature, batch) == group]
+        means = [geometric_mean([value(cell) / cell["fixed:0"] for cell in chosen]) for value in columns.values()]
+        rows.append(f"| {' | '.join(map(str, group))} | {' | '.join(f'{mean:.2f}' for mean in means)} |")
+    return "\n".join(rows)
+
+
+def over_algorithm_1(cells):
+    """Geometric mean of goodput over bass where anything should be drafted, and how many cells that are."""
+    ratios = [cell["goodput"] / cell["bass"] for cell in cells.values() if best_fixed(cell)[1] > 0]
+    return (geometric_mean(ratios) if ratios else math.nan), len(ratios)
+
+
+def replay(options, prompts, directory):
+    for temperature in TEMPERATURES:
+        trace = pathlib.Path(directory) / f"{temperature}.trace"
+        trace.write_text(run_bass(options.bass, ["bench", "trace", "-m", options.model, "--prompts", "-", "--temperature",
+                                                 temperature, "--max-tokens", options.max_tokens], prompts))
+        for machine in json.loads(MACHINES.read_text())["machines"]:
+            found = run_bass(options.bass, ["bench", "replay", "--trace", trace, "--costs", MACHINES, "--machine", machine,
+                                            "--batch", ",".join(map(str, BATCHES)), "--draft-length", ",".join(POLICIES),
+                                            "--by-task", "--json"])
+            for line in found.splitlines():
+                yield {**json.loads(line), "temperature": temperature}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("prompts", help="of bench/drafts/prompts.py")
+    parser.add_argument("--bass", default="bass", help="the program")
+    parser.add_argument("-m", "--model", default="smollm2")
+    parser.add_argument("--max-tokens", type=int, default=96, metavar="N", help="traced a prompt (default: %(default)s)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        cells = speeds(replay(options, traced_prompts(options.prompts), directory))
+    ratio, n = over_algorithm_1(cells)
+    print(f"{len(cells)} cells\n\n{summary_table(cells)}\n\n{batch_table(cells)}\n\n"
+          f"`goodput` over `bass` in the {n} cells whose best fixed length is above 0: {ratio:.2f}")
+
+
+if __name__ == "__main__":
+    main()
