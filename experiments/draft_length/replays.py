@@ -16,6 +16,7 @@ import math
 import pathlib
 import tempfile
 
+from analysis import geometric_mean
 from engine import run_bass
 
 TASKS = ("code", "chat", "summarization", "translation")
@@ -23,10 +24,6 @@ TEMPERATURES = (0.8, 0.0)
 BATCHES = (1, 4, 8, 32, 128, 256)
 POLICIES = ("goodput", "survival", "bass", "bandit", "gradient")
 MACHINES = pathlib.Path(__file__).with_name("machines.json")
-
-
-def geometric_mean(values):
-    return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def traced_prompts(path):

@@ -15,8 +15,6 @@ std::optional<double> ratio(double numerator, double denominator) {
   return numerator / denominator;
 }
 
-double seconds_of(const StepKindSums& kind) { return kind.draft_s + kind.step_s + kind.rest_s; }
-
 std::string_view policy_name(const GenerateOptions& options) {
   const std::string_view text = options.request.speculation.draft_length;
   return text.substr(0, text.find(':'));
@@ -81,6 +79,8 @@ std::string losing_drafters(const GenerationResult& result, const Explanation& e
 }
 
 }  // namespace
+
+double seconds_of(const StepKindSums& kind) { return kind.draft_s + kind.step_s + kind.rest_s; }
 
 Explanation explain(const EngineStats& stats) {
   const SpeculationAccount& account = stats.account;

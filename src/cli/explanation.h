@@ -35,6 +35,8 @@ struct Explanation {
 };
 
 Explanation explain(const EngineStats& stats);
+/// All that steps of a kind took.
+double seconds_of(const StepKindSums& kind);
 
 /// Did it pay? In sentences, with what to do if not.
 std::string conclusion(const GenerationResult& result, const GenerateOptions& options);

@@ -1,11 +1,10 @@
 #include "cli/explanation.h"
+#include "cli/report.h"
 
 namespace bass {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json nullable(const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(nullptr); }
 
 Json kind_json(const StepKindSums& kind, const std::optional<double>& speedup,
                const std::optional<double>& expected_speedup) {

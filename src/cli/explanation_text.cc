@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/explanation.h"
+#include "cli/report.h"
 #include "cli/terminal_text.h"
 
 namespace bass {
@@ -13,10 +14,6 @@ std::string_view verify_rule_name(const GenerateOptions& options) {
   const bool has_seed = options.request.seed.has_value();
   const VerifyRule rule = options.request.speculation.verify.value_or(default_verify_rule(has_seed));
   return rule == VerifyRule::kMatch ? "match" : rule == VerifyRule::kBlock ? "block" : "rejection";
-}
-
-std::string number_or_dash(const std::optional<double>& value) {
-  return value.has_value() ? fmt::format("{:.2f}", *value) : "-";
 }
 
 std::string settings_lines(const GenerationResult& result, const GenerateOptions& options) {
@@ -43,8 +40,8 @@ std::string kinds_table(const SpeculationAccount& account, const Explanation& ex
     const StepKindSums& kind = account.kinds[i];
     if (kind.n_steps == 0) continue;
     text += fmt::format("{:<16}{:>7}{:>9}{:>10.3f}{:>12.3f}{:>9}{:>10}\n", kNames[i], kind.n_steps, kind.n_tokens,
-                        kind.draft_s + kind.step_s + kind.rest_s, kind.regular_s,
-                        number_or_dash(explanation.speedup_of[i]), number_or_dash(explanation.expected_speedup_of[i]));
+                        seconds_of(kind), kind.regular_s, number_or_dash(explanation.speedup_of[i]),
+                        number_or_dash(explanation.expected_speedup_of[i]));
   }
   return text + fmt::format("{:<16}{:>7}{:>9}{:>10.3f}{:>12.3f}{:>9}\n", "all", "", "", explanation.decode_s,
                             explanation.regular_s, number_or_dash(explanation.speedup));

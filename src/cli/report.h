@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,10 @@
 #include "engine/options.h"
 
 namespace bass {
+
+/// A number that may be missing: null, or "-" in place of two decimals.
+nlohmann::ordered_json nullable(const std::optional<double>& value);
+std::string number_or_dash(const std::optional<double>& value);
 
 /// CONTRACT.md's object.
 nlohmann::ordered_json result_json(const GenerationResult& result);

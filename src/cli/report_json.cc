@@ -5,8 +5,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json nullable(const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(nullptr); }
-
 Json choice_json(const ChoiceResult& choice) {
   Json ids = Json::array();
   Json logprobs = Json::array();
@@ -60,6 +58,10 @@ Json speculation_json(const Summary& summary) {
 }
 
 }  // namespace
+
+nlohmann::ordered_json nullable(const std::optional<double>& value) {
+  return value.has_value() ? Json(*value) : Json(nullptr);
+}
 
 nlohmann::ordered_json result_json(const GenerationResult& result) {
   const Summary summary = summarise(result);

@@ -68,8 +68,6 @@ std::string prompt_header(const PromptResult& prompt) {
   return fmt::format("== prompt {}{}\n", prompt.index, id);
 }
 
-std::string milliseconds(const std::optional<double>& ms) { return ms.has_value() ? fmt::format("{:.2f}", *ms) : "-"; }
-
 std::string histogram_text(const Summary& summary) {
   std::string text;
   for (int len = 0; len <= summary.longest_draft; ++len) {
@@ -80,6 +78,10 @@ std::string histogram_text(const Summary& summary) {
 }
 
 }  // namespace
+
+std::string number_or_dash(const std::optional<double>& value) {
+  return value.has_value() ? fmt::format("{:.2f}", *value) : "-";
+}
 
 std::string_view origin_color(TokenOrigin origin) { return look_of(origin).color; }
 
@@ -118,8 +120,8 @@ std::string summary_text(const GenerationResult& result, double peak_tops) {
   text += fmt::format(
       "speed           {:.1f} tokens/s: {} tokens in {:.2f} s (prefill {:.2f} s, decode {:.2f} s; loading {:.2f} s)\n",
       summary.tokens_per_s, summary.completion_tokens, result.total_s, stats.prefill_s, stats.decode_s, result.load_s);
-  text += fmt::format("ms a token      first {}, last {}, all {}\n", milliseconds(summary.latency.first_ms),
-                      milliseconds(summary.latency.last_ms), milliseconds(summary.latency.all_ms));
+  text += fmt::format("ms a token      first {}, last {}, all {}\n", number_or_dash(summary.latency.first_ms),
+                      number_or_dash(summary.latency.last_ms), number_or_dash(summary.latency.all_ms));
   if (summary.acceptance_rate.has_value()) {
     text += fmt::format("acceptance      {:.1f} % of {} drafted tokens; {:.2f} tokens a round, {} rounds\n",
                         100 * *summary.acceptance_rate, summary.speculation.drafted, *summary.tokens_per_round,

@@ -53,6 +53,11 @@ void advance_draft_length(const DraftLengthSpec& spec, DraftLengthState& state,
   }
 }
 
+DraftLengthState keep_draft_length_state(const DraftLengthSpec&, DraftLengthState state,
+                                         std::span<const DraftOutcome>) {
+  return state;
+}
+
 Result<int32_t> parse_draft_number(std::string_view what, std::string_view text, int32_t min, int32_t max) {
   int32_t value = 0;
   const char* end = text.data() + text.size();

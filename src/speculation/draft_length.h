@@ -104,6 +104,10 @@ void choose_draft_lengths(const DraftLengthSpec& spec, const DraftLengthState& s
 /// The policy's state after a step.
 void advance_draft_length(const DraftLengthSpec& spec, DraftLengthState& state, std::span<const DraftOutcome> outcomes);
 
+/// `next` of policies whose outcomes do not change their state, or change it in `learn`.
+DraftLengthState keep_draft_length_state(const DraftLengthSpec& spec, DraftLengthState state,
+                                         std::span<const DraftOutcome> outcomes);
+
 /// All policies, in the order of the help text.
 std::span<const DraftLengthPolicy* const> draft_length_policies();
 

@@ -348,9 +348,9 @@ void CpuExecutor::fill_main_batch() {
   }
   main_forward_->end_batch();
   verdicts_.assign(wanted_.size(), RowVerdict{});
-  looked_at_.assign(wanted_.size(), LookedAt{});
   chances_.assign(wanted_.size(), 0.0f);
   find_block_rounds();
+  looked_at_.assign(block_begins_.empty() ? 0 : wanted_.size(), LookedAt{});
 }
 
 void CpuExecutor::find_block_rounds() {
@@ -549,8 +549,12 @@ void CpuExecutor::collect_labels(int segment_idx, size_t first_wanted) {
   for (int k = 0; k < result.n_drafted && weight > 0; ++k) {
     const size_t row = first_wanted + static_cast<size_t>(k);
     result.labels.push_back({chances_[row], static_cast<float>(weight)});
-    const BlockRow& seen = looked_at_[row].row;
-    weight = is_block ? next_joint(weight, seen.p_x, seen.q_x) : k < result.n_accepted ? 1 : 0;
+    if (is_block) {
+      const BlockRow& seen = looked_at_[row].row;
+      weight = next_joint(weight, seen.p_x, seen.q_x);
+    } else {
+      weight = k < result.n_accepted ? 1 : 0;
+    }
   }
 }
 

@@ -15,12 +15,8 @@ Status parse_fixed(std::string_view arguments, DraftLengthSpec& spec) {
 
 DraftLengthState start_fixed(const DraftLengthSpec& spec) { return {spec.fixed_len, 0}; }
 
-DraftLengthState next_fixed(const DraftLengthSpec&, DraftLengthState state, std::span<const DraftOutcome>) {
-  return state;
-}
-
 }  // namespace
 
-constexpr DraftLengthPolicy kFixedPolicy{"fixed", "fixed:K", parse_fixed, start_fixed, next_fixed};
+constexpr DraftLengthPolicy kFixedPolicy{"fixed", "fixed:K", parse_fixed, start_fixed, keep_draft_length_state};
 
 }  // namespace bass

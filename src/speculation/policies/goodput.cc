@@ -93,11 +93,9 @@ Status parse(std::string_view arguments, DraftLengthSpec&) {
   return invalid_argument("draft length 'goodput' takes no parameters: it measures");
 }
 
-DraftLengthState next(const DraftLengthSpec&, DraftLengthState state, std::span<const DraftOutcome>) { return state; }
-
 }  // namespace
 
-constexpr DraftLengthPolicy kGoodputPolicy{"goodput", "goodput", parse,          start_survival,
-                                           next,      choose,    learn_survival, expected_accepted};
+constexpr DraftLengthPolicy kGoodputPolicy{
+    "goodput", "goodput", parse, start_survival, keep_draft_length_state, choose, learn_survival, expected_accepted};
 
 }  // namespace bass

@@ -9,12 +9,8 @@ Status parse_off(std::string_view arguments, DraftLengthSpec&) {
 
 DraftLengthState start_off(const DraftLengthSpec&) { return {}; }
 
-DraftLengthState next_off(const DraftLengthSpec&, DraftLengthState state, std::span<const DraftOutcome>) {
-  return state;
-}
-
 }  // namespace
 
-constexpr DraftLengthPolicy kOffPolicy{"off", "off", parse_off, start_off, next_off};
+constexpr DraftLengthPolicy kOffPolicy{"off", "off", parse_off, start_off, keep_draft_length_state};
 
 }  // namespace bass

@@ -31,8 +31,6 @@ DraftLengthState start(const DraftLengthSpec& spec) {
   return state;
 }
 
-DraftLengthState next(const DraftLengthSpec&, DraftLengthState state, std::span<const DraftOutcome>) { return state; }
-
 void choose(const DraftLengthState& state, const StepCosts&, int, std::span<DraftCandidate> candidates) {
   bool has_drafts = false;
   for (DraftCandidate& candidate : candidates) {
@@ -46,7 +44,7 @@ void choose(const DraftLengthState& state, const StepCosts&, int, std::span<Draf
 
 }  // namespace
 
-constexpr DraftLengthPolicy kSurvivalPolicy{"survival",     "survival[:min=0.2]", parse, start, next, choose,
-                                            learn_survival, expected_accepted};
+constexpr DraftLengthPolicy kSurvivalPolicy{
+    "survival", "survival[:min=0.2]", parse, start, keep_draft_length_state, choose, learn_survival, expected_accepted};
 
 }  // namespace bass
