@@ -18,10 +18,10 @@ target_include_directories(bass_flags INTERFACE
   $<INSTALL_INTERFACE:include>)
 target_compile_features(bass_flags INTERFACE cxx_std_20)
 add_library(bass_private_flags INTERFACE)
-target_compile_options(bass_private_flags INTERFACE ${BASS_WARNINGS} ${BASS_FP_FLAGS})
+target_compile_options(bass_private_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${BASS_WARNINGS};${BASS_FP_FLAGS}>")
 if(BASS_SANITIZE)
-  target_compile_options(bass_private_flags INTERFACE -fsanitize=${BASS_SANITIZE} -fno-omit-frame-pointer
-                         -fno-sanitize-recover=all)
+  target_compile_options(bass_private_flags INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${BASS_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>")
   target_link_options(bass_flags INTERFACE -fsanitize=${BASS_SANITIZE})
 endif()
 

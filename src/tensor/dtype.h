@@ -43,7 +43,7 @@ const DTypeInfo& dtype_info(DType type);
 std::string readable_dtypes();
 
 /// IEEE half precision to float, exact (subnormals included).
-inline float f16_to_f32(uint16_t bits) {
+constexpr float f16_to_f32(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
   const uint32_t exponent = (bits >> 10) & 31u;
   const uint32_t mantissa = bits & 1023u;
@@ -54,7 +54,7 @@ inline float f16_to_f32(uint16_t bits) {
 }
 
 /// Float to IEEE half precision, round to nearest even, as the hardware does.
-inline uint16_t f32_to_f16(float value) {
+constexpr uint16_t f32_to_f16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   const uint32_t magnitude = bits & 0x7FFFFFFFu;
@@ -68,7 +68,7 @@ inline uint16_t f32_to_f16(float value) {
   return static_cast<uint16_t>(sign | (rounded - 0x38000000u) >> 13);
 }
 
-inline float bf16_to_f32(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+constexpr float bf16_to_f32(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 /// Dequantises one row of `len` elements (a multiple of the block length) of any type, to the bits that the `gguf`
 /// Python package gives. row: no alignment. out: [len]

@@ -1,0 +1,109 @@
+// A GPU as the executor sees it: memory, one queue of copies and kernels, errors.
+//
+// Two implementations: the CUDA runtime (gpu/, compiled where BASS_CUDA is on; no_gpu/ stands in its place otherwise)
+// and the emulator (emulator/), which runs the same kernels on the processor.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "bass/status.h"
+#include "kernels/cuda/kernel_list.h"
+#include "kernels/cuda/thread_context.h"
+
+namespace bass::cuda {
+
+struct DeviceInfo {
+  std::string name;
+  size_t total_bytes = 0;
+  int n_multiprocessors = 1;
+  int compute_capability = 0;   // 90 for 9.0
+  size_t max_shared_bytes = 0;  // that a block may ask for
+};
+
+class DeviceBuffer;
+
+/// Copies and kernels are done one after the other, in the order in which they are asked for, and later than the call:
+/// `synchronize` waits for all of them. One thread uses a device. An error of a copy or a kernel is told by the next
+/// synchronize, and by all later ones: such a device is lost.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  [[nodiscard]] virtual const DeviceInfo& info() const = 0;
+  [[nodiscard]] virtual size_t free_bytes() const = 0;
+
+  /// Memory of the device, 256-byte aligned; contents undefined. nullptr: there is not so much. release(nullptr) is
+  /// nothing; not while work that reads it is queued.
+  virtual std::byte* allocate(size_t n_bytes) = 0;
+  virtual void release(std::byte* memory) = 0;
+  /// Memory of the host that copies go to and from without a detour. nullptr: there is not so much.
+  virtual std::byte* allocate_host(size_t n_bytes) = 0;
+  virtual void release_host(std::byte* memory) = 0;
+
+  /// The host's memory must stay as it is until synchronize.
+  virtual void upload(void* to_device, const void* from_host, size_t n_bytes) = 0;
+  virtual void download(void* to_host, const void* from_device, size_t n_bytes) = 0;
+  virtual void copy(void* to_device, const void* from_device, size_t n_bytes) = 0;
+  virtual void fill(void* to_device, int byte, size_t n_bytes) = 0;
+
+  /// arguments: the kernel's struct, copied by the call. A grid without blocks is nothing.
+  virtual void launch(KernelId kernel, const void* arguments, size_t n_bytes, const LaunchShape& shape) = 0;
+
+  virtual Status synchronize() = 0;
+};
+
+/// Queues a kernel.
+template <class Kernel>
+void launch(Device& device, const Kernel& kernel, const LaunchShape& shape) {
+  static_assert(std::is_trivially_copyable_v<Kernel> && sizeof(Kernel) <= 4096);
+  device.launch(kernel_id<Kernel>, &kernel, sizeof(Kernel), shape);
+}
+
+/// Owns memory of a device, or of the host for copies. Movable, not copyable. ok() is false when there was none.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  DeviceBuffer(Device* device, size_t n_bytes, bool of_host = false)
+      : device_(device), of_host_(of_host), n_bytes_(n_bytes) {
+    if (n_bytes > 0) data_ = of_host ? device->allocate_host(n_bytes) : device->allocate(n_bytes);
+  }
+  DeviceBuffer(DeviceBuffer&& other) noexcept { *this = std::move(other); }
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(of_host_, other.of_host_);
+    std::swap(n_bytes_, other.n_bytes_);
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  ~DeviceBuffer() {
+    if (data_ == nullptr) return;
+    if (of_host_) {
+      device_->release_host(data_);
+    } else {
+      device_->release(data_);
+    }
+  }
+
+  [[nodiscard]] bool ok() const { return n_bytes_ == 0 || data_ != nullptr; }
+  [[nodiscard]] size_t n_bytes() const { return n_bytes_; }
+  [[nodiscard]] std::byte* data() const { return data_; }
+  template <class T>
+  [[nodiscard]] T* as() const {
+    return reinterpret_cast<T*>(data_);
+  }
+
+ private:
+  Device* device_ = nullptr;
+  bool of_host_ = false;
+  size_t n_bytes_ = 0;
+  std::byte* data_ = nullptr;
+};
+
+/// The GPU with this index. Errors (kUnavailable, kInvalidArgument) say whether this build, the driver or the GPU is
+/// what is missing.
+Result<std::unique_ptr<Device>> open_gpu(int idx);
+
+}  // namespace bass::cuda

@@ -1,0 +1,143 @@
+// A GPU's thread as a kernel sees it, run by g++ (thread_context.h).
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <type_traits>
+
+#include "base/check.h"
+#include "kernels/cuda/thread_context.h"
+
+namespace bass::cuda {
+
+/// What the threads of a running block share: their memory and their barriers.
+class EmulatedBlock {
+ public:
+  virtual ~EmulatedBlock() = default;
+  /// Waits for all threads of the block, or of the caller's warp.
+  virtual void wait_block(int thread) = 0;
+  virtual void wait_warp(int thread) = 0;
+
+  static constexpr size_t kSlotBytes = 32;
+  /// Where lanes lay what others of their warp read; two sets that take turns, so that one barrier an exchange is
+  /// enough.
+  [[nodiscard]] std::byte* slot(int thread, int turn) { return slots_[turn][thread]; }
+  std::byte* shared_memory = nullptr;
+  size_t shared_bytes = 0;
+
+ private:
+  alignas(64) std::byte slots_[2][kMaxBlockThreads][kSlotBytes];
+};
+
+class EmulatedContext {
+ public:
+  EmulatedContext(EmulatedBlock* state, Index3 block, Index3 grid, int thread, int n_threads)
+      : state_(state), block_(block), grid_(grid), thread_(thread), n_threads_(n_threads) {}
+
+  [[nodiscard]] Index3 block() const { return block_; }
+  [[nodiscard]] Index3 grid() const { return grid_; }
+  [[nodiscard]] int thread() const { return thread_; }
+  [[nodiscard]] int n_threads() const { return n_threads_; }
+  [[nodiscard]] int lane() const { return thread_ % kWarpLen; }
+  [[nodiscard]] int warp() const { return thread_ / kWarpLen; }
+
+  void sync() { meeting().wait_block(thread_); }
+  void sync_warp() { meeting().wait_warp(thread_); }
+
+  template <class T>
+  T shuffle(T x, int lane) {
+    exchange(x);
+    return read<T>(lane);
+  }
+  template <class T>
+  T shuffle_xor(T x, int mask) {
+    exchange(x);
+    return read<T>(lane() ^ mask);
+  }
+  uint32_t ballot(bool condition) {
+    exchange(condition);
+    uint32_t bits = 0;
+    for (int i = 0; i < kWarpLen; ++i) bits |= (read<bool>(i) ? 1u : 0u) << i;
+    return bits;
+  }
+
+  template <class T>
+  T* shared(int n) {
+    T* place = reinterpret_cast<T*>(meeting().shared_memory + shared_used_);
+    shared_used_ += SharedBytes().add<T>(n).bytes();
+    BASS_CHECK(shared_used_ <= state_->shared_bytes);  // more than the launch asked for
+    return place;
+  }
+
+  template <class T>
+  T atomic_add(T* p, T x) {
+    return std::atomic_ref<T>(*p).fetch_add(x, std::memory_order_relaxed);
+  }
+  template <class T>
+  T atomic_max(T* p, T x) {
+    return replace_if(p, x, [](T current, T offered) { return current < offered; });
+  }
+  template <class T>
+  T atomic_min(T* p, T x) {
+    return replace_if(p, x, [](T current, T offered) { return offered < current; });
+  }
+
+  [[nodiscard]] int32_t dot4(int32_t a, int32_t b, int32_t c) const {
+    int8_t x[4];
+    int8_t y[4];
+    std::memcpy(x, &a, 4);
+    std::memcpy(y, &b, 4);
+    return c + x[0] * y[0] + x[1] * y[1] + x[2] * y[2] + x[3] * y[3];
+  }
+
+  void multiply_s8(const TileS8& tile, int32_t (&c)[4]) {
+    exchange(tile);
+    const int group = lane() / 4;
+    const int column = lane() % 4 * 2;
+    for (int i = 0; i < 4; ++i) {
+      const int row = group + i / 2 * 8;
+      for (int part = 0; part < 8; ++part) {  // four elements of k
+        const auto a = read<TileS8>(row % 8 * 4 + part % 4);
+        const auto b = read<TileS8>((column + i % 2) * 4 + part % 4);
+        c[i] = dot4(a.a[part / 4 * 2 + row / 8], b.b[part / 4], c[i]);
+      }
+    }
+  }
+
+ private:
+  EmulatedBlock& meeting() {
+    BASS_CHECK(state_ != nullptr);  // the kernel says that its threads do not cooperate
+    return *state_;
+  }
+  template <class T>
+  void exchange(const T& x) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= EmulatedBlock::kSlotBytes);
+    turn_ ^= 1;
+    std::memcpy(meeting().slot(thread_, turn_), &x, sizeof(T));
+    state_->wait_warp(thread_);
+  }
+  template <class T>
+  T read(int lane) {
+    T x;
+    std::memcpy(&x, state_->slot(thread_ / kWarpLen * kWarpLen + lane % kWarpLen, turn_), sizeof(T));
+    return x;
+  }
+  template <class T, class Replaces>
+  T replace_if(T* p, T x, Replaces replaces) {
+    std::atomic_ref<T> place(*p);
+    T current = place.load(std::memory_order_relaxed);
+    while (replaces(current, x) && !place.compare_exchange_weak(current, x, std::memory_order_relaxed)) {
+    }
+    return current;
+  }
+
+  EmulatedBlock* state_;  // null: the threads do not cooperate
+  Index3 block_;
+  Index3 grid_;
+  int thread_;
+  int n_threads_;
+  int turn_ = 0;
+  size_t shared_used_ = 0;
+};
+
+}  // namespace bass::cuda

@@ -1,0 +1,110 @@
+#include "kernels/cuda/emulator/emulated_device.h"
+
+#include <sys/mman.h>
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "base/check.h"
+#include "kernels/cuda/emulator/kernel_bodies.h"
+
+namespace bass::cuda {
+namespace {
+
+constexpr int kUndefinedByte = 0xFF;  // a NaN as floats, -1 as numbers
+
+class EmulatedDevice final : public Device {
+ public:
+  explicit EmulatedDevice(const EmulatedDeviceOptions& options) : options_(options), free_bytes_(options.total_bytes) {
+    info_.name = "emulated GPU";
+    info_.total_bytes = options.total_bytes;
+    info_.n_multiprocessors = 4;
+    info_.compute_capability = 90;
+    info_.max_shared_bytes = size_t{227} << 10;
+  }
+
+  [[nodiscard]] const DeviceInfo& info() const override { return info_; }
+  [[nodiscard]] size_t free_bytes() const override { return free_bytes_; }
+
+  std::byte* allocate(size_t n_bytes) override {
+    if (n_bytes == 0 || n_bytes > free_bytes_) return nullptr;
+    AlignedBuffer memory(n_bytes);
+    if (!memory.ok()) return nullptr;
+    if (n_bytes <= kFilledBytes) std::memset(memory.data(), kUndefinedByte, n_bytes);
+    ::mprotect(memory.data(), n_bytes, PROT_NONE);
+    free_bytes_ -= n_bytes;
+    std::byte* data = memory.data();
+    memory_.emplace(data, std::move(memory));
+    return data;
+  }
+  void release(std::byte* memory) override {
+    if (memory == nullptr) return;
+    const auto found = memory_.find(memory);
+    BASS_CHECK(found != memory_.end() && queue_.empty());
+    free_bytes_ += found->second.size_bytes();
+    memory_.erase(found);
+  }
+  std::byte* allocate_host(size_t n_bytes) override { return static_cast<std::byte*>(std::malloc(n_bytes)); }
+  void release_host(std::byte* memory) override { std::free(memory); }
+
+  void upload(void* to_device, const void* from_host, size_t n_bytes) override {
+    queue_copy(to_device, from_host, n_bytes);
+  }
+  void download(void* to_host, const void* from_device, size_t n_bytes) override {
+    queue_copy(to_host, from_device, n_bytes);
+  }
+  void copy(void* to_device, const void* from_device, size_t n_bytes) override {
+    queue_copy(to_device, from_device, n_bytes);
+  }
+  void fill(void* to_device, int byte, size_t n_bytes) override {
+    queue_.emplace_back([=] { std::memset(to_device, byte, n_bytes); });
+  }
+
+  void launch(KernelId kernel, const void* arguments, size_t n_bytes, const LaunchShape& shape) override {
+    if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
+    BASS_CHECK(shape.shared_bytes <= info_.max_shared_bytes);
+    const auto* bytes = static_cast<const std::byte*>(arguments);
+    // Kernels may hold 16-byte aligned members: a vector's memory is aligned so.
+    queue_.emplace_back([this, kernel, shape, copied = std::vector<std::byte>(bytes, bytes + n_bytes)] {
+      emulate(kernel_body(kernel), copied.data(), shape, options_.emulator);
+    });
+  }
+
+  Status synchronize() override {
+    set_protection(PROT_READ | PROT_WRITE);
+    for (const auto& work : queue_) work();
+    queue_.clear();
+    set_protection(PROT_NONE);
+    return ok_status();
+  }
+
+ private:
+  // Larger memory stays as the system gives it, so that what is never used costs nothing.
+  static constexpr size_t kFilledBytes = size_t{64} << 20;
+
+  void queue_copy(void* to, const void* from, size_t n_bytes) {
+    if (n_bytes == 0) return;
+    queue_.emplace_back([=] { std::memcpy(to, from, n_bytes); });
+  }
+  void set_protection(int protection) {
+    for (const auto& [data, memory] : memory_) ::mprotect(data, memory.size_bytes(), protection);
+  }
+
+  EmulatedDeviceOptions options_;
+  DeviceInfo info_;
+  size_t free_bytes_;
+  std::map<std::byte*, AlignedBuffer> memory_;
+  std::vector<std::function<void()>> queue_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> open_emulated_device(const EmulatedDeviceOptions& options) {
+  return std::make_unique<EmulatedDevice>(options);
+}
+
+}  // namespace bass::cuda

@@ -1,0 +1,18 @@
+// A device without a GPU, for tests: the same kernels and the same queue, on the processor.
+#pragma once
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/emulator/emulate.h"
+
+namespace bass::cuda {
+
+struct EmulatedDeviceOptions {
+  size_t total_bytes = size_t{4} << 30;
+  EmulatorOptions emulator;
+};
+
+/// Nothing is done before synchronize, so that whoever reads a result or changes what is copied too early is found out;
+/// and the device's memory can be read and written by kernels and copies only: a host that touches it faults.
+std::unique_ptr<Device> open_emulated_device(const EmulatedDeviceOptions& options = {});
+
+}  // namespace bass::cuda

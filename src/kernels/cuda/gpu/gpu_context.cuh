@@ -1,0 +1,88 @@
+// A thread of a real GPU as a kernel sees it (thread_context.h). Compiled by nvcc.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/thread_context.h"
+
+namespace bass::cuda {
+
+extern __shared__ __align__(16) unsigned char gpu_shared_memory[];
+
+class GpuContext {
+ public:
+  __device__ Index3 block() const {
+    return {static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.z)};
+  }
+  __device__ Index3 grid() const {
+    return {static_cast<int>(gridDim.x), static_cast<int>(gridDim.y), static_cast<int>(gridDim.z)};
+  }
+  __device__ int thread() const { return static_cast<int>(threadIdx.x); }
+  __device__ int n_threads() const { return static_cast<int>(blockDim.x); }
+  __device__ int lane() const { return thread() % kWarpLen; }
+  __device__ int warp() const { return thread() / kWarpLen; }
+
+  __device__ void sync() const { __syncthreads(); }
+  __device__ void sync_warp() const { __syncwarp(); }
+
+  template <class T>
+  __device__ T shuffle(T x, int lane) const {
+    return __shfl_sync(kAll, x, lane);
+  }
+  template <class T>
+  __device__ T shuffle_xor(T x, int mask) const {
+    return __shfl_xor_sync(kAll, x, mask);
+  }
+  __device__ uint32_t ballot(bool condition) const { return __ballot_sync(kAll, condition); }
+
+  template <class T>
+  __device__ T* shared(int n) {
+    T* place = reinterpret_cast<T*>(gpu_shared_memory + shared_used_);
+    shared_used_ += (sizeof(T) * static_cast<size_t>(n) + 15) / 16 * 16;
+    return place;
+  }
+
+  template <class T>
+  __device__ T atomic_add(T* p, T x) const {
+    return from_cuda<T>(atomicAdd(as_cuda(p), to_cuda(x)));
+  }
+  template <class T>
+  __device__ T atomic_max(T* p, T x) const {
+    return from_cuda<T>(atomicMax(as_cuda(p), to_cuda(x)));
+  }
+  template <class T>
+  __device__ T atomic_min(T* p, T x) const {
+    return from_cuda<T>(atomicMin(as_cuda(p), to_cuda(x)));
+  }
+
+  __device__ int32_t dot4(int32_t a, int32_t b, int32_t c) const { return __dp4a(a, b, c); }
+
+  __device__ void multiply_s8(const TileS8& tile, int32_t (&c)[4]) const {
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+                 : "r"(tile.a[0]), "r"(tile.a[1]), "r"(tile.a[2]), "r"(tile.a[3]), "r"(tile.b[0]), "r"(tile.b[1]));
+  }
+
+ private:
+  static constexpr unsigned kAll = 0xFFFFFFFFu;
+
+  // CUDA's atomics know `unsigned long long`, which is not uint64_t.
+  __device__ static unsigned long long* as_cuda(uint64_t* p) { return reinterpret_cast<unsigned long long*>(p); }
+  __device__ static unsigned long long to_cuda(uint64_t x) { return x; }
+  template <class T>
+  __device__ static T* as_cuda(T* p) {
+    return p;
+  }
+  template <class T>
+  __device__ static T to_cuda(T x) {
+    return x;
+  }
+  template <class T, class U>
+  __device__ static T from_cuda(U x) {
+    return static_cast<T>(x);
+  }
+
+  size_t shared_used_ = 0;
+};
+
+}  // namespace bass::cuda

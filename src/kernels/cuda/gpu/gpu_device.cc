@@ -1,0 +1,169 @@
+// The CUDA runtime behind Device.
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/gpu/gpu_kernels.h"
+
+namespace bass::cuda {
+namespace {
+
+constexpr size_t kKernels = static_cast<size_t>(KernelId::kCount);
+
+class GpuDevice final : public Device {
+ public:
+  GpuDevice(int idx, const cudaDeviceProp& properties) : idx_(idx) {
+    info_.name = properties.name;
+    info_.total_bytes = properties.totalGlobalMem;
+    info_.n_multiprocessors = properties.multiProcessorCount;
+    info_.compute_capability = properties.major * 10 + properties.minor;
+    info_.max_shared_bytes = properties.sharedMemPerBlockOptin;
+  }
+  ~GpuDevice() override {
+    cudaSetDevice(idx_);
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+  GpuDevice(const GpuDevice&) = delete;
+  GpuDevice& operator=(const GpuDevice&) = delete;
+
+  Status open() {
+    make_current();
+    note(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    kernels_ = {
+#define BASS_FIND_KERNEL(Kernel) gpu_kernel<Kernel>(),
+        BASS_GPU_KERNELS(BASS_FIND_KERNEL)
+#undef BASS_FIND_KERNEL
+    };
+    for (const GpuKernel& kernel : kernels_) {
+      // More than 48 KiB must be asked for. The limit holds for what the kernel declares itself as well: nothing here.
+      note(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                static_cast<int>(info_.max_shared_bytes)));
+    }
+    return status();
+  }
+
+  [[nodiscard]] const DeviceInfo& info() const override { return info_; }
+  [[nodiscard]] size_t free_bytes() const override {
+    size_t n_free = 0;
+    size_t n_total = 0;
+    make_current();
+    return cudaMemGetInfo(&n_free, &n_total) == cudaSuccess ? n_free : 0;
+  }
+
+  std::byte* allocate(size_t n_bytes) override {
+    void* memory = nullptr;
+    make_current();
+    if (n_bytes == 0 || cudaMalloc(&memory, n_bytes) != cudaSuccess) {
+      (void)cudaGetLastError();  // want of memory is no defect of what comes next
+      return nullptr;
+    }
+    return static_cast<std::byte*>(memory);
+  }
+  void release(std::byte* memory) override { note(cudaFree(memory)); }
+  std::byte* allocate_host(size_t n_bytes) override {
+    void* memory = nullptr;
+    make_current();
+    if (n_bytes == 0 || cudaMallocHost(&memory, n_bytes) != cudaSuccess) {
+      (void)cudaGetLastError();
+      return nullptr;
+    }
+    return static_cast<std::byte*>(memory);
+  }
+  void release_host(std::byte* memory) override { note(cudaFreeHost(memory)); }
+
+  void upload(void* to, const void* from, size_t n_bytes) override {
+    transfer(to, from, n_bytes, cudaMemcpyHostToDevice);
+  }
+  void download(void* to, const void* from, size_t n_bytes) override {
+    transfer(to, from, n_bytes, cudaMemcpyDeviceToHost);
+  }
+  void copy(void* to, const void* from, size_t n_bytes) override {
+    transfer(to, from, n_bytes, cudaMemcpyDeviceToDevice);
+  }
+  void fill(void* to, int byte, size_t n_bytes) override {
+    make_current();
+    note(cudaMemsetAsync(to, byte, n_bytes, stream_));
+  }
+
+  void launch(KernelId kernel, const void* arguments, size_t /*n_bytes*/, const LaunchShape& shape) override {
+    if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
+    make_current();
+    const auto size = [](int n) { return static_cast<unsigned>(n); };
+    const dim3 grid(size(shape.grid.x), size(shape.grid.y), size(shape.grid.z));
+    void* parameters[] = {const_cast<void*>(arguments)};
+    note(cudaLaunchKernel(kernels_[static_cast<size_t>(kernel)].function, grid, dim3(size(shape.n_threads)), parameters,
+                          shape.shared_bytes, stream_));
+  }
+
+  Status synchronize() override {
+    make_current();
+    note(cudaStreamSynchronize(stream_));
+    return status();
+  }
+
+ private:
+  /// The runtime keeps a current GPU for each thread, and the engine's thread is not the one that loads.
+  void make_current() const {
+    thread_local int current = -1;
+    if (current != idx_) cudaSetDevice(idx_);
+    current = idx_;
+  }
+  void transfer(void* to, const void* from, size_t n_bytes, cudaMemcpyKind kind) {
+    make_current();
+    if (n_bytes > 0) note(cudaMemcpyAsync(to, from, n_bytes, kind, stream_));
+  }
+  void note(cudaError_t error) {
+    if (error_ == cudaSuccess) error_ = error;
+  }
+  [[nodiscard]] Status status() const {
+    if (error_ == cudaSuccess) return ok_status();
+    return internal_error(
+        fmt::format("GPU {} ({}): {} ({})", idx_, info_.name, cudaGetErrorString(error_), cudaGetErrorName(error_)));
+  }
+
+  int idx_;
+  DeviceInfo info_;
+  cudaStream_t stream_ = nullptr;
+  cudaError_t error_ = cudaSuccess;  // the first one
+  std::array<GpuKernel, kKernels> kernels_{};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_gpu(int idx) {
+  int driver = 0;
+  int runtime = 0;
+  (void)cudaRuntimeGetVersion(&runtime);
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
+    return unavailable("there is no NVIDIA driver; install one, or use --device cpu");
+  }
+  if (driver / 1000 < runtime / 1000) {
+    return unavailable(
+        fmt::format("the NVIDIA driver knows CUDA {}.{}, this build needs {}.{}; update the driver, or "
+                    "use --device cpu",
+                    driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10));
+  }
+  int n_gpus = 0;
+  const cudaError_t error = cudaGetDeviceCount(&n_gpus);
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && n_gpus == 0)) {
+    return unavailable("there is no NVIDIA GPU; use --device cpu");
+  }
+  if (error != cudaSuccess) return unavailable(fmt::format("CUDA: {}; use --device cpu", cudaGetErrorString(error)));
+  if (idx < 0 || idx >= n_gpus) {
+    return invalid_argument(fmt::format("there is no GPU {}: the GPUs are 0 to {}", idx, n_gpus - 1));
+  }
+  cudaDeviceProp properties{};
+  if (cudaGetDeviceProperties(&properties, idx) != cudaSuccess) {
+    return unavailable(fmt::format("GPU {} does not answer: {}", idx, cudaGetErrorString(cudaGetLastError())));
+  }
+  auto device = std::make_unique<GpuDevice>(idx, properties);
+  if (const Status status = device->open(); !status.ok()) {
+    return unavailable(fmt::format("{}; this build was made for other GPUs, or the GPU is broken", status.message()));
+  }
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+}  // namespace bass::cuda

@@ -1,0 +1,27 @@
+// All kernels: a line here, its header in all_kernels.h, and a line in the file of gpu/ that compiles it.
+#pragma once
+
+#define BASS_GPU_KERNELS(X) X(ScaleRows)
+
+namespace bass::cuda {
+
+#define BASS_DECLARE_KERNEL(Kernel) struct Kernel;
+BASS_GPU_KERNELS(BASS_DECLARE_KERNEL)
+#undef BASS_DECLARE_KERNEL
+
+enum class KernelId : int {
+#define BASS_NAME_KERNEL(Kernel) k##Kernel,
+  BASS_GPU_KERNELS(BASS_NAME_KERNEL)
+#undef BASS_NAME_KERNEL
+      kCount
+};
+
+template <class Kernel>
+inline constexpr KernelId kernel_id = KernelId::kCount;
+#define BASS_IDENTIFY_KERNEL(Kernel) \
+  template <>                        \
+  inline constexpr KernelId kernel_id<Kernel> = KernelId::k##Kernel;
+BASS_GPU_KERNELS(BASS_IDENTIFY_KERNEL)
+#undef BASS_IDENTIFY_KERNEL
+
+}  // namespace bass::cuda

@@ -1,0 +1,89 @@
+// Kernels as ordinary C++: what a kernel is, and what it may ask of the thread that runs it.
+//
+// A kernel is a trivially copyable struct (its members are its arguments: device pointers, sizes, PODs):
+//
+//   struct AddKernel {
+//     static constexpr const char* kName = "add";
+//     static constexpr int kMaxThreads = 128;      // of a block: the bound that registers are allotted for
+//     static constexpr bool kCooperates = false;   // true: its threads meet (sync, shuffles, shared memory)
+//     const float* x;  // [n]
+//     float* y;        // [n]
+//     int n;
+//     template <class Context>
+//     BASS_HD void operator()(Context& context) const {
+//       const int i = context.block().x * context.n_threads() + context.thread();
+//       if (i < n) y[i] += x[i];
+//     }
+//   };
+//
+// and a line in kernel_list.h. nvcc compiles it for GpuContext (gpu/gpu_context.cuh), g++ for EmulatedContext
+// (emulator/emulated_context.h): one source, tested without a GPU. Both contexts offer the same members:
+//
+//   block(), grid()            Index3
+//   thread(), n_threads()      of the block; n_threads is a multiple of 32
+//   lane(), warp()             thread() % 32, thread() / 32
+//   sync()                     the block's barrier. Every thread of the block must come, none may have returned
+//   sync_warp()                the warp's. For this and the functions below, all 32 lanes come
+//   shuffle(x, lane), shuffle_xor(x, mask)      x: up to 8 bytes, trivially copyable
+//   ballot(condition)          uint32_t, bit i: lane i's
+//   shared<T>(n)               n elements of the block's shared memory, 16-byte aligned; the same calls in the same
+//                              order in all threads; LaunchShape::shared_bytes (use SharedBytes) has the room. Contents
+//                              are undefined at first
+//   atomic_add(p, x), atomic_max(p, x), atomic_min(p, x)    int32_t, uint32_t (add, max, min: uint64_t too); the old *p
+//   dot4(a, b, c)              c + the sum of the products of 4 int8 in a and 4 in b
+//   multiply_s8(a, b, c)       one m16n8k32 tile product of a warp on tensor cores (fragments: multiply_s8 below)
+//
+// Arithmetic: both compilers are told not to contract (g++ -ffp-contract=off, nvcc -fmad=false), so a + b * c rounds
+// twice, fmaf(a, b, c) once, and division and sqrtf are IEEE's. Written so, a kernel gives the same bits everywhere.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/host_device.h"
+
+namespace bass::cuda {
+
+inline constexpr int kWarpLen = 32;
+inline constexpr int kMaxBlockThreads = 1024;
+
+struct Index3 {
+  int x = 0;
+  int y = 0;
+  int z = 0;
+};
+
+/// Blocks, threads of a block, and bytes of shared memory that a block asks for.
+struct LaunchShape {
+  Index3 grid{1, 1, 1};
+  int n_threads = kWarpLen;
+  size_t shared_bytes = 0;
+};
+
+/// Adds up what a kernel's shared<T>(n) calls need.
+class SharedBytes {
+ public:
+  template <class T>
+  SharedBytes& add(int n) {
+    bytes_ += (sizeof(T) * static_cast<size_t>(n) + 15) / 16 * 16;
+    return *this;
+  }
+  [[nodiscard]] size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_ = 0;
+};
+
+/// Tiles of a tensor-core product C [16, 8] += A [16, 32] B [32, 8] in int8 with int32 sums (mma.m16n8k32.s8). With
+/// group = lane / 4 and t = lane % 4, a lane holds, four int8 in each int32, lowest k in the lowest byte:
+///   a[0]: A[group][4 t ..],     a[1]: A[group + 8][4 t ..],  a[2]: A[group][16 + 4 t ..],  a[3]: A[group + 8][16 + 4 t
+///   ..] b[0]: B[4 t ..][group],     b[1]: B[16 + 4 t ..][group] c[0], c[1]: C[group][2 t], [2 t + 1];   c[2], c[3]:
+///   C[group + 8][2 t], [2 t + 1]
+struct TileS8 {
+  int32_t a[4];
+  int32_t b[2];
+};
+
+BASS_HD int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+}  // namespace bass::cuda
