@@ -30,6 +30,7 @@
 //                              order in all threads; LaunchShape::shared_bytes (use SharedBytes) has the room. Contents
 //                              are undefined at first
 //   atomic_add(p, x), atomic_max(p, x), atomic_min(p, x)    int32_t, uint32_t (add, max, min: uint64_t too); the old *p
+//   pick_bytes(a, b, selector) byte i of the result: byte (selector >> 4 i & 7) of the 8 bytes of a and, behind it, b
 //   dot4(a, b, c)              c + the sum of the products of 4 int8 in a and 4 in b
 //   multiply_s8(a, b, c)       one m16n8k32 tile product of a warp on tensor cores (fragments: multiply_s8 below)
 //

@@ -82,6 +82,15 @@ class EmulatedContext {
     return replace_if(p, x, [](T current, T offered) { return offered < current; });
   }
 
+  [[nodiscard]] uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t selector) const {
+    const uint64_t bytes = uint64_t{b} << 32 | a;
+    uint32_t picked = 0;
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t place = selector >> (4 * i) & 7u;
+      picked |= static_cast<uint32_t>(bytes >> (8 * place) & 255u) << (8 * i);
+    }
+    return picked;
+  }
   [[nodiscard]] int32_t dot4(int32_t a, int32_t b, int32_t c) const {
     int8_t x[4];
     int8_t y[4];

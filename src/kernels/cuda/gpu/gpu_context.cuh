@@ -55,6 +55,9 @@ class GpuContext {
     return from_cuda<T>(atomicMin(as_cuda(p), to_cuda(x)));
   }
 
+  __device__ uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t selector) const {
+    return __byte_perm(a, b, selector);
+  }
   __device__ int32_t dot4(int32_t a, int32_t b, int32_t c) const { return __dp4a(a, b, c); }
 
   __device__ void multiply_s8(const TileS8& tile, int32_t (&c)[4]) const {
