@@ -1,4 +1,9 @@
 // Every kernel of kernel_list.h.
 #pragma once
 
-#include "kernels/cuda/rows/scale_rows.h"
+#include "kernels/cuda/matmul/product.h"
+#include "kernels/cuda/rows/activate_rows.h"
+#include "kernels/cuda/rows/draft_input.h"
+#include "kernels/cuda/rows/embed_rows.h"
+#include "kernels/cuda/rows/norm_rows.h"
+#include "kernels/cuda/rows/rope_and_write_kv.h"

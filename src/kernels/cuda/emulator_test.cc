@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/emulator/emulate.h"
 #include "kernels/cuda/emulator/emulated_device.h"
-#include "kernels/cuda/rows/scale_rows.h"
+#include "kernels/cuda/rows/activate_rows.h"
 
 namespace bass::cuda {
 namespace {
@@ -165,13 +165,13 @@ TEST(EmulatedDevice, CopiesAndKernelsAreDoneInOrderAndLate) {
     DeviceBuffer x(device.get(), values.size() * sizeof(float));
     ASSERT_TRUE(x.ok());
     device->upload(x.data(), values.data(), x.n_bytes());
-    const ScaleRows kernel{x.as<float>(), static_cast<int64_t>(values.size()), 3.0f};
+    const CapRows kernel{x.as<float>(), 0, 1, static_cast<int32_t>(values.size()), 300.0f};
     launch(*device, kernel, kernel.shape());
     device->download(results.data(), x.data(), x.n_bytes());
     EXPECT_EQ(results[1], -1.0f);
     ASSERT_TRUE(device->synchronize().ok());
   }
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(results[i], 3.0f * values[i]);
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(results[i], soft_cap(values[i], 300.0f));
 }
 
 TEST(EmulatedDevice, MemoryHasAnEndAndComesBack) {

@@ -1,7 +1,25 @@
 // All kernels: a line here, its header in all_kernels.h, and a line in the file of gpu/ that compiles it.
 #pragma once
 
-#define BASS_GPU_KERNELS(X) X(ScaleRows)
+#define BASS_GPU_KERNELS(X) \
+  X(EmbedRows)              \
+  X(GatherRows)             \
+  X(NormRows)               \
+  X(RopeAndWriteKv)         \
+  X(ActivateRows)           \
+  X(CapRows)                \
+  X(TapRows)                \
+  X(FeatureRows)            \
+  X(JoinRows)               \
+  X(FloatProduct)           \
+  X(Product4)               \
+  X(Product4Minima)         \
+  X(Product4Whole)          \
+  X(Product8)               \
+  X(Product8Minima)         \
+  X(Product8Whole)          \
+  X(Product8Half)           \
+  X(Product8HalfMinima)
 
 namespace bass::cuda {
 

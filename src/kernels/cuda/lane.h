@@ -49,9 +49,7 @@ BASS_HD I32x16 wrap(uint32_t x) { return {static_cast<int32_t>(x)}; }
 BASS_HD I32x16 add(I32x16 a, I32x16 b) { return wrap(u32(a) + u32(b)); }
 BASS_HD I32x16 sub(I32x16 a, I32x16 b) { return wrap(u32(a) - u32(b)); }
 BASS_HD I32x16 mul_lo(I32x16 a, I32x16 b) { return wrap(u32(a) * u32(b)); }
-BASS_HD I32x16 mul_hi_u32(I32x16 a, I32x16 b) {
-  return wrap(static_cast<uint32_t>(uint64_t{u32(a)} * u32(b) >> 32));
-}
+BASS_HD I32x16 mul_hi_u32(I32x16 a, I32x16 b) { return wrap(static_cast<uint32_t>(uint64_t{u32(a)} * u32(b) >> 32)); }
 BASS_HD I32x16 bit_and(I32x16 a, I32x16 b) { return {a.v & b.v}; }
 BASS_HD I32x16 bit_or(I32x16 a, I32x16 b) { return {a.v | b.v}; }
 BASS_HD I32x16 bit_xor(I32x16 a, I32x16 b) { return {a.v ^ b.v}; }

@@ -26,7 +26,7 @@ struct DeviceSegment {
   int32_t is_decode = 0;        // it decodes or verifies, and is no prompt's chunk
   int32_t first_page = 0;       // where its page ids begin in the pass's array of them
   int32_t n_pages = 0;          // at least ceil((start + n_rows) / kPageLen)
-  int32_t uses_long_rope = 0;   // whether its text may outgrow the length that the model was first trained with
+  int32_t max_text_len = 0;     // that the sequence may reach: chooses among tables of rotations
   int32_t first_main_page = 0;  // of a draft that reads hidden states: where the main model's page ids begin
 };
 

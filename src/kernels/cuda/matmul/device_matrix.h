@@ -1,0 +1,63 @@
+// Weights and activations of a matrix product, as they lie in device memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tensor/dtype.h"
+#include "tensor/quant_format.h"
+
+namespace bass::cuda {
+
+/// Output channels of a tile: the rows of a tensor core's tile.
+inline constexpr int kChannels = 16;
+
+/// How the scales of a quantised matrix lie.
+enum class ScaleKind : int32_t {
+  kPlain,     // f16 a group of 32
+  kWhole,     // int8 a group of 32, times an f16 for 256 elements
+  kWholeHalf  // int8 a half group of 16, times an f16 for 256 elements
+};
+
+/// A weight matrix W [n_out, n_in] in tiles of kChannels output channels; n_out is padded with zero channels. Does not
+/// own its memory.
+///
+/// Floats (bits 0): [n_tiles, n_in, kChannels] in their own type.
+/// Quantised, group by group as a lane of a warp takes them into a tensor-core product (TileS8): lane 4 g + t has the
+/// elements 4 t .. and 16 + 4 t .. of the channels g and g + 8.
+///   bits 8: [n_tiles, n_groups, 32 lanes, 16] the signed quants of TileS8::a, in order
+///   bits 4: [n_tiles, n_groups, 32 lanes, 8] two words; a[0] and a[2] are the low and high nibbles of the first, a[1]
+///           and a[3] those of the second, before `offset` is taken off
+/// Formats of 2, 3, 5 and 6 bits are kept in 8.
+struct DeviceMatrix {
+  DType type = DType::kF32;  // of the numbers: floats only
+  int32_t bits = 0;          // 4, 8; 0: floats
+  int32_t offset = 0;        // of 4 bits: what makes a quant a signed one
+  ScaleKind scale_kind = ScaleKind::kPlain;
+  int32_t has_minima = 0;
+  int32_t n_out = 0;
+  int32_t n_in = 0;
+  const std::byte* quants = nullptr;
+  const std::byte* scales = nullptr;       // [n_tiles, n_scales, kChannels] f16 or int8; n_scales: of all of n_in
+  const std::byte* minima = nullptr;       // the same
+  const uint16_t* super_scales = nullptr;  // f16 [n_tiles, n_in / 256, kChannels]
+  const uint16_t* super_minima = nullptr;  // the same
+  const float* bias = nullptr;             // [n_out], or null
+
+  [[nodiscard]] constexpr int n_tiles() const { return (n_out + kChannels - 1) / kChannels; }
+  [[nodiscard]] constexpr bool is_quantised() const { return bits != 0; }
+};
+
+/// Rows of activations in the forms that products read. Does not own its memory; forms that are not wanted are null.
+/// Quantisation: kernels/cpu/activations.h.
+struct DeviceActivations {
+  int32_t n_cols = 0;
+  int32_t n_planes = 0;      // of q: 0, 1 (int8) or 2 (int16 as 256 q[0] + q[1])
+  int64_t plane_stride = 0;  // bytes
+  int8_t* q = nullptr;       // [n_planes][n_rows, n_cols]
+  float* scale = nullptr;    // [n_rows, n_cols / 32]
+  int32_t* sums = nullptr;   // [n_rows, n_cols / 32, 2] of the q of each half group
+  float* f32 = nullptr;      // [n_rows, n_cols]
+};
+
+}  // namespace bass::cuda

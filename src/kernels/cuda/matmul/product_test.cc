@@ -1,0 +1,148 @@
+// Matrix products on the device: the bits of reference/ for every format, shape and number of rows.
+#include <gtest/gtest.h>
+
+#include "kernels/cpu/kernels_testing.h"
+#include "kernels/cuda/device_testing.h"
+#include "kernels/cuda/matmul/launch_product.h"
+#include "kernels/cuda/matmul/pack_device.h"
+#include "kernels/cuda/rows/activate_rows.h"
+#include "kernels/cuda/rows/embed_rows.h"
+#include "kernels/reference/reference.h"
+
+namespace bass::cuda {
+namespace {
+
+using cpu::testing::FileMatrix;
+using cpu::testing::random_floats;
+using cpu::testing::same_bits;
+using testing::DeviceArray;
+
+constexpr DType kTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ8_0,  DType::kQ4_0,
+                            DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ2_K,  DType::kQ3_K,
+                            DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kIQ4_NL};
+
+bool is_float(DType type) { return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16; }
+
+/// A file's matrix on the device.
+struct Uploaded {
+  DeviceMatrix matrix;
+  std::unique_ptr<DeviceArray<std::byte>> data;
+
+  Uploaded(Device* device, const FileMatrix& file) : matrix(device_matrix_shape(file.type, file.n_out, file.n_in)) {
+    const DeviceMatrixLayout layout = device_matrix_layout(matrix);
+    std::vector<std::byte> packed(layout.end);
+    const DeviceMatrixSource source{file.type, [&](int channel) { return file.row(channel); }};
+    pack_device_tiles(matrix, layout, source, {0, matrix.n_tiles()}, packed.data());
+    data = std::make_unique<DeviceArray<std::byte>>(device, packed);
+    place_device_matrix(layout, data->data(), &matrix);
+  }
+};
+
+/// Rows of activations on the device, quantised there.
+struct Rows {
+  DeviceArray<float> f32;
+  DeviceArray<int8_t> q;
+  DeviceArray<float> scale;
+  DeviceArray<int32_t> sums;
+  DeviceActivations view;
+
+  Rows(Device* device, const std::vector<float>& x, int n_rows, int n_cols, int n_planes)
+      : f32(device, x),
+        q(device, std::vector<int8_t>(x.size() * 2)),
+        scale(device, std::vector<float>(x.size() / kGroupLen + 1)),
+        sums(device, std::vector<int32_t>(x.size() / kGroupLen * 2 + 1)) {
+    view = {n_cols, n_planes, static_cast<int64_t>(x.size()), q.data(), scale.data(), sums.data(), f32.data()};
+    if (n_planes == 0) view.q = nullptr;
+    const ActivateRows kernel{.gate = f32.data(), .n_rows = n_rows, .n = n_cols, .out = view};
+    launch(*device, kernel, kernel.shape());
+  }
+};
+
+std::vector<float> reference_product(const FileMatrix& w, const std::vector<float>& x, int n_rows, int n_planes) {
+  std::vector<float> out;
+  for (int r = 0; r < n_rows; ++r) {
+    const float* row = x.data() + static_cast<ptrdiff_t>(r) * w.n_in;
+    const auto quantised = is_float(w.type) ? reference::QuantisedRow{} : reference::quantise(row, w.n_in, n_planes);
+    for (int c = 0; c < w.n_out; ++c) {
+      out.push_back(is_float(w.type) ? reference::float_dot(w.type, w.row(c), row, w.n_in)
+                                     : reference::quantised_dot(w.type, w.row(c), quantised));
+    }
+  }
+  return out;
+}
+
+void expect_reference_bits(Device* device, DType type, int n_rows, int n_out, int min_in, int n_planes) {
+  std::mt19937 rng(static_cast<uint32_t>(n_rows * 1000 + n_out));
+  const int block_len = dtype_info(type).block_len;
+  const int n_in = (min_in + block_len - 1) / block_len * block_len;
+  const FileMatrix file(type, n_out, n_in, rng);
+  const std::vector<float> x = random_floats(static_cast<size_t>(n_rows) * static_cast<size_t>(n_in), rng);
+  const Uploaded w(device, file);
+  const Rows rows(device, x, n_rows, n_in, is_float(type) ? 0 : n_planes);
+  const DeviceArray<float> out(device, std::vector<float>(static_cast<size_t>(n_rows) * static_cast<size_t>(n_out), 1));
+  ProductArguments arguments{w.matrix, rows.view, out.data(), n_out, n_rows, 0};
+  launch_product(*device, arguments);
+  std::vector<float> expected = reference_product(file, x, n_rows, n_planes);
+  ASSERT_TRUE(same_bits(out.read(), expected)) << dtype_info(type).name << ", " << n_rows << " rows, " << n_in << " -> "
+                                               << n_out << ", " << n_planes << " planes";
+  arguments.accumulates = 1;
+  launch_product(*device, arguments);
+  for (float& value : expected) value = value + value;
+  ASSERT_TRUE(same_bits(out.read(), expected)) << dtype_info(type).name << " accumulating";
+}
+
+TEST(GpuProduct, HasTheBitsOfTheReferenceForEveryFormatAndShape) {
+  for (const auto& device : testing::all_devices()) {
+    for (const DType type : kTypes) {
+      for (const int n_planes : {1, 2}) {
+        for (const int n_rows : {1, 3, 4, 9}) expect_reference_bits(device.get(), type, n_rows, 21, 96, n_planes);
+        expect_reference_bits(device.get(), type, 2, 1, 32, n_planes);
+        expect_reference_bits(device.get(), type, 5, 160, 512, n_planes);
+      }
+    }
+  }
+}
+
+TEST(GpuProduct, AddsABiasToTheFinishedSum) {
+  for (const auto& device : testing::all_devices()) {
+    std::mt19937 rng(3);
+    for (const DType type : {DType::kF32, DType::kQ8_0, DType::kQ4_K}) {
+      const FileMatrix file(type, 20, 256, rng);
+      const std::vector<float> x = random_floats(256 * 2, rng);
+      const std::vector<float> bias = random_floats(20, rng);
+      Uploaded w(device.get(), file);
+      const DeviceArray<float> device_bias(device.get(), bias);
+      w.matrix.bias = device_bias.data();
+      const Rows rows(device.get(), x, 2, 256, is_float(type) ? 0 : 1);
+      const DeviceArray<float> out(device.get(), std::vector<float>(2 * 20));
+      launch_product(*device, {w.matrix, rows.view, out.data(), 20, 2, 0});
+      std::vector<float> expected = reference_product(file, x, 2, 1);
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % 20];
+      EXPECT_TRUE(same_bits(out.read(), expected)) << dtype_info(type).name;
+    }
+  }
+}
+
+TEST(GpuEmbedding, HasTheNumbersOfTheFile) {
+  for (const auto& device : testing::all_devices()) {
+    std::mt19937 rng(5);
+    for (const DType type : kTypes) {
+      const FileMatrix file(type, 37, 256, rng);
+      const Uploaded w(device.get(), file);
+      // Row 2's token is what the step has drafted at 1.
+      const DeviceArray<DeviceRow> rows(device.get(), {{36, 0}, {0, 1}, {-2, 2}});
+      const DeviceArray<int32_t> drafted(device.get(), {5, 17});
+      const DeviceArray<float> x(device.get(), std::vector<float>(3 * 256));
+      EmbedRows kernel{
+          .embedding = w.matrix, .rows = rows.data(), .drafted = drafted.data(), .x = x.data(), .n_rows = 3};
+      launch(*device, kernel, kernel.shape());
+      std::vector<float> expected(3 * 256);
+      const int tokens[] = {36, 0, 17};
+      for (int i = 0; i < 3; ++i) dequantise_row(type, file.row(tokens[i]), 256, expected.data() + i * 256);
+      EXPECT_TRUE(same_bits(x.read(), expected)) << dtype_info(type).name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bass::cuda

@@ -1,0 +1,103 @@
+// Normalisation of rows, by a block each.
+#pragma once
+
+#include "kernels/cuda/rows/quantise_row.h"
+
+namespace bass::cuda {
+
+/// The weights of a norm. bias: of layer norm; null: RMS norm.
+struct DeviceNorm {
+  const float* weight = nullptr;  // [n], or null: there is no norm
+  const float* bias = nullptr;    // [n]
+};
+
+/// The 16-lane sum of f(values[i]), f adding to a lane's sum; called by one warp, result in all of its lanes.
+template <class Context, class Add>
+BASS_HD float lane_sum(Context& context, int n, Add add) {
+  float sum = 0.0f;
+  for (int i = context.lane() % kLanes; i < n; i += kLanes) sum = add(sum, i);
+  return sum_16_lanes(context, sum);
+}
+
+/// What a norm takes off and what it multiplies by, for values[n] in shared memory. One warp.
+struct NormFactors {
+  float mean;
+  float factor;
+};
+template <class Context>
+BASS_HD NormFactors norm_factors(Context& context, const float* values, int n, float eps, bool is_layer) {
+  float mean = 0.0f;
+  if (is_layer) {
+    mean = lane_sum(context, n, [values](float sum, int i) { return sum + values[i]; }) / static_cast<float>(n);
+  }
+  const float squares = lane_sum(context, n, [values, mean, is_layer](float sum, int i) {
+    const float v = is_layer ? values[i] - mean : values[i];
+    return fmaf(v, v, sum);
+  });
+  return {mean, 1.0f / sqrtf(squares / static_cast<float>(n) + eps)};
+}
+
+BASS_HD float normalised(float x, const NormFactors& factors, const DeviceNorm& norm, int i) {
+  if (norm.bias == nullptr) return (x * factors.factor) * norm.weight[i];
+  return fmaf((x - factors.mean) * factors.factor, norm.weight[i], norm.bias[i]);
+}
+
+/// values[0 .. n) of shared memory become their norm. All threads of the block; ends at a barrier. scratch: [2] shared.
+template <class Context>
+BASS_HD void normalise_shared(Context& context, float* values, int n, const DeviceNorm& norm, float eps,
+                              float* scratch) {
+  context.sync();
+  if (context.warp() == 0) {
+    const NormFactors factors = norm_factors(context, values, n, eps, norm.bias != nullptr);
+    if (context.lane() == 0) {
+      scratch[0] = factors.mean;
+      scratch[1] = factors.factor;
+    }
+  }
+  context.sync();
+  const NormFactors factors{scratch[0], scratch[1]};
+  for (int i = context.thread(); i < n; i += context.n_threads()) values[i] = normalised(values[i], factors, norm, i);
+  context.sync();
+}
+
+/// out = norm(x) for some rows, in the forms that `out` asks for; and with add_to, add_to += norm(x).
+struct NormRows {
+  static constexpr const char* kName = "norm_rows";
+  static constexpr int kMaxThreads = 128;
+  static constexpr bool kCooperates = true;
+
+  const float* x = nullptr;  // row r at x + r * x_stride
+  int64_t x_stride = 0;
+  const int32_t* ids = nullptr;  // [n_rows] the rows of x; null: 0 ..
+  int32_t n_rows = 0;
+  int32_t n = 0;
+  DeviceNorm norm;
+  float eps = 0;
+  DeviceActivations out;    // rows 0 ..; n_cols is n
+  float* add_to = nullptr;  // [n_rows, n], or null
+
+  [[nodiscard]] LaunchShape shape() const {
+    SharedBytes bytes;
+    add_quantise_room(bytes, n).add<float>(2);
+    return {{n_rows, 1, 1}, kMaxThreads, bytes.bytes()};
+  }
+
+  template <class Context>
+  BASS_HD void operator()(Context& context) const {
+    float* values = context.template shared<float>(n);
+    float* inverses = context.template shared<float>(n / kGroupLen);
+    float* scratch = context.template shared<float>(2);
+    const int row = context.block().x;
+    const float* from = x + (ids != nullptr ? ids[row] : row) * x_stride;
+    for (int i = context.thread(); i < n; i += context.n_threads()) values[i] = from[i];
+    normalise_shared(context, values, n, norm, eps, scratch);
+    for (int i = context.thread(); i < n; i += context.n_threads()) {
+      const int64_t at = int64_t{row} * n + i;
+      if (out.f32 != nullptr) out.f32[at] = values[i];
+      if (add_to != nullptr) add_to[at] = add_to[at] + values[i];
+    }
+    if (out.q != nullptr) quantise_columns(context, values, inverses, row, 0, n, out);
+  }
+};
+
+}  // namespace bass::cuda
