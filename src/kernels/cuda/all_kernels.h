@@ -1,6 +1,8 @@
 // Every kernel of kernel_list.h.
 #pragma once
 
+#include "kernels/cuda/attention/fused_plan.h"
+#include "kernels/cuda/attention/padded_attention.h"
 #include "kernels/cuda/matmul/product.h"
 #include "kernels/cuda/rows/activate_rows.h"
 #include "kernels/cuda/rows/draft_input.h"

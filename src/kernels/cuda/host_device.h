@@ -3,7 +3,10 @@
 
 #ifdef __CUDACC__
 #define BASS_HD __host__ __device__ __forceinline__
+/// In front of a loop over registers: arrays that it indexes must not become memory.
+#define BASS_UNROLL _Pragma("unroll")
 #else
 /// On functions and lambdas that kernels call. With g++ it is only `inline`.
 #define BASS_HD inline
+#define BASS_UNROLL
 #endif

@@ -1,6 +1,18 @@
 // All kernels: a line here, its header in all_kernels.h, and a line in the file of gpu/ that compiles it.
 #pragma once
 
+#define BASS_ATTENTION_KERNELS(X) \
+  X(AttendSegment)                \
+  X(CountTiles)                   \
+  X(AttendGrouped)                \
+  X(AttendTiles)                  \
+  X(AttendValues)                 \
+  X(PlanFused)                    \
+  X(PlanPadded)                   \
+  X(PaddedScores)                 \
+  X(PaddedSoftmax)                \
+  X(PaddedValues)
+
 #define BASS_GPU_KERNELS(X) \
   X(EmbedRows)              \
   X(GatherRows)             \
@@ -19,7 +31,8 @@
   X(Product8Minima)         \
   X(Product8Whole)          \
   X(Product8Half)           \
-  X(Product8HalfMinima)
+  X(Product8HalfMinima)     \
+  BASS_ATTENTION_KERNELS(X)
 
 namespace bass::cuda {
 

@@ -1,0 +1,159 @@
+#include "kernels/cuda/attention/attention.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kernels/cuda/attention/padded_attention.h"
+
+namespace bass::cuda {
+namespace {
+
+// Weights of cut tiles, all KV heads: there are few tiles when any are cut.
+constexpr size_t kMaxWeightsBytes = size_t{64} << 20;
+// Tiles are cut when there are fewer blocks than so many for each multiprocessor.
+constexpr int kBlocksPerMultiprocessor = 2;
+
+}  // namespace
+
+GpuAttention::GpuAttention(Device* device, const GpuAttentionOptions& options)
+    : device_(device), options_(options), group_size_(options.kv.n_heads / options.kv.n_kv_heads) {
+  BASS_CHECK(options.kv.head_dim % 16 == 0 && options.kv.head_dim <= kMaxGpuHeadDim);
+  const auto n_kv_heads = static_cast<size_t>(options.kv.n_kv_heads);
+  const auto n_rows = static_cast<size_t>(options.max_rows) * static_cast<size_t>(group_size_);
+  const int n_chunks = n_chunks_of(options.max_kv_len);
+  segment_rows_.reserve(static_cast<size_t>(options.max_segments));
+  counts_ = DeviceBuffer(device, sizeof(int32_t) * static_cast<size_t>(2 * options.max_segments + kFusedStages));
+  if (options.kind == GpuAttentionKind::kFused) {
+    const int n_tiles = ceil_div(static_cast<int>(n_rows), kTileRows) + options.max_segments;
+    max_weights_ = static_cast<int>(std::min(kMaxWeightsBytes / sizeof(ChunkWeights) / n_kv_heads,
+                                             static_cast<size_t>(n_tiles) * static_cast<size_t>(n_chunks)));
+    max_tiles_ = max_fused_tiles(options.max_rows, options.max_segments, group_size_, max_weights_);
+    states_ =
+        DeviceBuffer(device, n_kv_heads * n_rows * static_cast<size_t>(state_len(options.kv.head_dim)) * sizeof(float));
+    tiles_ = DeviceBuffer(device, kFusedStages * static_cast<size_t>(max_tiles_) * sizeof(AttentionTile));
+    tokens_ = DeviceBuffer(device, static_cast<size_t>(options.max_rows) * sizeof(int32_t));
+  } else if (options.kind == GpuAttentionKind::kPad) {
+    // The rectangle of all sequences that decode. A prompt's chunks are not in it.
+    const int n_tiles = ceil_div(options.max_decode_rows * group_size_, kTileRows);
+    padded_shape_ = DeviceBuffer(device, sizeof(PaddedShape));
+    max_weights_ = options.max_segments * n_tiles * n_chunks;
+    scores_ = DeviceBuffer(device, n_kv_heads * static_cast<size_t>(max_weights_) * sizeof(ChunkScores));
+  }
+  weights_ = DeviceBuffer(device, n_kv_heads * static_cast<size_t>(max_weights_) * sizeof(ChunkWeights));
+}
+
+bool GpuAttention::ok() const {
+  return states_.ok() && weights_.ok() && scores_.ok() && tiles_.ok() && tokens_.ok() && counts_.ok() &&
+         padded_shape_.ok();
+}
+
+size_t GpuAttention::n_bytes() const {
+  return states_.n_bytes() + weights_.n_bytes() + scores_.n_bytes() + tiles_.n_bytes() + tokens_.n_bytes() +
+         counts_.n_bytes() + padded_shape_.n_bytes();
+}
+
+FusedPlan GpuAttention::fused_plan() const {
+  FusedPlan plan;
+  plan.tokens = tokens_.as<int32_t>();
+  for (int stage = 0; stage < kFusedStages; ++stage)
+    plan.tiles[stage] = tiles_.as<AttentionTile>() + stage * max_tiles_;
+  plan.n_tiles = counts_.as<int32_t>();
+  plan.max_weights = max_weights_;
+  return plan;
+}
+
+void GpuAttention::plan(const DeviceBatch& batch, std::span<const DeviceSegment> segments, int window) {
+  BASS_CHECK(static_cast<int>(segments.size()) <= options_.max_segments && batch.n_rows <= options_.max_rows);
+  n_segments_ = static_cast<int>(segments.size());
+  n_tiles_ = n_decode_ = max_decode_rows_ = max_decode_chunks_ = 0;
+  has_prompts_ = may_share_ = false;
+  segment_rows_.clear();
+  for (const DeviceSegment& segment : segments) {
+    segment_rows_.push_back(segment.n_rows);
+    const bool is_padded = options_.kind == GpuAttentionKind::kPad && segment.is_decode != 0;
+    if (!is_padded) n_tiles_ += n_tiles_of(segment, group_size_);
+    has_prompts_ |= segment.is_decode == 0;
+    if (segment.is_decode == 0) continue;
+    may_share_ |= ++n_decode_ > 1;
+    max_decode_rows_ = std::max(max_decode_rows_, segment.n_rows);
+    max_decode_chunks_ = std::max(max_decode_chunks_, n_chunks_of(segment.start + segment.n_rows));
+  }
+  if (n_segments_ == 0) return;
+  AttentionArguments args;
+  args.kv = options_.kv;
+  args.batch = batch;
+  args.window = window;
+  if (options_.kind == GpuAttentionKind::kFused) {
+    const PlanFused kernel{args, fused_plan(), n_wanted_blocks()};
+    launch(*device_, kernel, kernel.shape());
+    return;
+  }
+  if (options_.kind == GpuAttentionKind::kSplit) return;
+  if (n_decode_ > 0 && options_.kind == GpuAttentionKind::kPad) {
+    const PlanPadded padded{batch, group_size_, padded_shape_.as<PaddedShape>(), padded_sequences()};
+    launch(*device_, padded, padded.shape());
+  }
+  const CountTiles count{batch, group_size_, options_.kind == GpuAttentionKind::kPad ? 1 : 0, counts_.as<int32_t>()};
+  if (options_.kind == GpuAttentionKind::kSplitGrouped || has_prompts_) launch(*device_, count, count.shape());
+}
+
+int GpuAttention::n_wanted_blocks() const { return kBlocksPerMultiprocessor * device_->info().n_multiprocessors; }
+
+void GpuAttention::attend(const AttentionArguments& args) {
+  if (n_segments_ == 0) return;
+  switch (options_.kind) {
+    case GpuAttentionKind::kFused:
+      return attend_fused(args);
+    case GpuAttentionKind::kPad:
+      if (n_decode_ > 0) attend_padded(args);
+      if (!has_prompts_) return;
+      [[fallthrough]];
+    case GpuAttentionKind::kSplitGrouped: {
+      const AttendGrouped kernel{args, counts_.as<int32_t>()};
+      return launch(*device_, kernel, kernel.shape(n_tiles_));
+    }
+    case GpuAttentionKind::kSplit:
+      for (int i = 0; i < n_segments_; ++i) {
+        const AttendSegment kernel{args, i};
+        launch(*device_, kernel, kernel.shape(segment_rows_[static_cast<size_t>(i)]));
+      }
+  }
+}
+
+void GpuAttention::attend_fused(const AttentionArguments& args) {
+  const FusedPlan plan = fused_plan();
+  const AttentionScratch scratch{states_.as<float>(), weights_.as<ChunkWeights>(), args.batch.n_rows, max_weights_};
+  // A group's shared tiles are no more than its members' own. Cut tiles are fewer than fill the GPU.
+  const int n_chunks = std::max(max_decode_chunks_, 1);
+  const bool may_cut = n_chunks > kRunChunks;
+  const int n_cut = may_cut ? std::min(n_tiles_, ceil_div(n_wanted_blocks(), args.kv.n_kv_heads)) : 0;
+  const int n_weights = static_cast<int>(std::min<int64_t>(max_weights_, int64_t{n_cut} * n_chunks));
+  const AttendTiles first{args, scratch, plan.tokens, plan.tiles[kFirstTiles], plan.n_tiles + kFirstTiles};
+  launch(*device_, first, first.shape(n_tiles_ + n_cut + n_weights / kRunChunks));
+  if (may_cut) {
+    const AttendValues values{args, scratch, plan.tokens, plan.tiles[kValueTiles], plan.n_tiles + kValueTiles};
+    launch(*device_, values, values.shape(n_cut));
+  }
+  if (!may_share_) return;
+  const AttendTiles late{args, scratch, plan.tokens, plan.tiles[kLateTiles], plan.n_tiles + kLateTiles};
+  launch(*device_, late, late.shape(n_tiles_));
+}
+
+void GpuAttention::attend_padded(const AttentionArguments& args) {
+  BASS_CHECK(max_decode_rows_ <= options_.max_decode_rows && max_decode_chunks_ <= n_chunks_of(options_.max_kv_len));
+  PaddedArguments padded;
+  padded.args = args;
+  padded.shape = padded_shape_.as<PaddedShape>();
+  padded.sequences = padded_sequences();
+  padded.scores = scores_.as<ChunkScores>();
+  padded.weights = weights_.as<ChunkWeights>();
+  padded.max_chunks = max_weights_;
+  const PaddedScores scores{padded};
+  launch(*device_, scores, scores.shape(n_decode_, max_decode_rows_, max_decode_chunks_));
+  const PaddedSoftmax softmax{padded};
+  launch(*device_, softmax, softmax.shape(n_decode_, max_decode_rows_, max_decode_chunks_));
+  const PaddedValues values{padded};
+  launch(*device_, values, values.shape(n_decode_, max_decode_rows_));
+}
+
+}  // namespace bass::cuda

@@ -1,0 +1,73 @@
+// Ragged attention of a batch on a device, in one of the layouts that the user chooses. All give the same bits.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "bass/engine.h"
+#include "kernels/cuda/attention/attention_tile.h"
+#include "kernels/cuda/attention/fused_plan.h"
+#include "kernels/cuda/device.h"
+
+namespace bass::cuda {
+
+/// The layouts. The engine's AttentionKind has no split-grouped: the executor chooses it.
+enum class GpuAttentionKind { kPad, kSplit, kSplitGrouped, kFused };
+
+struct GpuAttentionOptions {
+  DeviceKv kv;
+  GpuAttentionKind kind = GpuAttentionKind::kFused;
+  int max_rows = 0;         // of a pass
+  int max_segments = 0;     // of a pass
+  int max_decode_rows = 1;  // of a sequence that decodes or verifies; BASS-PAD only
+  int max_kv_len = 0;       // positions that a sequence may reach
+};
+
+/// Owns what attention needs between its kernels. `plan` first in a pass, for each window that its layers have; then
+/// `attend` for each layer. Nothing waits for the device and nothing is allocated after construction.
+class GpuAttention {
+ public:
+  /// The device outlives it. Without memory, ok() is false: n_bytes() were wanted.
+  GpuAttention(Device* device, const GpuAttentionOptions& options);
+
+  [[nodiscard]] bool ok() const;
+  [[nodiscard]] size_t n_bytes() const;
+
+  /// segments: the host's copy, whose n_rows and start may be upper bounds of the device's.
+  void plan(const DeviceBatch& batch, std::span<const DeviceSegment> segments, int window);
+
+  /// args.window as planned last. args.kv.pages begins with page 0.
+  void attend(const AttentionArguments& args);
+
+ private:
+  void attend_fused(const AttentionArguments& args);
+  void attend_padded(const AttentionArguments& args);
+  [[nodiscard]] FusedPlan fused_plan() const;
+  [[nodiscard]] int n_wanted_blocks() const;
+  [[nodiscard]] int32_t* padded_sequences() const { return counts_.as<int32_t>() + options_.max_segments + 1; }
+
+  Device* device_;
+  GpuAttentionOptions options_;
+  int group_size_;
+  int max_tiles_ = 0;    // of any stage
+  int max_weights_ = 0;  // chunks that may leave weights, of a KV head
+  DeviceBuffer states_;
+  DeviceBuffer weights_;
+  DeviceBuffer scores_;
+  DeviceBuffer tiles_;  // of the stages of `fused`
+  DeviceBuffer tokens_;
+  DeviceBuffer counts_;  // of tiles, or [max_segments + 1] prefix sums, and behind them [max_segments] padded sequences
+  DeviceBuffer padded_shape_;
+
+  // Upper bounds of the pass that was planned.
+  int n_tiles_ = 0;
+  int n_segments_ = 0;
+  int max_decode_rows_ = 0;
+  int n_decode_ = 0;
+  int max_decode_chunks_ = 0;
+  bool has_prompts_ = false;
+  bool may_share_ = false;
+  std::vector<int> segment_rows_;  // [n_segments]
+};
+
+}  // namespace bass::cuda
