@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "bass/engine.h"
 #include "bass/status.h"
@@ -41,7 +42,18 @@ struct ExecutorOptions {
 /// Freed before its executor, and not while a step runs whose plan names it.
 class PromptHead {
  public:
+  /// ids: what the prompt adds to the draft's vocabulary, both ascending.
+  PromptHead(std::span<const int32_t> vocabulary, std::span<const int32_t> ids)
+      : proposable_(vocabulary.begin(), vocabulary.end()) {
+    proposable_.insert(proposable_.end(), ids.begin(), ids.end());
+  }
   virtual ~PromptHead() = default;
+
+  /// The vocabulary and then the prompt's tokens, each ascending.
+  [[nodiscard]] std::span<const int32_t> proposable() const { return proposable_; }
+
+ private:
+  std::vector<int32_t> proposable_;
 };
 
 /// Owns the weights and KV memory of a main model and perhaps a draft on one device, and runs planned steps:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bass/request.h"
+#include "bass/status.h"
 #include "bass/types.h"
 #include "bass/work.h"
 #include "cache/page_table.h"
@@ -77,7 +78,8 @@ struct SegmentResult {
   /// Drafted tokens that the draft model's cache holds: not the last, which it never saw, and none if it reads hidden
   /// states of the main model, which it had to guess: it is to see those again that are accepted.
   int n_draft_cached = 0;
-  bool failed = false;            // the model's logits were not numbers
+  bool failed = false;            // the model's logits were not numbers, or `error` says what it was
+  Status error;                   // of the device
   std::vector<TokenInfo> tokens;  // n_accepted + 1 if a sample was wanted
   /// Of the drafted tokens, in order, as far as verification has looked at them, under `rejection` and `block`: the sum
   /// over x of min(p(x), q(x)), and of a certain draft p(x). The other rules do not know.

@@ -10,6 +10,7 @@
 #include "bass/engine.h"
 #include "executor/cpu/attention_plan.h"
 #include "executor/cpu/cpu_model.h"
+#include "executor/step_sampling.h"
 #include "kernels/cpu/kernels.h"
 #include "model/decoder.h"
 
@@ -61,9 +62,6 @@ struct DraftInput {
   AlignedBuffer row;             // float [n_threads, row_floats]
   size_t row_floats = 0;
 };
-
-/// Rows of logits that are computed at once: more would not fit the caches, nor the memory budget.
-inline constexpr int kLogitsBlockRows = 64;
 
 /// A batch is filled by one thread (begin_batch, add_*, end_batch); run and logits are SPMD: every thread of the team
 /// calls them with its own context.

@@ -15,18 +15,13 @@ std::vector<int32_t> tokens_beside(std::span<const int32_t> vocabulary, std::spa
 
 class CpuPromptHead final : public PromptHead {
  public:
-  /// ids: what the prompt adds to the draft's vocabulary; row i of `rows` is that of ids[i].
+  /// Row i of `rows` is that of ids[i].
   CpuPromptHead(std::span<const int32_t> vocabulary, std::span<const int32_t> ids, HeadRows rows)
-      : proposable_(vocabulary.begin(), vocabulary.end()), rows_(std::move(rows)) {
-    proposable_.insert(proposable_.end(), ids.begin(), ids.end());
-  }
+      : PromptHead(vocabulary, ids), rows_(std::move(rows)) {}
 
-  /// The vocabulary and then the prompt's tokens, each ascending.
-  [[nodiscard]] std::span<const int32_t> proposable() const { return proposable_; }
   [[nodiscard]] const PackedMatrix& matrix() const { return rows_.matrix(); }
 
  private:
-  std::vector<int32_t> proposable_;
   HeadRows rows_;
 };
 

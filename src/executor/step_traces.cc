@@ -1,11 +1,11 @@
 // Drafts that are traced (executor/draft_trace.h): all rows of a round are judged, in order, and only the token that
 // regular decoding draws from the first one is emitted.
-#include "executor/cpu/cpu_executor.h"
+#include "executor/step_sampling.h"
 #include "kernels/sampling/evidence.h"
 
-namespace bass::cpu {
+namespace bass {
 
-void CpuExecutor::trace_rows(RowSampler& row_sampler, size_t begin, size_t end) {
+void StepSampling::trace_rows(RowSampler& row_sampler, size_t begin, size_t end) {
   const int segment_idx = wanted_[begin].segment;
   const auto segment = static_cast<size_t>(segment_idx);
   const SamplingParams& params = plan_->segments[segment].sampling;
@@ -21,4 +21,4 @@ void CpuExecutor::trace_rows(RowSampler& row_sampler, size_t begin, size_t end) 
   }
 }
 
-}  // namespace bass::cpu
+}  // namespace bass

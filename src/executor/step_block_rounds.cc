@@ -1,11 +1,11 @@
-// Block verification in the executor. First all rows are looked at by themselves, in parallel (look_at_block_row); then
+// Block verification of a step. First all rows are looked at by themselves, in parallel (look_at_block_row); then
 // the rows of a round that lie in one block of logits are judged in order, by one thread.
-#include "executor/cpu/cpu_executor.h"
+#include "executor/step_sampling.h"
 
-namespace bass::cpu {
+namespace bass {
 
 // The extra token's row says nothing of a draft; it is looked at if it is drawn from.
-void CpuExecutor::look_at_block_row(RowSampler& row_sampler, size_t wanted_idx) {
+void StepSampling::look_at_block_row(RowSampler& row_sampler, size_t wanted_idx) {
   const WantedRow& wanted = wanted_[wanted_idx];
   if (wanted.idx == drafts_[static_cast<size_t>(wanted.segment)].n || is_behind_end(wanted)) return;
   const DecodeRow row = load_decode_row(row_sampler, wanted_idx);
@@ -16,7 +16,7 @@ void CpuExecutor::look_at_block_row(RowSampler& row_sampler, size_t wanted_idx) 
   if (found.row.p_x == 0) end_round_at(wanted);
 }
 
-void CpuExecutor::verify_block_rows(RowSampler& row_sampler, size_t begin, size_t end) {
+void StepSampling::verify_block_rows(RowSampler& row_sampler, size_t begin, size_t end) {
   const int segment_idx = wanted_[begin].segment;
   BlockVerification& block = block_rounds_[static_cast<size_t>(segment_idx)];
   BlockRound& round = block.round;
@@ -29,7 +29,7 @@ void CpuExecutor::verify_block_rows(RowSampler& row_sampler, size_t begin, size_
   block.stop = draw_behind_accepted(row_sampler, begin + static_cast<size_t>(stop), round);
 }
 
-void CpuExecutor::judge_row(RowSampler& row_sampler, size_t wanted_idx, BlockRound* round) {
+void StepSampling::judge_row(RowSampler& row_sampler, size_t wanted_idx, BlockRound* round) {
   const WantedRow& wanted = wanted_[wanted_idx];
   const SamplingParams& params = plan_->segments[static_cast<size_t>(wanted.segment)].sampling;
   const RoundPosition at = round_position(wanted.segment, wanted.idx);
@@ -47,7 +47,7 @@ void CpuExecutor::judge_row(RowSampler& row_sampler, size_t wanted_idx, BlockRou
   judge_block_row(row, params, at, mass, round);
 }
 
-CpuExecutor::DecodeRow CpuExecutor::load_looked_at_row(RowSampler& row_sampler, size_t wanted_idx) {
+StepSampling::DecodeRow StepSampling::load_looked_at_row(RowSampler& row_sampler, size_t wanted_idx) {
   const WantedRow& wanted = wanted_[wanted_idx];
   const SamplingParams& params = plan_->segments[static_cast<size_t>(wanted.segment)].sampling;
   DecodeRow row;
@@ -57,7 +57,7 @@ CpuExecutor::DecodeRow CpuExecutor::load_looked_at_row(RowSampler& row_sampler, 
   return row;
 }
 
-RowVerdict CpuExecutor::draw_behind_accepted(RowSampler& row_sampler, size_t wanted_idx, const BlockRound& round) {
+RowVerdict StepSampling::draw_behind_accepted(RowSampler& row_sampler, size_t wanted_idx, const BlockRound& round) {
   const WantedRow& wanted = wanted_[wanted_idx];
   const SamplingParams& params = plan_->segments[static_cast<size_t>(wanted.segment)].sampling;
   const RoundPosition at = round_position(wanted.segment, wanted.idx);
@@ -69,4 +69,4 @@ RowVerdict CpuExecutor::draw_behind_accepted(RowSampler& row_sampler, size_t wan
   return block_residual(row_sampler, row.p, logits, params, at, drafted_token(wanted, row), round);
 }
 
-}  // namespace bass::cpu
+}  // namespace bass

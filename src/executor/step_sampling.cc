@@ -1,0 +1,346 @@
+#include "executor/step_sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+
+namespace bass {
+namespace {
+
+constexpr size_t kTop = 5;  // tokens that scoring reports
+// Memory for draft distributions, touched only as far as it is used. 680 drafts of a vocabulary of 49152.
+constexpr size_t kStoredBytes = size_t{64} << 20;
+
+}  // namespace
+
+void describe_draft(const ModelFile& draft, bool has_part_of_head, SamplingShape* shape) {
+  const std::optional<MainModelUse>& main = draft.config.main;
+  shape->n_draft_tokens = shape->n_main_tokens;
+  if (!main) shape->n_draft_tokens = std::min(shape->n_main_tokens, static_cast<int>(draft.vocab.tokens.size()));
+  shape->draft_row_len = draft.config.vocab_size;
+  if (has_part_of_head) {
+    shape->draft_row_len = std::min(shape->draft_row_len + kMaxPromptHeadTokens, shape->main_vocab_size);
+  }
+  if (main) shape->draft_vocabulary = main->vocabulary;
+  shape->draft_reads_taps = main && !main->tap_layers.empty();
+}
+
+bool StepSampling::open(const SamplingShape& shape) {
+  shape_ = shape;
+  if (shape.draft_row_len > 0) {
+    stored_memory_ = AlignedBuffer(kStoredBytes);
+    n_stored_rows_ = static_cast<int>(kStoredBytes / (sizeof(uint16_t) * static_cast<size_t>(shape.n_draft_entries())));
+  }
+  const int row_len = std::max(shape.main_vocab_size, shape.draft_row_len);
+  for (int i = 0; i < n_threads_; ++i) samplers_.push_back(std::make_unique<RowSampler>(kernels_, row_len));
+  return stored_memory_.ok();
+}
+
+void StepSampling::prepare(const StepPlan& plan) {
+  plan_ = &plan;
+  result_.draft_times = {};
+  const size_t n_segments = plan.segments.size();
+  drafts_.assign(n_segments, Draft{});
+  last_rows_.assign(n_segments, std::numeric_limits<int>::max());
+  block_rounds_.assign(n_segments, BlockVerification{});
+  size_t n_stored = 0;
+  for (size_t i = 0; i < n_segments; ++i) start_draft(plan.segments[i], &drafts_[i], &n_stored);
+  BASS_CHECK(n_stored <= static_cast<size_t>(n_stored_rows_));
+  reserve_for(plan);
+}
+
+void StepSampling::start_draft(const SegmentPlan& segment, Draft* draft, size_t* n_stored) {
+  draft->n = static_cast<int>(segment.proposed.size());
+  std::copy(segment.proposed.begin(), segment.proposed.end(), draft->tokens.begin());
+  if (segment.n_model_drafts == 0 || !needs_draft_distribution(segment.sampling)) return;
+  draft->has_stored_rows = true;
+  draft->stored_begin = *n_stored;
+  *n_stored += static_cast<size_t>(segment.n_model_drafts);
+}
+
+void StepSampling::reserve_for(const StepPlan& plan) {
+  const size_t n_segments = plan.segments.size();
+  size_t n_rows = 0;
+  if (result_.segments.size() < n_segments) result_.segments.resize(n_segments);
+  for (size_t i = 0; i < n_segments; ++i) {
+    const SegmentPlan& segment = plan.segments[i];
+    n_rows += segment.tokens.size() + static_cast<size_t>(segment.n_drafts()) + 1;
+    SegmentResult& result = result_.segments[i];
+    result.n_accepted = 0;
+    result.failed = false;
+    result.error = ok_status();
+    result.tokens.clear();
+    result.target_logprobs.assign(segment.targets.size(), 0.0f);
+    result.target_argmax.assign(segment.targets.size(), 0);
+    result.top5.clear();
+    result.top5.reserve(kTop + 1);
+    result.labels.clear();
+    result.labels.reserve(kMaxDraftLen);
+    result.evidence.clear();
+    if (traces_drafts_) result.evidence.reserve(kMaxDraftLen);
+  }
+  wanted_rows_.reserve(n_rows);
+  wanted_.reserve(n_rows);
+  verdicts_.reserve(n_rows);
+  looked_at_.reserve(n_rows);
+  chances_.reserve(n_rows);
+  block_begins_.reserve(n_rows);
+}
+
+TokenHistory StepSampling::history(int segment_idx, int n_drafted) const {
+  const auto i = static_cast<size_t>(segment_idx);
+  const SegmentPlan& segment = plan_->segments[i];
+  return {segment.prompt, segment.output,
+          std::span<const TokenId>(drafts_[i].tokens).first(static_cast<size_t>(n_drafted))};
+}
+
+RoundPosition StepSampling::round_position(int segment_idx, int draft_idx) const {
+  const SegmentPlan& segment = plan_->segments[static_cast<size_t>(segment_idx)];
+  const auto round_start = static_cast<uint32_t>(segment.start) + static_cast<uint32_t>(segment.tokens.size());
+  return {round_start + static_cast<uint32_t>(draft_idx), round_start};
+}
+
+template <class Process>
+void StepSampling::for_each_row(const TeamContext& context, int n, StepPart part, Process process) {
+  for (int i; (i = next_row_.fetch_add(1, std::memory_order_relaxed)) < n;) process(sampler(context), i);
+  end_part(profile_, context, part);
+  if (context.thread_idx() == 0) next_row_.store(0, std::memory_order_relaxed);
+  context.barrier();
+}
+
+ProposableTokens StepSampling::proposable_tokens(int segment_idx) const {
+  const PromptHead* prompt_head = plan_->segments[static_cast<size_t>(segment_idx)].prompt_head;
+  const std::span<const int32_t> vocabulary = shape_.draft_vocabulary;
+  return {prompt_head == nullptr ? vocabulary : prompt_head->proposable(), vocabulary.size()};
+}
+
+void StepSampling::draft_rows(const TeamContext& context, std::span<const int> segments, const float* logits) {
+  for_each_row(context, static_cast<int>(segments.size()), StepPart::kDraft, [&](RowSampler& row_sampler, int i) {
+    draft_row(row_sampler, segments[static_cast<size_t>(i)], logits + static_cast<ptrdiff_t>(i) * shape_.draft_row_len);
+  });
+}
+
+void StepSampling::draft_row(RowSampler& row_sampler, int segment_idx, const float* logits) {
+  const auto i = static_cast<size_t>(segment_idx);
+  const SamplingParams& params = plan_->segments[i].sampling;
+  Draft& draft = drafts_[i];
+  const ProposableTokens tokens = proposable_tokens(segment_idx);
+  const int n_entries = tokens.is_all() ? shape_.n_draft_tokens : static_cast<int>(tokens.ids.size());
+  RowDistribution q =
+      row_sampler.build(logits, n_entries, params, history(segment_idx, draft.n), Normalise::kNo, tokens);
+  if (draft.has_stored_rows) q = store_draft_row(row_sampler, q, stored_row(draft, draft.n));
+  draft.tokens[static_cast<size_t>(draft.n)] = draft_token(*kernels_, q, params, round_position(segment_idx, draft.n));
+  ++draft.n;
+}
+
+void StepSampling::want(const WantedRow& row) {
+  wanted_.push_back(row);
+  wanted_rows_.push_back(row.row);
+}
+
+void StepSampling::want_rows(std::span<const int> first_rows) {
+  wanted_.clear();
+  wanted_rows_.clear();
+  for (size_t i = 0; i < plan_->segments.size(); ++i) {
+    const SegmentPlan& segment = plan_->segments[i];
+    const auto segment_idx = static_cast<int>(i);
+    const auto n_known = static_cast<int>(segment.tokens.size());
+    for (int k = 0; k < static_cast<int>(segment.targets.size()); ++k) {
+      want({segment_idx, first_rows[i] + k, k, false, false});
+    }
+    if (segment.wants_top5) want({segment_idx, first_rows[i] + n_known - 1, n_known - 1, false, true});
+    if (!segment.wants_sample) continue;
+    for (int k = 0; k <= drafts_[i].n; ++k) want({segment_idx, first_rows[i] + n_known - 1 + k, k, true, false});
+  }
+  verdicts_.assign(wanted_.size(), RowVerdict{});
+  chances_.assign(wanted_.size(), 0.0f);
+  find_block_rounds();
+  looked_at_.assign(block_begins_.empty() ? 0 : wanted_.size(), LookedAt{});
+}
+
+void StepSampling::find_block_rounds() {
+  block_begins_.clear();
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    const bool is_in_order = is_block_row(wanted_[i]) || (traces_drafts_ && wanted_[i].is_decode);
+    if (is_in_order && (wanted_[i].idx == 0 || i % kLogitsBlockRows == 0)) block_begins_.push_back(i);
+  }
+}
+
+void StepSampling::verify_rows(const TeamContext& context, size_t begin, size_t end, const float* logits) {
+  if (context.thread_idx() == 0) logits_ = logits;
+  context.barrier();
+  for_each_row(context, static_cast<int>(end - begin), StepPart::kSample,
+               [&](RowSampler& row_sampler, int i) { process_row(row_sampler, begin + static_cast<size_t>(i)); });
+  const auto first = std::lower_bound(block_begins_.begin(), block_begins_.end(), begin);
+  const auto n_rounds = static_cast<int>(std::lower_bound(first, block_begins_.end(), end) - first);
+  if (n_rounds == 0) return;
+  for_each_row(context, n_rounds, StepPart::kSample, [&](RowSampler& row_sampler, int i) {
+    if (traces_drafts_) {
+      trace_rows(row_sampler, first[i], end);
+    } else {
+      verify_block_rows(row_sampler, first[i], end);
+    }
+  });
+}
+
+void StepSampling::process_row(RowSampler& row_sampler, size_t wanted_idx) {
+  const WantedRow& wanted = wanted_[wanted_idx];
+  if (!wanted.is_decode) {
+    score_row(row_sampler, wanted_idx, row_logits(wanted_idx));
+  } else if (traces_drafts_) {
+    return;  // in order: trace_rows
+  } else if (is_block_row(wanted)) {
+    look_at_block_row(row_sampler, wanted_idx);
+  } else {
+    verify_wanted_row(row_sampler, wanted_idx);
+  }
+}
+
+StepSampling::DecodeRow StepSampling::load_decode_row(RowSampler& row_sampler, size_t wanted_idx) {
+  const WantedRow& wanted = wanted_[wanted_idx];
+  const SamplingParams& params = plan_->segments[static_cast<size_t>(wanted.segment)].sampling;
+  DecodeRow row;
+  row.is_extra = wanted.idx == drafts_[static_cast<size_t>(wanted.segment)].n;
+  load_q(row_sampler, wanted, &row);  // p must be last
+  row.p = row_sampler.build(row_logits(wanted_idx), shape_.n_main_tokens, params, history(wanted.segment, wanted.idx),
+                            row.is_extra ? Normalise::kNo : normalise_for_verification(params));
+  return row;
+}
+
+void StepSampling::load_q(RowSampler& row_sampler, const WantedRow& wanted, DecodeRow* row) {
+  const Draft& draft = drafts_[static_cast<size_t>(wanted.segment)];
+  row->has_q = !row->is_extra && draft.has_stored_rows;
+  if (!row->has_q) return;
+  row->q = load_draft_row(row_sampler, stored_row(draft, wanted.idx), shape_.n_draft_tokens,
+                          proposable_tokens(wanted.segment));
+}
+
+// A row's verdict depends on its own numbers only, so rows of one sequence are verified at once; what lies behind the
+// first rejected one is thrown away (or not computed, if that is known already).
+void StepSampling::verify_wanted_row(RowSampler& row_sampler, size_t wanted_idx) {
+  const WantedRow& wanted = wanted_[wanted_idx];
+  const auto i = static_cast<size_t>(wanted.segment);
+  if (is_behind_end(wanted)) return;
+  const SamplingParams& params = plan_->segments[i].sampling;
+  const RoundPosition at = round_position(wanted.segment, wanted.idx);
+  const float* logits = row_logits(wanted_idx);
+  const DecodeRow row = load_decode_row(row_sampler, wanted_idx);
+  RowVerdict& verdict = verdicts_[wanted_idx];
+  if (row.is_extra) {
+    verdict = regular_row(row_sampler, row.p, logits, params, at.position);
+    return;
+  }
+  const DraftedToken draft = drafted_token(wanted, row);
+  if (needs_draft_distribution(params)) {
+    chances_[wanted_idx] = static_cast<float>(acceptance_chance(row_sampler, row.p, draft));
+  }
+  verdict = verify_row(row_sampler, row.p, logits, params, at, draft);
+  if (!verdict.accepted) end_round_at(wanted);
+}
+
+void StepSampling::end_round_at(const WantedRow& wanted) {
+  const std::atomic_ref<int> last(last_rows_[static_cast<size_t>(wanted.segment)]);
+  for (int known = last.load(std::memory_order_relaxed);
+       wanted.idx < known && !last.compare_exchange_weak(known, wanted.idx, std::memory_order_relaxed);) {
+  }
+}
+
+void StepSampling::score_row(RowSampler& row_sampler, size_t wanted_idx, const float* logits) {
+  const WantedRow& wanted = wanted_[wanted_idx];
+  SegmentResult& result = result_.segments[static_cast<size_t>(wanted.segment)];
+  const cpu::RowStats stats = row_sampler.kernels().row_stats(logits, shape_.n_main_tokens);
+  RowVerdict& verdict = verdicts_[wanted_idx];
+  verdict.is_degenerate = !std::isfinite(stats.log_sum_exp);
+  if (!wanted.wants_top5) {
+    const TokenId target =
+        plan_->segments[static_cast<size_t>(wanted.segment)].targets[static_cast<size_t>(wanted.idx)];
+    result.target_logprobs[static_cast<size_t>(wanted.idx)] = logits[target] - stats.log_sum_exp;
+    result.target_argmax[static_cast<size_t>(wanted.idx)] = stats.argmax;
+    return;
+  }
+  auto& top = result.top5;  // insertion keeps the best kTop; room is reserved
+  for (TokenId id = 0; id < shape_.n_main_tokens; ++id) {
+    const float logprob = logits[id] - stats.log_sum_exp;
+    if (top.size() == kTop && !(logprob > top.back().second)) continue;
+    const auto place = std::find_if(top.begin(), top.end(), [&](const auto& entry) { return logprob > entry.second; });
+    top.insert(place, {id, logprob});
+    if (top.size() > kTop) top.pop_back();
+  }
+}
+
+void StepSampling::fail(const Status& error) {
+  result_.work = {};
+  for (size_t i = 0; i < plan_->segments.size(); ++i) {
+    SegmentResult& result = result_.segments[i];
+    result.n_drafted = result.n_draft_cached = 0;
+    result.failed = true;
+    result.error = error;
+  }
+}
+
+void StepSampling::collect() {
+  for (size_t i = 0; i < plan_->segments.size(); ++i) {
+    result_.segments[i].n_drafted = drafts_[i].n;
+    result_.segments[i].n_draft_cached = shape_.draft_reads_taps ? 0 : std::max(drafts_[i].n - 1, 0);
+  }
+  int last_segment = -1;
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    const WantedRow& wanted = wanted_[i];
+    if (!wanted.is_decode) {
+      result_.segments[static_cast<size_t>(wanted.segment)].failed |= verdicts_[i].is_degenerate;
+    } else if (wanted.segment != last_segment) {
+      last_segment = wanted.segment;
+      const auto segment = static_cast<size_t>(wanted.segment);
+      if (traces_drafts_) {
+        collect_decode(wanted.segment, i);
+        continue;
+      }
+      if (is_judged_as_block(plan_->segments[segment].sampling)) {
+        const BlockVerification& block = block_rounds_[segment];
+        verdicts_[i + static_cast<size_t>(block.round.n_accepted)] = block.stop;
+      }
+      collect_decode(wanted.segment, i);
+      collect_labels(wanted.segment, i);
+    }
+  }
+}
+
+void StepSampling::collect_decode(int segment_idx, size_t first_wanted) {
+  SegmentResult& result = result_.segments[static_cast<size_t>(segment_idx)];
+  for (int k = 0;; ++k) {
+    const RowVerdict& verdict = verdicts_[first_wanted + static_cast<size_t>(k)];
+    TokenOrigin origin = TokenOrigin::kAccepted;
+    if (!verdict.accepted) {
+      origin = result.n_drafted == 0  ? TokenOrigin::kRegular
+               : k < result.n_drafted ? TokenOrigin::kCorrection
+                                      : TokenOrigin::kBonus;
+    }
+    result.failed |= verdict.is_degenerate;
+    result.tokens.push_back({verdict.token, verdict.logprob, origin});
+    if (!verdict.accepted) return;  // of the extra row too
+    ++result.n_accepted;
+  }
+}
+
+// Under `block` a token behind a rejected one may be accepted in the end; it counts by the chance p_i of that.
+void StepSampling::collect_labels(int segment_idx, size_t first_wanted) {
+  SegmentResult& result = result_.segments[static_cast<size_t>(segment_idx)];
+  const SamplingParams& params = plan_->segments[static_cast<size_t>(segment_idx)].sampling;
+  if (!needs_draft_distribution(params)) return;
+  const bool is_block = is_judged_as_block(params);
+  double weight = 1;
+  for (int k = 0; k < result.n_drafted && weight > 0; ++k) {
+    const size_t row = first_wanted + static_cast<size_t>(k);
+    result.labels.push_back({chances_[row], static_cast<float>(weight)});
+    if (is_block) {
+      const BlockRow& seen = looked_at_[row].row;
+      weight = next_joint(weight, seen.p_x, seen.q_x);
+    } else {
+      weight = k < result.n_accepted ? 1 : 0;
+    }
+  }
+}
+
+}  // namespace bass

@@ -1,0 +1,192 @@
+// What a step draws and judges: drafted tokens from a draft's logits, and verdicts on them from the main model's. The
+// part of an executor that is the same wherever logits come from.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "base/thread_team.h"
+#include "executor/executor.h"
+#include "kernels/sampling/block.h"
+#include "kernels/sampling/distribution.h"
+#include "kernels/sampling/draft_row.h"
+#include "kernels/sampling/verify.h"
+
+namespace bass {
+
+/// Rows of logits that are computed at once: more would not fit the caches, nor the memory budget.
+inline constexpr int kLogitsBlockRows = 64;
+
+/// The vocabularies of a main model and of its draft.
+struct SamplingShape {
+  int n_main_tokens = 0;  // ids that exist: an embedding may have padding rows behind them
+  int main_vocab_size = 0;
+  int n_draft_tokens = 0;                     // of the main model's tokens, what the draft may propose: ids below
+  int draft_row_len = 0;                      // room for the logits of a row of the draft's; 0: there is no draft
+  std::span<const int32_t> draft_vocabulary;  // the tokens that the draft chose to propose; empty: all
+  bool draft_reads_taps = false;              // it drafts from hidden states of the main model
+
+  /// Of the draft's logits that a row has at most: one for each token that may be proposed.
+  [[nodiscard]] int n_draft_entries() const { return std::min(draft_row_len, n_draft_tokens); }
+};
+
+/// The draft's part of the shape. has_part_of_head: it proposes a part of the main model's vocabulary, to which prompts
+/// may add.
+void describe_draft(const ModelFile& draft, bool has_part_of_head, SamplingShape* shape);
+
+/// One step after the other: `prepare`, `draft_rows` as often as the draft model has a batch, `want_rows`,
+/// `verify_rows` for each block of logits in order, `collect`. What is marked SPMD is called by all threads of a team;
+/// everything else by one.
+class StepSampling {
+ public:
+  static constexpr int kMaxDraftLen = SpeculationStats::kMaxDraftLen;
+
+  /// What a segment drafted in this step.
+  struct Draft {
+    std::array<TokenId, kMaxDraftLen> tokens{};
+    int n = 0;
+    size_t stored_begin = 0;  // index into the stored rows of the first q row, if rows are stored
+    bool has_stored_rows = false;
+  };
+
+  StepSampling(const cpu::Kernels* kernels, const ExecutorOptions& options)
+      : kernels_(kernels),
+        n_threads_(options.n_threads),
+        traces_drafts_(options.traces_drafts),
+        profile_(options.profile) {}
+
+  /// Makes room for the samplers. False: there is no memory.
+  [[nodiscard]] bool open(const SamplingShape& shape);
+
+  /// Begins a step, and makes room for all of it: after this a running team allocates nothing. What is thrown here
+  /// leaves everything as it was.
+  void prepare(const StepPlan& plan);
+  [[nodiscard]] const Draft& draft(int segment_idx) const { return drafts_[static_cast<size_t>(segment_idx)]; }
+  [[nodiscard]] int max_kept_distributions() const { return n_stored_rows_; }
+
+  /// Drafts a token from each row of a block of logits. segments: [n_rows] that they belong to, each at most once.
+  /// logits: [n_rows, draft_row_len]. SPMD; ends at a barrier.
+  void draft_rows(const TeamContext& context, std::span<const int> segments, const float* logits);
+
+  /// Finds out which rows of the main model's batch are wanted. first_rows: [n_segments] where segments begin in it.
+  void want_rows(std::span<const int> first_rows);
+  [[nodiscard]] std::span<const int> wanted_rows() const { return wanted_rows_; }
+  /// Judges the wanted rows [begin, end), a block of at most kLogitsBlockRows. logits: [end - begin, main_vocab_size].
+  /// SPMD; ends at a barrier.
+  void verify_rows(const TeamContext& context, size_t begin, size_t end, const float* logits);
+
+  /// Writes the segments of the result, which is valid until the next `prepare`.
+  void collect();
+  /// The same where the step could not be run: every segment has failed with this error.
+  void fail(const Status& error);
+  [[nodiscard]] StepResult& result() { return result_; }
+
+ private:
+  /// A row of the main model whose logits are wanted.
+  struct WantedRow {
+    int segment = 0;
+    int row = 0;  // in the main batch
+    int idx = 0;  // decode: tokens drafted in front of it; else index into targets
+    bool is_decode = false;
+    bool wants_top5 = false;
+  };
+  /// A row of a round, loaded. `p` is the last row that the sampler built.
+  struct DecodeRow {
+    RowDistribution p;
+    RowDistribution q;  // where the drafted token's was stored
+    bool has_q = false;
+    bool is_extra = false;
+  };
+  /// A row of a round under the rule `block`, when it was looked at by itself. p.z is gone.
+  struct LookedAt {
+    BlockRow row;
+    RowDistribution p;
+  };
+  /// A round under the rule `block`.
+  struct BlockVerification {
+    BlockRound round;
+    RowVerdict stop;  // of the token behind the last accepted one
+  };
+
+  void start_draft(const SegmentPlan& segment, Draft* draft, size_t* n_stored);
+  void reserve_for(const StepPlan& plan);
+  void want(const WantedRow& row);
+  void find_block_rounds();
+  void collect_decode(int segment_idx, size_t first_wanted);
+  void collect_labels(int segment_idx, size_t first_wanted);
+
+  void draft_row(RowSampler& sampler, int segment_idx, const float* logits);
+  void process_row(RowSampler& sampler, size_t wanted_idx);
+  void verify_wanted_row(RowSampler& sampler, size_t wanted_idx);
+  void look_at_block_row(RowSampler& sampler, size_t wanted_idx);
+  void verify_block_rows(RowSampler& sampler, size_t begin, size_t end);
+  void judge_row(RowSampler& sampler, size_t wanted_idx, BlockRound* round);
+  RowVerdict draw_behind_accepted(RowSampler& sampler, size_t wanted_idx, const BlockRound& round);
+  void trace_rows(RowSampler& sampler, size_t begin, size_t end);
+  DecodeRow load_decode_row(RowSampler& sampler, size_t wanted_idx);
+  DecodeRow load_looked_at_row(RowSampler& sampler, size_t wanted_idx);
+  void load_q(RowSampler& sampler, const WantedRow& wanted, DecodeRow* row);
+  void end_round_at(const WantedRow& wanted);
+  [[nodiscard]] bool is_behind_end(const WantedRow& wanted) {
+    const std::atomic_ref<int> last(last_rows_[static_cast<size_t>(wanted.segment)]);
+    return wanted.idx > last.load(std::memory_order_relaxed);
+  }
+  void score_row(RowSampler& sampler, size_t wanted_idx, const float* logits);
+  /// Calls process(sampler, i) for every i below n, threads taking the next one when they are done; ends at a barrier.
+  template <class Process>
+  void for_each_row(const TeamContext& context, int n, StepPart part, Process process);
+
+  /// What a segment of this step can propose.
+  [[nodiscard]] ProposableTokens proposable_tokens(int segment_idx) const;
+  /// The stored q of the idx-th drafted token of a segment. [n_draft_entries]
+  [[nodiscard]] uint16_t* stored_row(const Draft& draft, int idx) const {
+    return stored_memory_.as<uint16_t>() +
+           (draft.stored_begin + static_cast<size_t>(idx)) * static_cast<size_t>(shape_.n_draft_entries());
+  }
+  /// Of a wanted row in the block of logits that is judged now. [main_vocab_size]
+  [[nodiscard]] const float* row_logits(size_t wanted_idx) const {
+    return logits_ + wanted_idx % kLogitsBlockRows * static_cast<size_t>(shape_.main_vocab_size);
+  }
+  [[nodiscard]] DraftedToken drafted_token(const WantedRow& wanted, const DecodeRow& row) const {
+    const Draft& draft = drafts_[static_cast<size_t>(wanted.segment)];
+    return {draft.tokens[static_cast<size_t>(wanted.idx)], row.has_q ? &row.q : nullptr};
+  }
+  [[nodiscard]] bool is_block_row(const WantedRow& wanted) const {
+    return wanted.is_decode && is_judged_as_block(plan_->segments[static_cast<size_t>(wanted.segment)].sampling);
+  }
+  [[nodiscard]] RowSampler& sampler(const TeamContext& context) {
+    return *samplers_[static_cast<size_t>(context.thread_idx())];
+  }
+  [[nodiscard]] TokenHistory history(int segment_idx, int n_drafted) const;
+  [[nodiscard]] RoundPosition round_position(int segment_idx, int draft_idx) const;
+
+  const cpu::Kernels* kernels_;
+  int n_threads_;
+  bool traces_drafts_;
+  StepProfile* profile_;
+  SamplingShape shape_;
+  std::vector<std::unique_ptr<RowSampler>> samplers_;  // [n_threads]
+
+  const StepPlan* plan_ = nullptr;
+  const float* logits_ = nullptr;  // the block that is judged
+  std::vector<Draft> drafts_;      // [n_segments]
+  AlignedBuffer stored_memory_;    // f16 [n_stored_rows_, n_draft_entries]: q of drafts that are to be verified
+  int n_stored_rows_ = 0;
+  std::vector<WantedRow> wanted_;
+  std::vector<int> wanted_rows_;      // WantedRow::row of each
+  std::vector<float> chances_;        // [wanted] acceptance_chance, where the rule has one
+  std::vector<LookedAt> looked_at_;   // [wanted], of rounds under `block`
+  std::vector<size_t> block_begins_;  // of the runs of rows of a round that is judged in order, in a block of logits
+  std::vector<RowVerdict> verdicts_;  // [wanted]
+  std::vector<BlockVerification> block_rounds_;  // [n_segments]
+  std::vector<int> last_rows_;                   // [n_segments]: behind it no row of the round counts. By atomic_ref
+  std::atomic<int> next_row_{0};
+  StepResult result_;
+};
+
+}  // namespace bass
