@@ -136,6 +136,8 @@ class Engine {
   [[nodiscard]] virtual ModelInfo model_info() const = 0;
   [[nodiscard]] virtual std::optional<ModelInfo> draft_info() const = 0;
   [[nodiscard]] virtual std::string isa_name() const = 0;
+  /// Why `auto` took the CPU, where this build could use a GPU; empty otherwise.
+  [[nodiscard]] virtual std::string device_note() const = 0;
 
   /// Text to token ids, as the main model does it. `add_special`: begin and end tokens, if the vocabulary asks for
   /// them; `parse_special`: the text of a special token becomes that token.

@@ -8,6 +8,17 @@
 #include "cli/terminal_text.h"
 
 namespace bass {
+namespace {
+
+// Whoever asked for `auto` in a build that has CUDA wants to know why no GPU is used.
+Result<std::unique_ptr<Engine>> tell_device(Result<std::unique_ptr<Engine>> engine, Console* console) {
+  if (!engine.ok()) return engine;
+  const std::string note = engine.value()->device_note();
+  if (!note.empty()) console->err.write(fmt::format("note: {}\n", one_line_for_terminal(note)));
+  return engine;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Engine>> load_engine(const GenerateOptions& options, Console* console) {
   EngineOptions engine_options = options.engine;
@@ -17,7 +28,7 @@ Result<std::unique_ptr<Engine>> load_engine(const GenerateOptions& options, Cons
   }
   engine_options.costs_folder = cache_folder() + "/costs";
   Result<std::unique_ptr<Engine>> engine = Engine::load(engine_options);
-  if (engine.ok() || !options.is_draft_shipped) return engine;
+  if (engine.ok() || !options.is_draft_shipped) return tell_device(std::move(engine), console);
   // Nobody asked for this draft, so it may be the error only if it is the draft's: without it there is none.
   engine_options.draft_path.clear();
   Result<std::unique_ptr<Engine>> plain = Engine::load(engine_options);
@@ -25,7 +36,7 @@ Result<std::unique_ptr<Engine>> load_engine(const GenerateOptions& options, Cons
     console->err.write(fmt::format("warning: the draft that comes with {} is not used: {}\n", options.engine.model_path,
                                    one_line_for_terminal(engine.status().message())));
   }
-  return plain;
+  return tell_device(std::move(plain), console);
 }
 
 std::string model_label(const std::string& given, bool is_synthetic) {

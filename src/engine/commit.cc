@@ -54,6 +54,11 @@ std::list<Event> make_event(const Sequence& sequence, Event::Kind kind) {
   return event;
 }
 
+Status why_failed(const SegmentResult& result) {
+  if (!result.error.ok()) return result.error;
+  return internal_error("the model's output is not a number; the file may be damaged");
+}
+
 }  // namespace
 
 void commit_prefill(const CommitContext& context, RequestState* request, const SegmentPlan& plan,
@@ -69,7 +74,7 @@ void commit_prefill(const CommitContext& context, RequestState* request, const S
   if (plan.wants_top5) request->last_top5 = result.top5;
   if (result.failed) {
     finish_request(context, request, FinishReason::kError,
-                   internal_error("the model's output is not a number; the file may be damaged"));
+                   why_failed(result));
     return;
   }
   if (!request->is_prefilled()) return;
@@ -94,7 +99,7 @@ int commit_decode(const CommitContext& context, Sequence* sequence, const Segmen
                   const SegmentResult& result) {
   if (result.failed) {
     finish_sequence(context, sequence, FinishReason::kError,
-                    internal_error("the model's output is not a number; the file may be damaged"));
+                    why_failed(result));
     return 0;
   }
   send_prompt_event(context, sequence->request);  // a prompt of one token has no prefill

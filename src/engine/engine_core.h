@@ -19,6 +19,7 @@
 #include "engine/regular_batch.h"
 #include "engine/scheduler.h"
 #include "executor/executor.h"
+#include "kernels/cuda/device.h"
 #include "model/model_file.h"
 #include "text/tokenizer.h"
 
@@ -39,6 +40,7 @@ class EngineCore final : public Engine {
   [[nodiscard]] ModelInfo model_info() const override;
   [[nodiscard]] std::optional<ModelInfo> draft_info() const override;
   [[nodiscard]] std::string isa_name() const override { return executor_->isa_name(); }
+  [[nodiscard]] std::string device_note() const override { return device_note_; }
   [[nodiscard]] Result<std::vector<TokenId>> tokenize(std::string_view text, bool add_special,
                                                       bool parse_special) const override;
   [[nodiscard]] Result<std::string> detokenize(std::span<const TokenId> tokens) const override;
@@ -90,7 +92,11 @@ class EngineCore final : public Engine {
   void abandon_all() noexcept;
   [[nodiscard]] CommitContext commit_context();
 
+  [[nodiscard]] int64_t free_model_bytes() const;
+
   EngineOptions options_;
+  std::unique_ptr<cuda::Device> gpu_;  // until the executor has it; null: the CPU
+  std::string device_note_;
   ModelFile main_;
   std::unique_ptr<ModelFile> draft_;
   std::unique_ptr<Tokenizer> tokenizer_;

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/thread_team.h"
+#include "engine/device_choice.h"
 #include "engine/engine_core.h"
 #include "engine/kept_costs.h"
 #include "engine/machine.h"
@@ -21,6 +22,7 @@ namespace {
 
 // Share of the free memory that the KV caches may take when --kv-memory is not given.
 constexpr int64_t kDefaultKvShare = 4;
+constexpr int64_t kGpuKvShare = 2;  // of a GPU's, which no other program needs
 
 ModelInfo describe(const ModelFile& model, KvKind kv) {
   ModelInfo info;
@@ -56,6 +58,10 @@ Result<std::unique_ptr<EngineCore>> EngineCore::create(const EngineOptions& opti
   BASS_RETURN_IF_ERROR(validate_options(options));
   std::unique_ptr<EngineCore> engine(new EngineCore());
   engine->options_ = options;
+  BASS_ASSIGN_OR_RETURN(OpenedDevice device, open_named_device(options.device));
+  engine->options_.device = device.name;
+  engine->device_note_ = device.note;
+  engine->gpu_ = std::move(device.gpu);
   BASS_RETURN_IF_ERROR(engine->load_models());
   BASS_RETURN_IF_ERROR(engine->make_executor());
   engine->thread_ = std::thread([core = engine.get()] { core->loop(); });
@@ -110,7 +116,6 @@ Status EngineCore::load_models() {
   BASS_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::create(main_.vocab));
   measure_vocabulary();
   if (options_.n_threads == 0) options_.n_threads = available_threads();
-  if (options_.device == "auto") options_.device = "cpu";
   if (options_.context_len.value_or(0) > main_.config.context_len) {
     return invalid_argument(
         fmt::format("context_len (--context) is {}, but {} was trained for {} tokens; give at most that",
@@ -128,7 +133,7 @@ void EngineCore::measure_vocabulary() {
 }
 
 Status EngineCore::make_executor() {
-  const int64_t available_bytes = available_memory_bytes();
+  const int64_t available_bytes = free_model_bytes();
   BASS_RETURN_IF_ERROR(check_memory(available_bytes));
   BASS_ASSIGN_OR_RETURN(const int n_pages, choose_n_pages(available_bytes));
   ExecutorOptions executor_options;
@@ -143,7 +148,11 @@ Status EngineCore::make_executor() {
   executor_options.context_len = *options_.context_len;
   executor_options.profile = options_.profile;
   executor_options.traces_drafts = options_.trace != nullptr;
-  BASS_ASSIGN_OR_RETURN(executor_, make_cpu_executor(main_, draft_.get(), executor_options));
+  if (gpu_) {
+    BASS_ASSIGN_OR_RETURN(executor_, make_gpu_executor(std::move(gpu_), main_, draft_.get(), executor_options));
+  } else {
+    BASS_ASSIGN_OR_RETURN(executor_, make_cpu_executor(main_, draft_.get(), executor_options));
+  }
   BASS_RETURN_IF_ERROR(main_.gguf->check_intact());  // the weights were read just now
   if (draft_) BASS_RETURN_IF_ERROR(draft_->gguf->check_intact());
 
@@ -160,12 +169,17 @@ Status EngineCore::make_executor() {
   return ok_status();
 }
 
+// Of the device, for weights and KV caches. On a GPU a tenth is left for the workspace.
+int64_t EngineCore::free_model_bytes() const {
+  return gpu_ ? static_cast<int64_t>(gpu_->free_bytes()) / 10 * 9 : available_memory_bytes();
+}
+
 // Memory is taken as it is touched, so what does not fit must be refused before.
 Status EngineCore::check_memory(int64_t available_bytes) const {
   const int64_t weight_bytes = main_.weight_bytes + (draft_ ? draft_->weight_bytes : 0);
   if (weight_bytes > available_bytes) {
-    return resource_exhausted(fmt::format("the models need {} MiB of memory, {} MiB are available", weight_bytes >> 20,
-                                          available_bytes >> 20));
+    return resource_exhausted(fmt::format("the models need {} MiB of {}, {} MiB are available", weight_bytes >> 20,
+                                          gpu_ ? "the GPU's memory" : "memory", available_bytes >> 20));
   }
   const int64_t kv_bytes = options_.kv_memory_mib.value_or(0) << 20;
   if (weight_bytes + kv_bytes > available_bytes) {
@@ -183,8 +197,8 @@ Result<int> EngineCore::choose_n_pages(int64_t available_bytes) {
   const int64_t page_bytes =
       cpu_page_bytes(main_.config, options_.kv, n_taps) + (draft_ ? cpu_page_bytes(draft_->config, options_.kv) : 0);
   const int64_t weight_bytes = main_.weight_bytes + (draft_ ? draft_->weight_bytes : 0);
-  kv_budget_bytes_ =
-      options_.kv_memory_mib ? *options_.kv_memory_mib << 20 : (available_bytes - weight_bytes) / kDefaultKvShare;
+  kv_budget_bytes_ = options_.kv_memory_mib ? *options_.kv_memory_mib << 20
+                                            : (available_bytes - weight_bytes) / (gpu_ ? kGpuKvShare : kDefaultKvShare);
   const int64_t context_len = options_.context_len.value_or(main_.config.context_len);
   // Each sequence may need a copy of its prompt's last page.
   const int64_t n_useful_pages =

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "engine/device_choice.h"
 #include "speculation/draft_length.h"
 #include "tensor/quantise.h"
 #include "text/utf8.h"
@@ -37,12 +38,6 @@ Status check_stop(std::string_view text) {
 Status check_draft_length(std::string_view text) {
   const Result<DraftLengthSpec> spec = parse_draft_length(text);
   return spec.ok() ? ok_status() : spec.status();
-}
-
-Status check_device(std::string_view text) {
-  if (text == "auto" || text == "cpu") return ok_status();
-  if (text.substr(0, 4) == "cuda") return invalid_argument("this build has no CUDA; use --device cpu");
-  return invalid_argument("must be auto or cpu");
 }
 
 Status check_quantize(std::string_view text) {
@@ -327,10 +322,10 @@ constexpr std::array kOptions{
            .field = BASS_FIELD(engine.kv)},
     Option{.name = "device",
            .group = kMachine,
-           .value_name = "auto|cpu",
-           .help = "where the models run",
+           .value_name = "auto|cpu|cuda[:N]",
+           .help = "where the models run: auto takes a GPU where there is one",
            .field = BASS_FIELD(engine.device),
-           .check = check_device},
+           .check = check_device_name},
 
     Option{.name = "json", .group = kOutput, .help = "print one JSON object", .field = BASS_FIELD(json)},
     Option{.name = "save",

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "engine/device_choice.h"
 #include "tensor/quantise.h"
 #include "text/utf8.h"
 
@@ -30,9 +31,8 @@ Status validate_options(const EngineOptions& options) {
                                static_cast<double>(options.kv_memory_mib.value_or(0)), "at least 1 (MiB)"));
   BASS_RETURN_IF_ERROR(require(options.max_step_tokens >= 16 && options.max_step_tokens <= 65536, "max_step_tokens",
                                options.max_step_tokens, "16 to 65536"));
-  if (options.device != "auto" && options.device != "cpu") {
-    return invalid_argument(fmt::format(
-        "device '{}' is not available: this build has the CPU backend only; use auto or cpu", options.device));
+  if (const Status status = check_device_name(options.device); !status.ok()) {
+    return invalid_argument(fmt::format("device '{}': {}", options.device, status.message()));
   }
   if (options.quantize != "none" && !find_quantisable_type(options.quantize).has_value()) {
     return invalid_argument(

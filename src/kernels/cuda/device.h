@@ -102,6 +102,9 @@ class DeviceBuffer {
   std::byte* data_ = nullptr;
 };
 
+/// Whether this build has a GPU backend, whatever the machine has.
+bool has_gpu_backend();
+
 /// The GPU with this index. Errors (kUnavailable, kInvalidArgument) say whether this build, the driver or the GPU is
 /// what is missing.
 Result<std::unique_ptr<Device>> open_gpu(int idx);

@@ -133,6 +133,8 @@ class GpuDevice final : public Device {
 
 }  // namespace
 
+bool has_gpu_backend() { return true; }
+
 Result<std::unique_ptr<Device>> open_gpu(int idx) {
   int driver = 0;
   int runtime = 0;

@@ -3,6 +3,8 @@
 
 namespace bass::cuda {
 
+bool has_gpu_backend() { return false; }
+
 Result<std::unique_ptr<Device>> open_gpu(int /*idx*/) {
   return unavailable("this build of BASS has no GPU backend; build it with -DBASS_CUDA=ON, or use --device cpu");
 }

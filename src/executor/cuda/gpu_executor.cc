@@ -1,0 +1,223 @@
+#include "executor/cuda/gpu_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/check.h"
+#include "executor/cpu/prompt_head.h"
+#include "kernels/cuda/emulator/emulated_device.h"
+
+namespace bass::cuda {
+namespace {
+
+class GpuPromptHead final : public PromptHead {
+ public:
+  GpuPromptHead(std::span<const int32_t> vocabulary, std::span<const int32_t> ids, GpuModel::HeadRows rows)
+      : PromptHead(vocabulary, ids), rows_(std::move(rows)) {}
+  [[nodiscard]] const DeviceMatrix& matrix() const { return rows_.matrix; }
+
+ private:
+  GpuModel::HeadRows rows_;
+};
+
+}  // namespace
+
+bool emulates_gpu() { return std::getenv("BASS_EMULATE_GPU") != nullptr; }
+
+Result<std::unique_ptr<Device>> open_device(int idx) {
+  if (!emulates_gpu()) return open_gpu(idx);
+  if (idx != 0) return invalid_argument(fmt::format("there is no GPU {}: the only one is emulated, and is 0", idx));
+  return open_emulated_device();
+}
+
+Result<std::unique_ptr<Executor>> make_gpu_executor(std::unique_ptr<Device> device, const ModelFile& main,
+                                                    const ModelFile* draft, const ExecutorOptions& options) {
+  auto executor = std::make_unique<GpuExecutor>(std::move(device), options);
+  BASS_RETURN_IF_ERROR(executor->load(main, draft));
+  return std::unique_ptr<Executor>(std::move(executor));
+}
+
+Status GpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
+  BASS_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::select_kernels());
+  if (options_.profile != nullptr) options_.profile->set_n_threads(options_.n_threads);
+  GpuForwardOptions forward;
+  forward.max_rows = options_.max_rows();
+  forward.max_segments = options_.max_batch + 1;
+  forward.n_planes = options_.activations == ActivationKind::kInt16 ? 2 : 1;
+  forward.attention = options_.attention;
+  forward.context_len = options_.context_len;
+  if (draft != nullptr && draft->config.main) forward.tap_layers = draft->config.main->tap_layers;
+  const GpuKvOptions kv{options_.kv, options_.n_main_pages, options_.context_len,
+                        static_cast<int>(forward.tap_layers.size())};
+  BASS_ASSIGN_OR_RETURN(main_, GpuModel::load(device_.get(), main, kv, &team_));
+  main_forward_ = std::make_unique<GpuForward>(device_.get(), main_.get(), &staging_, forward);
+  SamplingShape shape;
+  shape.n_main_tokens = static_cast<int>(main.vocab.tokens.size());
+  shape.main_vocab_size = main.config.vocab_size;
+  if (draft != nullptr) BASS_RETURN_IF_ERROR(load_draft(*draft, forward, &shape));
+  sampling_.emplace(kernels, options_);
+  return make_workspace(shape);
+}
+
+Status GpuExecutor::load_draft(const ModelFile& draft, const GpuForwardOptions& forward, SamplingShape* shape) {
+  const GpuKvOptions kv{options_.kv, options_.n_draft_pages, options_.context_len};
+  BASS_ASSIGN_OR_RETURN(draft_,
+                        GpuModel::load(device_.get(), draft, kv, &team_, draft.config.main ? main_.get() : nullptr));
+  GpuForwardOptions draft_options = forward;
+  draft_options.tap_layers.clear();
+  draft_forward_ = std::make_unique<GpuForward>(device_.get(), draft_.get(), &staging_, draft_options);
+  describe_draft(draft, draft_->has_part_of_head(), shape);
+  draft_reads_taps_ = shape->draft_reads_taps;
+  return ok_status();
+}
+
+Status GpuExecutor::make_workspace(const SamplingShape& shape) {
+  main_row_len_ = shape.main_vocab_size;
+  draft_row_len_ = shape.draft_row_len;
+  const size_t logits_bytes =
+      size_t{kLogitsBlockRows} * static_cast<size_t>(std::max(main_row_len_, draft_row_len_)) * sizeof(float);
+  logits_ = DeviceBuffer(device_.get(), logits_bytes);
+  host_logits_ = DeviceBuffer(device_.get(), logits_bytes, /*of_host=*/true);
+  if (logits_.ok() && host_logits_.ok() && main_forward_->ok() && (!draft_ || draft_forward_->ok()) &&
+      sampling_->open(shape)) {
+    return ok_status();
+  }
+  const size_t n_bytes = main_forward_->n_bytes() + (draft_ ? draft_forward_->n_bytes() : 0) + logits_bytes;
+  return resource_exhausted(fmt::format(
+      "the workspace of {} rows needs {} MiB of the GPU's memory beside the models, {} MiB are free now; lower "
+      "--max-batch or --kv-memory",
+      options_.max_rows(), n_bytes >> 20, device_->free_bytes() >> 20));
+}
+
+std::unique_ptr<PromptHead> GpuExecutor::make_prompt_head(std::span<const TokenId> prompt) {
+  if (!draft_ || !draft_->has_part_of_head() || !lost_.ok()) return nullptr;
+  const std::vector<int32_t>& vocabulary = draft_->config().main->vocabulary;
+  const std::vector<int32_t> ids = cpu::tokens_beside(vocabulary, prompt, kMaxPromptHeadTokens);
+  if (ids.empty()) return nullptr;
+  Result<GpuModel::HeadRows> rows = draft_->more_head_rows(ids, &team_);
+  if (!rows.ok()) return nullptr;  // it only drafts less well
+  return std::make_unique<GpuPromptHead>(vocabulary, ids, std::move(rows).value());
+}
+
+Ticket GpuExecutor::submit(const StepPlan& plan) {
+  sampling_->prepare(plan);
+  if (lost_.ok()) lost_ = prepare(plan);
+  if (lost_.ok()) lost_ = run_step();
+  if (lost_.ok()) {
+    sampling_->collect();
+  } else {
+    sampling_->fail(lost_);
+  }
+  return ++last_ticket_;
+}
+
+const StepResult& GpuExecutor::wait(Ticket ticket) {
+  BASS_CHECK(ticket == last_ticket_);  // submit has waited for the device
+  return sampling_->result();
+}
+
+Status GpuExecutor::prepare(const StepPlan& plan) {
+  plan_ = &plan;
+  batches_.start(plan, draft_reads_taps_, draft_ && draft_->main() == nullptr ? draft_->config().vocab_size : 0);
+  more_.reserve(plan.segments.size());
+  if (!staging_.begin(staged_bytes(plan))) return resource_exhausted("no memory of the GPU for a step's plan");
+  int n_positions = 0;
+  for (const SegmentPlan& segment : plan.segments) {
+    n_positions = std::max(n_positions, segment.start + static_cast<int>(segment.tokens.size()) + segment.n_drafts());
+  }
+  main_->prepare_positions(n_positions);
+  if (draft_) draft_->prepare_positions(n_positions);
+  return ok_status();
+}
+
+// Of the draft's passes, of its prompts, and of the main model's.
+size_t GpuExecutor::staged_bytes(const StepPlan& plan) const {
+  size_t n_rows = 0;
+  size_t n_pages = 0;
+  int n_drafts = 0;
+  for (const SegmentPlan& segment : plan.segments) {
+    n_rows += segment.tokens.size() + static_cast<size_t>(segment.n_drafts()) + segment.draft_tokens.size();
+    n_pages += segment.pages.size() + segment.draft_pages.size();
+    n_drafts = std::max(n_drafts, segment.n_model_drafts);
+  }
+  const size_t n_segments = plan.segments.size();
+  return 3 * GpuForward::staged_bytes(n_rows, n_segments, n_pages) +
+         static_cast<size_t>(n_drafts) * GpuForward::staged_bytes(n_segments, n_segments, n_pages);
+}
+
+Status GpuExecutor::run_step() {
+  for (const PageCopy& copy : plan_->main_copies) main_->copy_page(copy);
+  for (const PageCopy& copy : plan_->draft_copies) draft_->copy_page(copy);
+  const Work before_main = main_forward_->work();
+  const Work before_draft = draft_ ? draft_forward_->work() : Work{};
+  end_part(StepPart::kPlan);
+  BASS_RETURN_IF_ERROR(draft());
+  BASS_RETURN_IF_ERROR(verify());
+  Work& work = sampling_->result().work;
+  work = main_forward_->work() - before_main;
+  if (draft_) work.add(draft_forward_->work() - before_draft);
+  return ok_status();
+}
+
+Status GpuExecutor::draft() {
+  if (!draft_) return ok_status();
+  for (int step_idx = 0;; ++step_idx) {
+    batches_.fill_draft(step_idx, *draft_forward_, [this](int segment, int idx) { return drafted(segment, idx); });
+    if (draft_forward_->n_rows() == 0) return ok_status();
+    const auto begin_time = std::chrono::steady_clock::now();
+    draft_forward_->run();
+    const std::span<const int> rows = batches_.logit_rows();
+    draft_forward_->keep_hidden(rows);
+    for (size_t begin = 0; begin < rows.size(); begin += kLogitsBlockRows) {
+      const size_t n = std::min<size_t>(kLogitsBlockRows, rows.size() - begin);
+      BASS_RETURN_IF_ERROR(draft_block(rows.subspan(begin, n), batches_.logit_segments().subspan(begin, n)));
+    }
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_time;
+    DraftTimes& times = sampling_->result().draft_times;
+    ++(step_idx == 0 ? times.n_first : times.n_later);
+    (step_idx == 0 ? times.first_s : times.later_s) += elapsed.count();
+  }
+}
+
+Status GpuExecutor::draft_block(std::span<const int> rows, std::span<const int> segments) {
+  more_.clear();
+  for (const int segment : segments) {
+    const auto* head = static_cast<const GpuPromptHead*>(plan_->segments[static_cast<size_t>(segment)].prompt_head);
+    more_.push_back(head == nullptr ? nullptr : &head->matrix());
+  }
+  draft_forward_->logits(rows, more_, draft_row_len_, logits_.as<float>());
+  BASS_RETURN_IF_ERROR(fetch_logits(rows.size(), draft_row_len_));
+  team_.run([&](const TeamContext& context) { sampling_->draft_rows(context, segments, host_logits_.as<float>()); });
+  return ok_status();
+}
+
+Status GpuExecutor::verify() {
+  batches_.fill_main(
+      *main_forward_, [this](int segment) { return sampling_->draft(segment).n; },
+      [this](int segment, int idx) { return drafted(segment, idx); });
+  sampling_->want_rows(batches_.first_rows());
+  main_forward_->run();
+  if (batches_.has_draft_prefill()) {
+    batches_.fill_draft_prefill(*draft_forward_);
+    draft_forward_->run();
+  }
+  const std::span<const int> rows = sampling_->wanted_rows();
+  for (size_t begin = 0; begin < rows.size(); begin += kLogitsBlockRows) {
+    const size_t end = std::min(rows.size(), begin + kLogitsBlockRows);
+    main_forward_->logits(rows.subspan(begin, end - begin), {}, main_row_len_, logits_.as<float>());
+    BASS_RETURN_IF_ERROR(fetch_logits(end - begin, main_row_len_));
+    end_part(StepPart::kHead);  // and all parts of the pass in front of it
+    team_.run(
+        [&](const TeamContext& context) { sampling_->verify_rows(context, begin, end, host_logits_.as<float>()); });
+  }
+  return rows.empty() ? device_->synchronize() : ok_status();
+}
+
+Status GpuExecutor::fetch_logits(size_t n_rows, int row_len) {
+  device_->download(host_logits_.data(), logits_.data(), n_rows * static_cast<size_t>(row_len) * sizeof(float));
+  return device_->synchronize();
+}
+
+}  // namespace bass::cuda

@@ -1,0 +1,441 @@
+#include "executor/cuda/gpu_forward.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kernels/cuda/rows/activate_rows.h"
+
+namespace bass::cuda {
+namespace {
+
+GpuAttentionKind attention_kind(AttentionKind kind) {
+  switch (kind) {
+    case AttentionKind::kPad:
+      return GpuAttentionKind::kPad;
+    case AttentionKind::kSplit:
+      return GpuAttentionKind::kSplit;
+    case AttentionKind::kFused:
+      break;
+  }
+  return GpuAttentionKind::kFused;
+}
+
+/// The same rows from row `first` on.
+DeviceActivations rows_from(DeviceActivations rows, int first) {
+  const int64_t n_groups = rows.n_cols / kGroupLen;
+  if (rows.q != nullptr) {
+    rows.q += int64_t{first} * rows.n_cols;
+    rows.scale += first * n_groups;
+    rows.sums += first * n_groups * 2;
+  }
+  if (rows.f32 != nullptr) rows.f32 += int64_t{first} * rows.n_cols;
+  return rows;
+}
+
+size_t aligned(size_t n_bytes) {
+  return (n_bytes + Staging::kAlignment - 1) / Staging::kAlignment * Staging::kAlignment;
+}
+
+}  // namespace
+
+GpuForward::GpuForward(Device* device, GpuModel* model, Staging* staging, const GpuForwardOptions& options)
+    : device_(device), model_(model), staging_(staging), options_(options) {
+  const ModelConfig& config = model->config();
+  const int64_t max_rows = options.max_rows;
+  rows_.reserve(static_cast<size_t>(max_rows));
+  segments_.reserve(static_cast<size_t>(options.max_segments));
+  residual_ = floats(max_rows * config.d_model);
+  qkv_ = floats(max_rows * (config.q_dim() + 2 * config.kv_dim()));
+  attended_ = floats(max_rows * config.q_dim());
+  gate_ = floats(max_rows * config.d_ff);
+  if (config.is_gated) up_ = floats(max_rows * config.d_ff);
+  if (config.has_post_norms) added_ = floats(max_rows * config.d_model);
+  normed_ = make_stage(options.max_rows, config.d_model);
+  attended_stage_ = make_stage(options.max_rows, config.q_dim(), attended_.as<float>());
+  gated_ = make_stage(options.max_rows, config.d_ff, gate_.as<float>());
+  head_input_ = make_stage(kLogitsBlockRows, config.d_model);
+  if (config.main) make_draft_input();
+  for (int i = 0; i < config.n_layers; ++i) {
+    const int window = config.layer(i).window;
+    if (std::any_of(attentions_.begin(), attentions_.end(), [&](const auto& a) { return a.window == window; }))
+      continue;
+    GpuAttentionOptions attention;
+    attention.kv = model->kv();
+    attention.kind = attention_kind(options.attention);
+    attention.max_rows = options.max_rows;
+    attention.max_segments = options.max_segments;
+    attention.max_decode_rows = 1 + SpeculationStats::kMaxDraftLen;
+    attention.max_kv_len = options.context_len;
+    attentions_.push_back({window, std::make_unique<GpuAttention>(device, attention)});
+  }
+}
+
+void GpuForward::make_draft_input() {
+  const ModelConfig& config = model_->config();
+  const GpuModel::Input& weights = model_->draft_input();
+  if (weights.input.n_out > 0) joined_ = make_stage(options_.max_rows, weights.input.n_in);
+  if (weights.tap.n_out == 0) return;
+  taps_ = make_stage(options_.max_rows, weights.tap.n_in);
+  features_ = floats(int64_t{options_.max_rows} * config.d_model);
+  hidden_ = floats(int64_t{options_.max_segments} * config.d_model);
+}
+
+GpuStage GpuForward::make_stage(int n_rows, int n_cols, float* shared_f32) {
+  const auto n = static_cast<size_t>(n_rows) * static_cast<size_t>(n_cols);
+  const bool quantised = model_->has_quantised_weights() && n_cols % kGroupLen == 0;
+  const bool has_f32 = model_->has_float_weights();
+  const size_t f32_bytes = has_f32 && shared_f32 == nullptr ? n * sizeof(float) : 0;
+  const size_t q_bytes = quantised ? n * static_cast<size_t>(options_.n_planes) : 0;
+  const size_t n_groups = quantised ? n / kGroupLen : 0;
+  GpuStage stage;
+  stage.memory = DeviceBuffer(device_, f32_bytes + q_bytes + n_groups * 12);
+  stage.rows.n_cols = n_cols;
+  if (!stage.memory.ok()) return stage;
+  if (has_f32) stage.rows.f32 = shared_f32 != nullptr ? shared_f32 : stage.memory.as<float>();
+  if (!quantised) return stage;
+  std::byte* place = stage.memory.data() + f32_bytes;
+  stage.rows.n_planes = options_.n_planes;
+  stage.rows.plane_stride = static_cast<int64_t>(n);
+  stage.rows.q = reinterpret_cast<int8_t*>(place);
+  stage.rows.scale = reinterpret_cast<float*>(place + q_bytes);
+  stage.rows.sums = reinterpret_cast<int32_t*>(stage.rows.scale + n_groups);
+  return stage;
+}
+
+bool GpuForward::ok() const {
+  for (const DeviceBuffer* buffer : {&residual_, &qkv_, &attended_, &gate_, &up_, &added_, &features_, &hidden_}) {
+    if (!buffer->ok()) return false;
+  }
+  for (const GpuStage* stage : {&normed_, &attended_stage_, &gated_, &head_input_, &taps_, &joined_}) {
+    if (!stage->memory.ok()) return false;
+  }
+  return std::all_of(attentions_.begin(), attentions_.end(), [](const auto& a) { return a.attention->ok(); });
+}
+
+size_t GpuForward::n_bytes() const {
+  size_t n = 0;
+  for (const DeviceBuffer* buffer : {&residual_, &qkv_, &attended_, &gate_, &up_, &added_, &features_, &hidden_}) {
+    n += buffer->n_bytes();
+  }
+  for (const GpuStage* stage : {&normed_, &attended_stage_, &gated_, &head_input_, &taps_, &joined_}) {
+    n += stage->memory.n_bytes();
+  }
+  for (const Attention& attention : attentions_) n += attention.attention->n_bytes();
+  return n;
+}
+
+size_t GpuForward::staged_bytes(size_t n_rows, size_t n_segments, size_t n_pages) {
+  return aligned(n_rows * sizeof(DeviceRow)) + aligned(n_segments * sizeof(DeviceSegment)) +
+         aligned(n_pages * sizeof(int32_t)) + 2 * n_rows * sizeof(int32_t) +
+         (n_rows / kLogitsBlockRows + 2) * 2 * Staging::kAlignment;
+}
+
+void GpuForward::begin_batch() {
+  rows_.clear();
+  segments_.clear();
+  pages_.clear();
+}
+
+void GpuForward::add_segment(int start, bool is_decode, std::span<const PageId> pages, int max_text_len,
+                             std::span<const PageId> main_pages) {
+  DeviceSegment segment;
+  segment.first_row = n_rows();
+  segment.start = start;
+  segment.is_decode = is_decode ? 1 : 0;
+  segment.first_page = static_cast<int32_t>(pages_.size());
+  segment.n_pages = static_cast<int32_t>(pages.size());
+  segment.max_text_len = max_text_len;
+  pages_.insert(pages_.end(), pages.begin(), pages.end());
+  segment.first_main_page = static_cast<int32_t>(pages_.size());
+  if (model_->main() != nullptr) pages_.insert(pages_.end(), main_pages.begin(), main_pages.end());
+  segments_.push_back(segment);
+}
+
+void GpuForward::add_token(TokenId token, int hidden_row) {
+  BASS_CHECK(n_rows() < options_.max_rows);
+  DeviceSegment& segment = segments_.back();
+  rows_.push_back({token, segment.start + segment.n_rows, static_cast<int32_t>(segments_.size()) - 1, hidden_row});
+  ++segment.n_rows;
+}
+
+void GpuForward::end_batch() {
+  if (rows_.empty()) return;
+  batch_ = {};
+  batch_.rows = staging_->append(std::span<const DeviceRow>(rows_));
+  batch_.segments = staging_->append(std::span<const DeviceSegment>(segments_));
+  batch_.pages = staging_->append(std::span<const int32_t>(pages_));
+  batch_.n_rows = n_rows();
+  batch_.n_segments = static_cast<int32_t>(segments_.size());
+  for (const DeviceSegment& segment : segments_) {
+    batch_.max_kv_len = std::max(batch_.max_kv_len, segment.start + segment.n_rows);
+    batch_.max_segment_rows = std::max(batch_.max_segment_rows, segment.n_rows);
+  }
+  staging_->upload();
+  for (Attention& attention : attentions_) attention.attention->plan(batch_, segments_, attention.window);
+  count_work();
+}
+
+// Weights and cached tokens are read once a batch.
+void GpuForward::count_work() {
+  const ModelConfig& config = model_->config();
+  work_.bytes += static_cast<double>(model_->step_weight_bytes());
+  const double products = model_->row_operations() * n_rows();
+  work_[model_->has_quantised_weights() ? OperationClass::kInt8Dot : OperationClass::kF32Fma] +=
+      products * (model_->has_quantised_weights() ? options_.n_planes : 1);
+  for (const DeviceSegment& segment : segments_) {
+    const double n_seen = segment.start + segment.n_rows;
+    work_.bytes += static_cast<double>(model_->kv().layer_bytes) * config.n_layers / kPageLen * n_seen;
+    work_[OperationClass::kInt16Dot] += 4.0 * config.q_dim() * config.n_layers * n_seen * segment.n_rows;
+  }
+}
+
+GpuAttention& GpuForward::attention_of(int window) {
+  for (Attention& attention : attentions_) {
+    if (attention.window == window) return *attention.attention;
+  }
+  BASS_CHECK(false);
+  return *attentions_.front().attention;
+}
+
+void GpuForward::run() {
+  GpuOps ops(*this);
+  decoder_forward(model_->config(), ops);
+}
+
+void GpuForward::logits(std::span<const int> rows, std::span<const DeviceMatrix* const> more, int row_len, float* out) {
+  const ModelConfig& config = model_->config();
+  const auto n = static_cast<int32_t>(rows.size());
+  NormRows norm;
+  norm.x = residual_.as<float>();
+  norm.x_stride = config.d_model;
+  norm.ids = staging_->append(std::span<const int32_t>(rows));
+  norm.n_rows = n;
+  norm.n = config.d_model;
+  norm.norm = model_->output_norm();
+  norm.eps = config.norm_eps;
+  norm.out = head_input_.rows;
+  staging_->upload();
+  launch(*device_, norm, norm.shape());
+  launch_product(*device_, {model_->head(), head_input_.rows, out, row_len, n, 0});
+  if (config.logit_cap > 0) {
+    const CapRows cap{out, row_len, n, config.vocab_size, config.logit_cap};
+    launch(*device_, cap, cap.shape());
+  }
+  for (size_t i = 0; i < more.size();) {  // neighbouring rows that have the same matrix
+    size_t end = i;
+    while (end < more.size() && more[end] == more[i]) ++end;
+    if (more[i] != nullptr) {
+      float* behind = out + static_cast<int64_t>(i) * row_len + config.vocab_size;
+      launch_product(*device_, {*more[i], rows_from(head_input_.rows, static_cast<int>(i)), behind, row_len,
+                                static_cast<int32_t>(end - i), 0});
+    }
+    i = end;
+  }
+}
+
+void GpuForward::keep_hidden(std::span<const int> rows) {
+  if (hidden_.n_bytes() == 0 || rows.empty()) return;
+  const int32_t* ids = staging_->append(std::span<const int32_t>(rows));
+  staging_->upload();
+  const GatherRows gather{residual_.as<float>(), ids, hidden_.as<float>(), static_cast<int32_t>(rows.size()),
+                          model_->config().d_model};
+  launch(*device_, gather, gather.shape());
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+void GpuOps::multiply(const DeviceMatrix& weight, const DeviceActivations& input, float* out, int64_t stride,
+                      bool accumulates) {
+  launch_product(device_, {weight, input, out, stride, f_.n_rows(), accumulates ? 1 : 0});
+}
+
+void GpuOps::embed() {
+  if (config_.main) return embed_draft();
+  EmbedRows embed;
+  embed.embedding = model_.embedding();
+  embed.positions = model_.positions();
+  embed.rows = f_.batch_.rows;
+  embed.x = f_.residual_.as<float>();
+  embed.n_rows = f_.n_rows();
+  embed.scale = config_.embedding_scale;
+  launch(device_, embed, embed.shape());
+}
+
+// DraftInputRefs
+void GpuOps::embed_draft() {
+  const GpuModel::Input& weights = model_.draft_input();
+  const ModelConfig& main = model_.main()->config();
+  const bool reads_taps = weights.tap.n_out > 0;
+  float* x = f_.residual_.as<float>();
+  if (reads_taps) {
+    FeatureRows features;
+    features.batch = f_.batch_;
+    features.taps = model_.main()->taps();
+    features.d_main = main.d_model;
+    features.tap_norm = weights.tap_norm;
+    features.eps = config_.norm_eps;
+    features.out = f_.taps_.rows;
+    launch(device_, features, features.shape());
+    multiply(weights.tap, f_.taps_.rows, f_.features_.as<float>(), config_.d_model);
+  }
+  if (weights.input.n_out == 0) {
+    const EmbedRows embed{.embedding = model_.embedding(),
+                          .rows = f_.batch_.rows,
+                          .x = x,
+                          .n_rows = f_.n_rows(),
+                          .scale = main.embedding_scale};
+    launch(device_, embed, embed.shape());
+    return;
+  }
+  JoinRows join;
+  join.embedding = model_.embedding();
+  join.rows = f_.batch_.rows;
+  join.n_rows = f_.n_rows();
+  join.scale = main.embedding_scale;
+  join.embed_norm = weights.embed_norm;
+  join.feature_norm = reads_taps ? weights.feature_norm : nullptr;
+  join.d_model = config_.d_model;
+  join.features = f_.features_.as<float>();
+  join.hidden = f_.hidden_.as<float>();
+  join.eps = config_.norm_eps;
+  join.out = f_.joined_.rows;
+  launch(device_, join, join.shape());
+  multiply(weights.input, f_.joined_.rows, x, config_.d_model);
+}
+
+void GpuOps::norm(int layer, NormKind kind) {
+  const GpuLayer& weights = model_.layer(layer);
+  NormRows norm;
+  norm.x = f_.residual_.as<float>();
+  norm.x_stride = config_.d_model;
+  norm.n_rows = f_.n_rows();
+  norm.n = config_.d_model;
+  norm.norm = kind == NormKind::kAttention ? weights.attention_norm : weights.feed_forward_norm;
+  norm.eps = config_.norm_eps;
+  norm.out = f_.normed_.rows;
+  launch(device_, norm, norm.shape());
+}
+
+void GpuOps::project_qkv(int layer) {
+  const GpuLayer& weights = model_.layer(layer);
+  const int stride = config_.q_dim() + 2 * config_.kv_dim();
+  float* out = f_.qkv_.as<float>();
+  for (const DeviceMatrix* matrix : {&weights.q, &weights.k, &weights.v}) {
+    multiply(*matrix, f_.normed_.rows, out, stride);
+    out += matrix->n_out;
+  }
+}
+
+// All heads of q, or of k, together, in place.
+void GpuOps::norm_heads(const float* weight, int first_column, int n) {
+  const int stride = config_.q_dim() + 2 * config_.kv_dim();
+  NormRows norm;
+  norm.x = f_.qkv_.as<float>() + first_column;
+  norm.x_stride = stride;
+  norm.n_rows = f_.n_rows();
+  norm.n = n;
+  norm.norm.weight = weight;
+  norm.eps = config_.norm_eps;
+  norm.out.n_cols = n;
+  norm.out.f32 = f_.qkv_.as<float>() + first_column;
+  norm.out_stride = stride;
+  launch(device_, norm, norm.shape());
+}
+
+void GpuOps::rope_and_write_kv(int layer) {
+  const GpuLayer& weights = model_.layer(layer);
+  if (weights.q_norm != nullptr && config_.qk_norm == QkNorm::kAllHeads) {
+    norm_heads(weights.q_norm, 0, config_.q_dim());
+    norm_heads(weights.k_norm, config_.q_dim(), config_.kv_dim());
+  }
+  RopeAndWriteKv rope;
+  rope.batch = f_.batch_;
+  rope.kv = model_.kv();
+  rope.layer_offset = model_.layer_offset(layer);
+  rope.qkv = f_.qkv_.as<float>();
+  rope.rope = model_.rope(layer);
+  if (config_.qk_norm == QkNorm::kEachHead) {
+    rope.q_norm = weights.q_norm;
+    rope.k_norm = weights.k_norm;
+  }
+  rope.eps = config_.norm_eps;
+  launch(device_, rope, rope.shape());
+}
+
+void GpuOps::attend(int layer) {
+  AttentionArguments arguments;
+  arguments.kv = model_.kv();
+  arguments.layer_offset = model_.layer_offset(layer);
+  arguments.batch = f_.batch_;
+  arguments.q = f_.qkv_.as<float>();
+  arguments.q_stride = config_.q_dim() + 2 * config_.kv_dim();
+  arguments.window = config_.layer(layer).window;
+  arguments.out = f_.attended_.as<float>();
+  f_.attention_of(arguments.window).attend(arguments);
+  if (f_.attended_stage_.rows.q == nullptr) return;
+  ActivateRows quantise;
+  quantise.gate = f_.attended_.as<float>();
+  quantise.n_rows = f_.n_rows();
+  quantise.n = config_.q_dim();
+  quantise.out = f_.attended_stage_.rows;
+  quantise.out.f32 = nullptr;  // it is there already
+  launch(device_, quantise, quantise.shape());
+}
+
+void GpuOps::project_residual(const DeviceMatrix& weight, const DeviceNorm& post_norm, const DeviceActivations& input) {
+  float* x = f_.residual_.as<float>();
+  if (post_norm.weight == nullptr) return multiply(weight, input, x, config_.d_model, /*accumulates=*/true);
+  multiply(weight, input, f_.added_.as<float>(), config_.d_model);
+  NormRows norm;
+  norm.x = f_.added_.as<float>();
+  norm.x_stride = config_.d_model;
+  norm.n_rows = f_.n_rows();
+  norm.n = config_.d_model;
+  norm.norm = post_norm;
+  norm.eps = config_.norm_eps;
+  norm.out.n_cols = config_.d_model;
+  norm.add_to = x;
+  launch(device_, norm, norm.shape());
+}
+
+void GpuOps::project_output(int layer) {
+  const GpuLayer& weights = model_.layer(layer);
+  project_residual(weights.output, weights.attention_post_norm, f_.attended_stage_.rows);
+}
+
+void GpuOps::route(int /*layer*/) { BASS_CHECK(false); }  // GpuModel refuses models with experts
+
+void GpuOps::gate_up(int layer) {
+  const GpuLayer& weights = model_.layer(layer);
+  const bool is_gated = config_.is_gated;
+  multiply(is_gated ? weights.gate : weights.up, f_.normed_.rows, f_.gate_.as<float>(), config_.d_ff);
+  if (is_gated) multiply(weights.up, f_.normed_.rows, f_.up_.as<float>(), config_.d_ff);
+  ActivateRows activate;
+  activate.gate = f_.gate_.as<float>();
+  activate.up = is_gated ? f_.up_.as<float>() : nullptr;
+  activate.n_rows = f_.n_rows();
+  activate.n = config_.d_ff;
+  activate.kind = static_cast<ActivateRows::Kind>(config_.activation);
+  activate.out = f_.gated_.rows;
+  launch(device_, activate, activate.shape());
+}
+
+void GpuOps::project_down(int layer) {
+  const GpuLayer& weights = model_.layer(layer);
+  project_residual(weights.down, weights.feed_forward_post_norm, f_.gated_.rows);
+}
+
+void GpuOps::tap(int layer) {
+  const std::vector<int32_t>& layers = f_.options_.tap_layers;
+  const auto found = std::find(layers.begin(), layers.end(), layer);
+  if (found == layers.end()) return;
+  TapRows tap;
+  tap.batch = f_.batch_;
+  tap.taps = model_.taps();
+  tap.x = f_.residual_.as<float>();
+  tap.n = config_.d_model;
+  tap.first_value = static_cast<int32_t>(found - layers.begin()) * config_.d_model;
+  launch(device_, tap, tap.shape());
+}
+
+}  // namespace bass::cuda

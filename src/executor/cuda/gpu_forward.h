@@ -1,0 +1,133 @@
+// The forward pass of one model over a ragged batch on a device. Everything is queued, nothing waits.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "executor/cuda/gpu_model.h"
+#include "executor/cuda/staging.h"
+#include "executor/executor.h"
+#include "executor/step_sampling.h"
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/matmul/launch_product.h"
+#include "model/decoder.h"
+
+namespace bass::cuda {
+
+struct GpuForwardOptions {
+  int max_rows = 0;      // of one batch
+  int max_segments = 0;  // the same
+  int n_planes = 1;      // of activations for quantised weights: 1 is int8, 2 is int16
+  AttentionKind attention = AttentionKind::kFused;
+  int context_len = 0;
+  std::vector<int32_t> tap_layers;  // whose output goes to the pages, ascending
+};
+
+/// Rows of activations in the forms that the weights read.
+struct GpuStage {
+  DeviceBuffer memory;
+  DeviceActivations rows;
+};
+
+/// A batch is filled (begin_batch, add_*, end_batch), run, and its logits are asked for, in this order.
+class GpuForward {
+ public:
+  GpuForward(Device* device, GpuModel* model, Staging* staging, const GpuForwardOptions& options);
+
+  /// False when there was no memory for the workspace; n_bytes() were wanted.
+  [[nodiscard]] bool ok() const;
+  [[nodiscard]] size_t n_bytes() const;
+
+  void begin_batch();
+  void add_segment(int start, bool is_decode, std::span<const PageId> pages, int max_text_len,
+                   std::span<const PageId> main_pages);
+  void add_token(TokenId token, int hidden_row);
+  void end_batch();
+  [[nodiscard]] int n_rows() const { return static_cast<int>(rows_.size()); }
+
+  void run();
+
+  /// Logits of up to kLogitsBlockRows rows of the batch that ran last, and behind row i's its products with more[i]
+  /// (empty, or null: none). out: [rows.size(), row_len] of the device
+  void logits(std::span<const int> rows, std::span<const DeviceMatrix* const> more, int row_len, float* out);
+  /// Keeps x of these rows of the batch that ran last for the next one, of a draft that reads hidden states.
+  void keep_hidden(std::span<const int> rows);
+
+  /// Of all batches since construction.
+  [[nodiscard]] const Work& work() const { return work_; }
+
+  /// What a batch of so many rows and segments, with so many pages, appends to the staging at most.
+  [[nodiscard]] static size_t staged_bytes(size_t n_rows, size_t n_segments, size_t n_pages);
+
+ private:
+  friend class GpuOps;
+  GpuStage make_stage(int n_rows, int n_cols, float* shared_f32 = nullptr);
+  void make_draft_input();
+  [[nodiscard]] DeviceBuffer floats(int64_t n) { return {device_, static_cast<size_t>(n) * sizeof(float)}; }
+  GpuAttention& attention_of(int window);
+  void count_work();
+
+  Device* device_;
+  GpuModel* model_;
+  Staging* staging_;
+  GpuForwardOptions options_;
+
+  std::vector<DeviceRow> rows_;
+  std::vector<DeviceSegment> segments_;
+  std::vector<int32_t> pages_;
+  DeviceBatch batch_;
+  struct Attention {
+    int window;
+    std::unique_ptr<GpuAttention> attention;
+  };
+  std::vector<Attention> attentions_;  // one for each window that layers have
+
+  DeviceBuffer residual_;    // float [max_rows, d_model]
+  DeviceBuffer qkv_;         // float [max_rows, q_dim + 2 kv_dim]
+  DeviceBuffer attended_;    // float [max_rows, q_dim]
+  DeviceBuffer gate_;        // float [max_rows, d_ff]
+  DeviceBuffer up_;          // float [max_rows, d_ff], where the feed-forward block is gated
+  DeviceBuffer added_;       // float [max_rows, d_model], where it is normalised before it is added
+  GpuStage normed_;          // [max_rows, d_model]
+  GpuStage attended_stage_;  // [max_rows, q_dim]
+  GpuStage gated_;           // [max_rows, d_ff]
+  GpuStage head_input_;      // [kLogitsBlockRows, d_model]
+  GpuStage taps_;            // [max_rows, n_taps d_main]
+  GpuStage joined_;          // [max_rows, input.n_in]
+  DeviceBuffer features_;    // float [max_rows, d_model]
+  DeviceBuffer hidden_;      // float [max_segments, d_model]
+  Work work_;
+};
+
+/// The fused operations of decoder_forward: each queues its kernels.
+class GpuOps {
+ public:
+  explicit GpuOps(GpuForward& forward)
+      : f_(forward), device_(*forward.device_), model_(*forward.model_), config_(model_.config()) {}
+
+  void embed();
+  void norm(int layer, NormKind kind);
+  void project_qkv(int layer);
+  void rope_and_write_kv(int layer);
+  void attend(int layer);
+  void project_output(int layer);
+  void route(int layer);
+  void gate_up(int layer);
+  void project_down(int layer);
+  void tap(int layer);
+
+ private:
+  void embed_draft();
+  void norm_heads(const float* weight, int first_column, int n);
+  void multiply(const DeviceMatrix& weight, const DeviceActivations& input, float* out, int64_t stride,
+                bool accumulates = false);
+  void project_residual(const DeviceMatrix& weight, const DeviceNorm& post_norm, const DeviceActivations& input);
+
+  GpuForward& f_;
+  Device& device_;
+  const GpuModel& model_;
+  const ModelConfig& config_;
+};
+
+}  // namespace bass::cuda

@@ -1,0 +1,111 @@
+// A model in a device's memory: weights, tables of rotations, KV pages.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/thread_team.h"
+#include "bass/engine.h"
+#include "cache/page_table.h"
+#include "executor/cuda/weight_arena.h"
+#include "kernels/cuda/rows/draft_input.h"
+#include "kernels/cuda/rows/rope_and_write_kv.h"
+#include "kernels/cuda/step_rows.h"
+
+namespace bass::cuda {
+
+struct GpuLayer {
+  DeviceNorm attention_norm, feed_forward_norm, attention_post_norm, feed_forward_post_norm;
+  const float* q_norm = nullptr;
+  const float* k_norm = nullptr;
+  DeviceMatrix q, k, v, output, gate, up, down;
+};
+
+/// The KV cache of a model.
+struct GpuKvOptions {
+  KvKind kind = KvKind::kInt16;
+  int n_pages = 0;
+  int context_len = 0;  // positions that a sequence may reach
+  int n_taps = 0;       // hidden states of each position that pages keep, for a draft that reads them
+};
+
+/// Immutable after load but for the contents of its pages, and its tables, which grow with the longest text.
+class GpuModel {
+ public:
+  /// Errors: kInvalidArgument names what of the model the GPU backend lacks; kResourceExhausted the bytes needed and
+  /// free. main: of a draft that was made for it, whose embedding and head it reads. File and main outlive the model.
+  static Result<std::unique_ptr<GpuModel>> load(Device* device, const ModelFile& file, const GpuKvOptions& kv,
+                                                ThreadTeam* team, const GpuModel* main = nullptr);
+
+  [[nodiscard]] const ModelConfig& config() const { return file_->config; }
+  [[nodiscard]] const GpuLayer& layer(int idx) const { return layers_[static_cast<size_t>(idx)]; }
+  [[nodiscard]] const DeviceMatrix& embedding() const { return main_ != nullptr ? main_->embedding_ : embedding_; }
+  [[nodiscard]] const DeviceMatrix& positions() const { return positions_; }
+  [[nodiscard]] const DeviceMatrix& head() const { return head_; }
+  [[nodiscard]] const DeviceNorm& output_norm() const { return output_norm_; }
+  [[nodiscard]] const GpuModel* main() const { return main_; }
+  [[nodiscard]] bool has_float_weights() const { return has_float_weights_; }
+  [[nodiscard]] bool has_quantised_weights() const { return has_quantised_weights_; }
+
+  /// Whether it is a draft that proposes a part of the main model's vocabulary, by rows of the main model's head.
+  [[nodiscard]] bool has_part_of_head() const;
+  /// More of these rows. Takes memory of its own.
+  struct HeadRows {
+    DeviceBuffer memory;
+    DeviceMatrix matrix;
+  };
+  Result<HeadRows> more_head_rows(std::span<const int32_t> ids, ThreadTeam* team) const;
+
+  struct Input {
+    const float* tap_norm = nullptr;
+    const float* feature_norm = nullptr;
+    const float* embed_norm = nullptr;
+    DeviceMatrix tap, input;
+  };
+  [[nodiscard]] const Input& draft_input() const { return draft_input_; }
+
+  [[nodiscard]] const DeviceKv& kv() const { return kv_; }
+  [[nodiscard]] int64_t layer_offset(int layer) const { return layer * kv_.layer_bytes; }
+  [[nodiscard]] const DeviceTaps& taps() const { return taps_; }
+  void copy_page(const PageCopy& copy) const;
+
+  /// Makes rope() valid for the positions below n_positions; queues copies.
+  void prepare_positions(int n_positions);
+  [[nodiscard]] DeviceRope rope(int layer) const;
+
+  [[nodiscard]] int64_t step_weight_bytes() const { return step_weight_bytes_; }
+  /// Multiplications and additions that one row's products take.
+  [[nodiscard]] double row_operations() const { return row_operations_; }
+
+ private:
+  GpuModel(Device* device, const ModelFile& file, const GpuModel* main) : device_(device), file_(&file), main_(main) {}
+  [[nodiscard]] Status check_supported() const;
+  void place_weights(WeightArena* arena);
+  void place_layer(const LayerRefs& refs, WeightArena* arena);
+  DeviceMatrix place_product(const MatrixRef& ref, WeightArena* arena, const HeadPart* part = nullptr);
+  void place_head(WeightArena* arena);
+  void describe_kv(const GpuKvOptions& kv);
+
+  Device* device_;
+  const ModelFile* file_;
+  const GpuModel* main_;
+  std::vector<GpuLayer> layers_;
+  DeviceMatrix embedding_, positions_, head_;
+  DeviceNorm output_norm_;
+  Input draft_input_;
+  bool has_float_weights_ = false;
+  bool has_quantised_weights_ = false;
+  int64_t step_weight_bytes_ = 0;
+  double row_operations_ = 0;
+  DeviceKv kv_;
+  DeviceTaps taps_;
+  DeviceBuffer weights_;
+  DeviceBuffer kv_memory_;
+  DeviceBuffer rope_memory_;
+  int context_len_ = 0;
+  int n_rope_positions_ = 0;
+  std::vector<double> rope_frequencies_;  // [n_ropes, rope_dim / 2]
+  std::vector<float> rope_tables_;        // as on the device; [n_ropes, 2, context_len, rope_dim / 2]
+};
+
+}  // namespace bass::cuda

@@ -1,0 +1,57 @@
+// What a step's kernels read that the host has planned: put together in one place, copied in one go.
+#pragma once
+
+#include <cstring>
+#include <span>
+
+#include "base/check.h"
+#include "kernels/cuda/device.h"
+
+namespace bass::cuda {
+
+/// Room on the host and on the device for one step. What was appended keeps its place, so that it may be uploaded in
+/// parts while earlier parts are still being copied.
+class Staging {
+ public:
+  explicit Staging(Device* device) : device_(device) {}
+
+  /// Begins a step that appends at most n_bytes, each array rounded up to kAlignment. Waits for nothing: the last
+  /// step's work is done. False: there is no memory.
+  [[nodiscard]] bool begin(size_t n_bytes) {
+    n_used_ = n_uploaded_ = 0;
+    if (n_bytes <= host_.n_bytes()) return true;
+    host_ = {};
+    memory_ = {};
+    host_ = DeviceBuffer(device_, n_bytes * 2, /*of_host=*/true);
+    memory_ = DeviceBuffer(device_, n_bytes * 2);
+    return host_.ok() && memory_.ok();
+  }
+
+  static constexpr size_t kAlignment = 64;
+
+  /// Where the values will be in device memory once `upload` has been done.
+  template <class T>
+  const T* append(std::span<const T> values) {
+    const size_t at = n_used_;
+    BASS_CHECK(at + values.size_bytes() <= host_.n_bytes());
+    if (!values.empty()) std::memcpy(host_.data() + at, values.data(), values.size_bytes());
+    n_used_ = (at + values.size_bytes() + kAlignment - 1) / kAlignment * kAlignment;
+    return reinterpret_cast<const T*>(memory_.data() + at);
+  }
+
+  /// Queues the copy of what was appended since the last.
+  void upload() {
+    const size_t n = std::min(n_used_, host_.n_bytes()) - n_uploaded_;
+    device_->upload(memory_.data() + n_uploaded_, host_.data() + n_uploaded_, n);
+    n_uploaded_ += n;
+  }
+
+ private:
+  Device* device_;
+  DeviceBuffer host_;
+  DeviceBuffer memory_;
+  size_t n_used_ = 0;
+  size_t n_uploaded_ = 0;
+};
+
+}  // namespace bass::cuda

@@ -1,0 +1,54 @@
+// Weights on their way to a device: packed on the host, copied to one piece of device memory.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/thread_team.h"
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/matmul/device_matrix.h"
+#include "kernels/cuda/rows/norm_rows.h"
+#include "model/model_file.h"
+
+namespace bass::cuda {
+
+/// Rows of a head that a draft reads: of a matrix in a file, some channels, perhaps in another type.
+struct HeadPart {
+  std::span<const int32_t> ids;
+  std::optional<DType> type;  // none: as they are
+};
+
+/// Used twice: first it only counts, then `open` takes the memory and the same calls fill it.
+class WeightArena {
+ public:
+  WeightArena(Device* device, ThreadTeam* team) : device_(device), team_(team) {}
+
+  [[nodiscard]] size_t n_bytes() const { return n_used_; }  // counted so far
+  [[nodiscard]] bool open();
+  [[nodiscard]] DeviceBuffer take_memory() { return std::move(memory_); }
+
+  /// Error: a copy to the device failed, or (kInvalidFile) a number of a HeadPart does not fit its type.
+  [[nodiscard]] const Status& status() const { return status_; }
+
+  /// The matrix, or what is left of it by `part`. n_out 0: nothing.
+  DeviceMatrix matrix(const MatrixRef& ref, const HeadPart* part = nullptr);
+  const float* floats(std::span<const float> values);  // null for none
+  DeviceNorm norm(const NormRef& ref) { return {floats(ref.weight), floats(ref.bias)}; }
+  /// Room without contents.
+  std::byte* room(size_t n_bytes);
+
+ private:
+  void upload(std::byte* to, const void* from, size_t n_bytes);
+
+  Device* device_;
+  ThreadTeam* team_;
+  DeviceBuffer memory_;
+  bool is_open_ = false;
+  size_t n_used_ = 0;
+  Status status_;
+  std::vector<std::byte> packed_;
+};
+
+}  // namespace bass::cuda
