@@ -13,6 +13,12 @@
   X(PaddedSoftmax)                \
   X(PaddedValues)
 
+#define BASS_SAMPLING_KERNELS(X) \
+  X(DraftRows)                   \
+  X(VerifyRows)                  \
+  X(JudgeRounds)                 \
+  X(CollectRounds)
+
 #define BASS_GPU_KERNELS(X) \
   X(EmbedRows)              \
   X(GatherRows)             \
@@ -32,7 +38,8 @@
   X(Product8Whole)          \
   X(Product8Half)           \
   X(Product8HalfMinima)     \
-  BASS_ATTENTION_KERNELS(X)
+  BASS_ATTENTION_KERNELS(X) \
+  BASS_SAMPLING_KERNELS(X)
 
 namespace bass::cuda {
 

@@ -28,22 +28,23 @@
 // Random numbers: see verify.h. u_i is the acceptance number of the position of x_i.
 #pragma once
 
-#include <algorithm>
-
 #include "kernels/sampling/verify.h"
 
 namespace bass {
 
 /// Whether the rows of a round must be judged in order, by the functions below; else by verify_row, in any order.
-inline bool is_judged_as_block(const SamplingParams& params) {
+BASS_HD bool is_judged_as_block(const SamplingParams& params) {
   return params.rule == VerifyRule::kBlock && !params.is_greedy();
 }
 
 /// p_i of p_{i-1} and the probabilities of x_i; q_x > 0, because x_i was drawn from q.
-inline double next_joint(double joint, double p_x, double q_x) { return std::min(1.0, joint * p_x / q_x); }
+BASS_HD double next_joint(double joint, double p_x, double q_x) {
+  const double next = joint * p_x / q_x;
+  return next < 1 ? next : 1;
+}
 
 /// h_i, i < l, of p_i and S_i. 0/0 (p_i = 1 and equal rows) counts as 1: whatever it is, tau >= i.
-inline double block_acceptance(double joint, double residual_mass) {
+BASS_HD double block_acceptance(double joint, double residual_mass) {
   return joint >= 1 ? 1 : residual_mass / (residual_mass + 1 - joint);
 }
 
@@ -54,7 +55,7 @@ struct BlockRound {
   int n_accepted = 0;         // tau so far
 
   /// No later row can be accepted any more.
-  [[nodiscard]] bool is_over() const { return joint == 0; }
+  [[nodiscard]] BASS_HD bool is_over() const { return joint == 0; }
 };
 
 /// Row i < l, as far as it needs no other row of its round: what it says of its drafted token x_{i+1}.
@@ -65,16 +66,38 @@ struct BlockRow {
 };
 BlockRow look_at_block_row(const RowDistribution& p, const float* logits, const DraftedToken& draft);
 
-/// Whether row i = at.position - at.round_start decides on x_1 .. x_i by residual_mass(p_i), its S_i: most need not.
-bool needs_residual_mass(const SamplingParams& params, RoundPosition at, const BlockRound& round);
+/// The number u_i that decides on x_1 .. x_i is that of the position of x_i, the one in front of row i's.
+BASS_HD double acceptance_number(const SamplingParams& params, RoundPosition at) {
+  --at.position;
+  return uniform_open(accept_stream(params, at).bits(0));
+}
+
+/// Whether row i = at.position - at.round_start decides on x_1 .. x_i by residual_mass(p_i), its S_i: most need not,
+/// because h_i <= p_i (S_i <= p_i).
+BASS_HD bool needs_residual_mass(const SamplingParams& params, RoundPosition at, const BlockRound& round) {
+  return at.position > at.round_start && round.joint < 1 && acceptance_number(params, at) < round.joint;
+}
+
+BASS_HD void accept_up_to(int row_idx, BlockRound* round) {
+  round->n_accepted = row_idx;
+  round->accepted_joint = round->joint;
+}
 
 /// Judges row i < l: accepts x_1 .. x_i or not, and goes on to p_{i+1}. Rows come in ascending order. residual_mass:
 /// S_i, if it is needed
-void judge_block_row(const BlockRow& row, const SamplingParams& params, RoundPosition at, double residual_mass,
-                     BlockRound* round);
+BASS_HD void judge_block_row(const BlockRow& row, const SamplingParams& params, RoundPosition at, double residual_mass,
+                             BlockRound* round) {
+  const auto row_idx = static_cast<int>(at.position - at.round_start);
+  if (row_idx > 0 && acceptance_number(params, at) < block_acceptance(round->joint, residual_mass))
+    accept_up_to(row_idx, round);
+  round->joint = next_joint(round->joint, row.p_x, row.q_x);
+}
 
 /// The same for row l; its distribution is not looked at.
-void judge_last_block_row(const SamplingParams& params, RoundPosition at, BlockRound* round);
+BASS_HD void judge_last_block_row(const SamplingParams& params, RoundPosition at, BlockRound* round) {
+  const auto row_idx = static_cast<int>(at.position - at.round_start);
+  if (row_idx > 0 && acceptance_number(params, at) < round->joint) accept_up_to(row_idx, round);
+}
 
 /// The token behind x_1 .. x_tau if no later row is accepted: the extra token is regular_row's, this is the other.
 /// p, logits, draft and at are those of row tau < l. `p` must be the last row that the sampler built; a one-hot draft

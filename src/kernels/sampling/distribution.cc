@@ -3,41 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "base/check.h"
+#include "kernels/sampling/row_math.h"
 
 namespace bass {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr uint32_t kInPrompt = 1u << 31;
-/// Distance from the maximum at which the search for a cut starts; doubled until the cut lies inside. e^-4 = 2 %.
-constexpr float kInitialDelta = 4.0f;
 constexpr int kCollectLen = 32;
-constexpr float kLastDelta = 512.0f;  // the next step is everything that is finite
-
-float wider(float delta) { return delta < kLastDelta ? delta * 2 : kInf; }
-
-/// Where a token stands in a row; -1 if it does not.
-int32_t entry_of(const RowDistribution& row, TokenId id) {
-  const std::span<const TokenId> ids = row.tokens.ids;
-  if (row.tokens.is_all()) return id < row.n ? std::max(id, -1) : -1;
-  const auto beside = ids.begin() + static_cast<ptrdiff_t>(row.tokens.n_vocabulary);
-  for (const auto& [begin, end] : {std::pair(ids.begin(), beside), std::pair(beside, ids.end())}) {
-    const auto found = std::lower_bound(begin, end, id);
-    if (found != end && *found == id) return static_cast<int32_t>(found - ids.begin());
-  }
-  return -1;
-}
 
 bool is_usable(const cpu::RowStats& stats) { return std::isfinite(stats.max) && std::isfinite(stats.log_sum_exp); }
-
-/// Both sets are the front of the same order (logit descending, id ascending), so one contains the other.
-cpu::KeptSet smaller_of(const cpu::KeptSet& a, const cpu::KeptSet& b) {
-  if (a.cut_value != b.cut_value) return a.cut_value > b.cut_value ? a : b;
-  return a.cut_id < b.cut_id ? a : b;
-}
 
 }  // namespace
 
@@ -47,7 +24,7 @@ double probability(const RowDistribution& row, TokenId id) {
   if (row.is_one_hot) return entry == row.argmax ? 1 : 0;
   BASS_CHECK(!std::isnan(row.log_norm));
   const float z = row.z[entry];
-  return row.kept.contains(z, entry) ? std::exp(static_cast<double>(z) - row.log_norm) : 0;
+  return row.kept.contains(z, entry) ? exp_of(static_cast<double>(z) - row.log_norm) : 0;
 }
 
 TokenId sample(const cpu::Kernels& kernels, const RowDistribution& row, const RandomStream& stream) {
@@ -112,7 +89,7 @@ RowDistribution RowSampler::build(const float* logits, int n, const SamplingPara
     return row;
   }
   row.kept = truncate(row.z, n, stats.max, stats.log_sum_exp, params);
-  row.log_norm = stats.max + std::log(kernels_->kept_mass(row.z, n, stats.max, row.kept));
+  row.log_norm = stats.max + log_of(kernels_->kept_mass(row.z, n, stats.max, row.kept));
   return row;
 }
 
@@ -175,20 +152,26 @@ void RowSampler::apply_penalties(const RowDistribution& row, const SamplingParam
   marked_.clear();
 }
 
+float RowSampler::log_of(float x) const {
+  float result;
+  kernels_->log(&x, 1, &result);
+  return result;
+}
+
 cpu::KeptSet RowSampler::truncate(const float* z, int n, float max_z, float log_sum_exp, const SamplingParams& params) {
   cpu::KeptSet kept;
   if (params.top_k > 0 && params.top_k < n) {
     kept = cut_by_rank(z, n, max_z, params.top_k);  // leaves exactly the kept ones in candidates_
     if (params.top_p < 1.0f) {
-      double total = 0;
-      for (const Candidate& candidate : candidates_) total += std::exp(static_cast<double>(candidate.z) - max_z);
-      kept = smaller_of(kept, split_candidates_by_mass(max_z, params.top_p * total));
+      uint64_t total = 0;
+      for (const Candidate& candidate : candidates_) total += mass_of(candidate.z, max_z);
+      kept = smaller_of(kept, split_candidates_by_mass(max_z, params.top_p * static_cast<double>(total)));
     }
   } else if (params.top_p < 1.0f) {
-    kept = cut_by_mass(z, n, max_z, params.top_p * std::exp(static_cast<double>(log_sum_exp) - max_z));
+    kept = cut_by_mass(z, n, max_z, params.top_p * (exp_of(static_cast<double>(log_sum_exp) - max_z) * kMassUnits));
   }
   if (params.min_p > 0.0f) {
-    const float cut = max_z + std::log(params.min_p);
+    const float cut = max_z + log_of(params.min_p);
     kept = smaller_of(kept, {cut, std::numeric_limits<TokenId>::max()});
   }
   return kept;
@@ -197,7 +180,7 @@ cpu::KeptSet RowSampler::truncate(const float* z, int n, float max_z, float log_
 // The tokens within a distance of the maximum are a front of the order, so once they are enough the cut is among them.
 cpu::KeptSet RowSampler::cut_by_rank(const float* z, int n, float max_z, int top_k) {
   const auto k = static_cast<size_t>(top_k);
-  for (float delta = kInitialDelta;; delta = wider(delta)) {
+  for (float delta = kInitialDelta;; delta = wider_delta(delta)) {
     collect(z, n, max_z - delta);
     if (candidates_.size() >= k || !std::isfinite(delta)) break;
   }
@@ -208,11 +191,11 @@ cpu::KeptSet RowSampler::cut_by_rank(const float* z, int n, float max_z, int top
 }
 
 cpu::KeptSet RowSampler::cut_by_mass(const float* z, int n, float max_z, double mass) {
-  for (float delta = kInitialDelta;; delta = wider(delta)) {
+  for (float delta = kInitialDelta;; delta = wider_delta(delta)) {
     collect(z, n, max_z - delta);
-    double collected = 0;
-    for (const Candidate& candidate : candidates_) collected += std::exp(static_cast<double>(candidate.z) - max_z);
-    if (collected >= mass) return split_candidates_by_mass(max_z, mass);
+    uint64_t collected = 0;
+    for (const Candidate& candidate : candidates_) collected += mass_of(candidate.z, max_z);
+    if (static_cast<double>(collected) >= mass) return split_candidates_by_mass(max_z, mass);
     if (!std::isfinite(delta)) return {};  // the whole row, which a rounded total may exceed
   }
 }
@@ -237,15 +220,15 @@ void RowSampler::collect(const float* z, int n, float lowest) {
 // Selection instead of sorting: halves the range in which the cut lies, each time ordering only around its middle.
 cpu::KeptSet RowSampler::split_candidates_by_mass(float max_z, double mass) {
   size_t begin = 0, end = candidates_.size();  // the cut is the last token of a front of length begin + 1 .. end
-  double mass_before = 0;                      // of candidates_[0 .. begin)
+  uint64_t mass_before = 0;                    // of candidates_[0 .. begin)
   while (end - begin > 1) {
     const size_t middle = begin + (end - begin) / 2;
     const auto first = candidates_.begin();
     std::nth_element(first + static_cast<ptrdiff_t>(begin), first + static_cast<ptrdiff_t>(middle),
                      first + static_cast<ptrdiff_t>(end), comes_first);
-    double front = mass_before;
-    for (size_t i = begin; i < middle; ++i) front += std::exp(static_cast<double>(candidates_[i].z) - max_z);
-    if (front >= mass) {
+    uint64_t front = mass_before;
+    for (size_t i = begin; i < middle; ++i) front += mass_of(candidates_[i].z, max_z);
+    if (static_cast<double>(front) >= mass) {
       end = middle;
     } else {
       begin = middle;

@@ -7,6 +7,7 @@
 
 #include "base/philox.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cuda/host_device.h"
 #include "kernels/sampling/sampling_params.h"
 
 namespace bass {
@@ -16,7 +17,7 @@ struct ProposableTokens {
   std::span<const TokenId> ids;  // the vocabulary, ascending, and then the others, ascending; no id twice. Empty: all
   size_t n_vocabulary = 0;
 
-  [[nodiscard]] bool is_all() const { return ids.empty(); }
+  [[nodiscard]] BASS_HD bool is_all() const { return ids.empty(); }
 };
 
 /// One position's distribution: p_i = exp(z_i - log_norm) for kept i, 0 for others; or all mass on one token.
@@ -35,13 +36,34 @@ struct RowDistribution {
   bool is_degenerate = false;  // NaN or infinite logits, or no token left: see RowSampler::build
   float raw_log_sum_exp = 0;   // of the raw logits
 
-  [[nodiscard]] TokenId token(int32_t entry) const {
+  [[nodiscard]] BASS_HD TokenId token(int32_t entry) const {
     return tokens.is_all() ? entry : tokens.ids[static_cast<size_t>(entry)];
   }
 };
 
 /// Whether probability() will be asked. Drawing a sample needs no normalisation.
 enum class Normalise { kNo, kYes };
+
+/// Where a token stands in a row; -1 if it does not.
+BASS_HD int32_t entry_of(const RowDistribution& row, TokenId id) {
+  if (row.tokens.is_all()) return id < row.n && id >= 0 ? id : -1;
+  const TokenId* ids = row.tokens.ids.data();
+  const auto n_vocabulary = static_cast<int32_t>(row.tokens.n_vocabulary);
+  for (int part = 0; part < 2; ++part) {
+    int32_t low = part == 0 ? 0 : n_vocabulary;
+    const int32_t end = part == 0 ? n_vocabulary : static_cast<int32_t>(row.tokens.ids.size());
+    for (int32_t high = end; low < high;) {
+      const int32_t middle = low + (high - low) / 2;
+      if (ids[middle] < id) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    if (low < end && ids[low] == id) return low;
+  }
+  return -1;
+}
 
 /// p of a token; 0 for those that the row lacks.
 double probability(const RowDistribution& row, TokenId id);
@@ -91,9 +113,10 @@ class RowSampler {
 
   void apply_edits(const RowDistribution& row, const SamplingParams& params, const TokenHistory& history);
   void apply_penalties(const RowDistribution& row, const SamplingParams& params, const TokenHistory& history);
+  [[nodiscard]] float log_of(float x) const;  // the kernels', the same on every device
   cpu::KeptSet truncate(const float* z, int n, float max_z, float log_sum_exp, const SamplingParams& params);
   cpu::KeptSet cut_by_rank(const float* z, int n, float max_z, int top_k);
-  cpu::KeptSet cut_by_mass(const float* z, int n, float max_z, double mass);
+  cpu::KeptSet cut_by_mass(const float* z, int n, float max_z, double mass);  // in units of row_math.h
   void collect(const float* z, int n, float lowest);
   cpu::KeptSet split_candidates_by_mass(float max_z, double mass);
   int32_t fallback_entry(const RowDistribution& row, const SamplingParams& params);

@@ -1,7 +1,6 @@
 #include "kernels/sampling/draft_row.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <utility>
 
@@ -10,30 +9,13 @@ namespace {
 
 constexpr int kBlockLen = 16;
 constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr uint32_t kF16Bias = 0x38000000u;  // exponent 112, in the bits of a float
-constexpr uint32_t kSmallestNormal = 0x38800000u;
-constexpr uint32_t kFirstInfinite = 0x477FF000u;  // rounds above the largest f16
-constexpr uint32_t kNegative = 0x8000u;
-constexpr uint32_t kF16Infinity = 0x7C00u;
-
-// Conversions without branches and with a constant trip count, which compilers turn into vector code. Results are
-// zero or negative: 0 is stored as -0.
+// With a constant trip count, which compilers turn into vector code.
 void round_block(const float* x, float max, uint16_t* stored) {
-  for (int i = 0; i < kBlockLen; ++i) {
-    const uint32_t magnitude = std::bit_cast<uint32_t>(x[i] - max) & 0x7FFFFFFFu;  // NaN lies above kFirstInfinite
-    const uint32_t rounded = magnitude + 0xFFFu + (magnitude >> 13 & 1u);
-    const uint32_t normal = (rounded - kF16Bias) >> 13;
-    const uint32_t at_least_small = magnitude < kSmallestNormal ? 0u : normal;
-    stored[i] = static_cast<uint16_t>(kNegative | (magnitude >= kFirstInfinite ? kF16Infinity : at_least_small));
-  }
+  for (int i = 0; i < kBlockLen; ++i) stored[i] = round_draft_logit(x[i] - max);
 }
 
 void expand_block(const uint16_t* stored, float* out) {
-  for (int i = 0; i < kBlockLen; ++i) {
-    const uint32_t magnitude = stored[i] & 0x7FFFu;
-    const uint32_t normal = magnitude == 0 ? 0u : (magnitude << 13) + kF16Bias;
-    out[i] = -std::bit_cast<float>(magnitude >= kF16Infinity ? 0x7F800000u : normal);
-  }
+  for (int i = 0; i < kBlockLen; ++i) out[i] = expand_draft_logit(stored[i]);
 }
 
 }  // namespace

@@ -4,12 +4,30 @@
 // the processed row is rounded first, in place, and sampled after that; what is stored gives the same row again.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 
 #include "kernels/sampling/distribution.h"
 
 namespace bass {
+
+// Conversions without branches. Results are zero or negative: 0 is stored as -0.
+
+/// f16 of a difference to the maximum, to nearest even; below 2^-14 it becomes 0, above 65504 and NaN become -inf.
+BASS_HD uint16_t round_draft_logit(float difference) {
+  const uint32_t bias = 0x38000000u;  // exponent 112, in the bits of a float
+  const uint32_t magnitude = std::bit_cast<uint32_t>(difference) & 0x7FFFFFFFu;
+  const uint32_t rounded = magnitude + 0xFFFu + (magnitude >> 13 & 1u);
+  const uint32_t at_least_small = magnitude < 0x38800000u ? 0u : (rounded - bias) >> 13;
+  return static_cast<uint16_t>(0x8000u | (magnitude >= 0x477FF000u ? 0x7C00u : at_least_small));
+}
+
+BASS_HD float expand_draft_logit(uint16_t stored) {
+  const uint32_t magnitude = stored & 0x7FFFu;
+  const uint32_t normal = magnitude == 0 ? 0u : (magnitude << 13) + 0x38000000u;
+  return -std::bit_cast<float>(magnitude >= 0x7C00u ? 0x7F800000u : normal);
+}
 
 /// logits[i] = the value of stored[i] = f16(logits[i] - max), in place. Values are rounded to nearest even; differences
 /// below 2^-14 become 0, above 65504 and NaN become -inf (probability 0). logits, stored: [n]

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "bass/types.h"
+#include "kernels/cuda/host_device.h"
 
 namespace bass {
 
@@ -45,14 +46,14 @@ struct SamplingParams {
   uint32_t sample_idx = 0;  // samples of one request differ in it: their random numbers are independent
   VerifyRule rule = VerifyRule::kRejection;
 
-  [[nodiscard]] bool is_greedy() const { return temperature < kMinTemperature; }
-  [[nodiscard]] bool has_penalties() const {
+  [[nodiscard]] BASS_HD bool is_greedy() const { return temperature < kMinTemperature; }
+  [[nodiscard]] BASS_HD bool has_penalties() const {
     return repetition_penalty != 1.0f || presence_penalty != 0.0f || frequency_penalty != 0.0f;
   }
   /// Some processor before the temperature is on.
-  [[nodiscard]] bool edits_logits() const { return has_penalties() || n_bias > 0 || n_banned > 0; }
+  [[nodiscard]] BASS_HD bool edits_logits() const { return has_penalties() || n_bias > 0 || n_banned > 0; }
   /// Some processor after the temperature is on, for a vocabulary of n tokens.
-  [[nodiscard]] bool truncates(int n) const { return (top_k > 0 && top_k < n) || top_p < 1.0f || min_p > 0.0f; }
+  [[nodiscard]] BASS_HD bool truncates(int n) const { return (top_k > 0 && top_k < n) || top_p < 1.0f || min_p > 0.0f; }
 };
 
 /// The tokens in front of a position, in order. A processor that needs the history sees the drafted prefix too.

@@ -8,10 +8,6 @@
 namespace bass {
 namespace {
 
-RandomStream stream_of(const SamplingParams& params, RoundPosition at, RandomPurpose purpose) {
-  return {params.seed, at.position, at.round_start, purpose, params.sample_idx};
-}
-
 RowVerdict emit(const RowDistribution& p, const float* logits, TokenId token, bool accepted) {
   return {accepted, token, raw_logprob(logits, p, token), p.is_degenerate};
 }
@@ -30,27 +26,6 @@ double overlap(const RowSampler& sampler, const RowDistribution& p, double facto
 }
 
 }  // namespace
-
-RandomStream sample_stream(const SamplingParams& params, uint32_t position) {
-  return stream_of(params, {position, 0}, RandomPurpose::kSample);
-}
-
-RandomStream draft_stream(const SamplingParams& params, RoundPosition at) {
-  if (params.rule == VerifyRule::kMatch) return sample_stream(params, at.position);
-  return stream_of(params, at, RandomPurpose::kDraft);
-}
-
-RandomStream accept_stream(const SamplingParams& params, RoundPosition at) {
-  return stream_of(params, at, RandomPurpose::kAccept);
-}
-
-RandomStream residual_stream(const SamplingParams& params, RoundPosition at) {
-  return stream_of(params, at, RandomPurpose::kResidual);
-}
-
-Normalise normalise_for_verification(const SamplingParams& params) {
-  return params.rule != VerifyRule::kMatch && !params.is_greedy() ? Normalise::kYes : Normalise::kNo;
-}
 
 TokenId draft_token(const cpu::Kernels& kernels, const RowDistribution& q, const SamplingParams& params,
                     RoundPosition at) {

@@ -33,8 +33,6 @@
 //    must not depend on other requests, which may have the same seed.
 #pragma once
 
-#include <algorithm>
-
 #include "kernels/sampling/distribution.h"
 
 namespace bass {
@@ -59,16 +57,32 @@ struct RowVerdict {
   bool is_degenerate = false;  // the row was unusable (RowDistribution): end the sequence
 };
 
+// What follows up to acceptance_probability runs on a GPU too (kernels/cuda/sampling).
+
 /// Noise of regular sampling, of the extra token, and of everything in `match`.
-RandomStream sample_stream(const SamplingParams& params, uint32_t position);
+BASS_HD RandomStream sample_stream(const SamplingParams& params, uint32_t position) {
+  return {params.seed, position, 0, RandomPurpose::kSample, params.sample_idx};
+}
 /// Noise that a draft model samples its token with.
-RandomStream draft_stream(const SamplingParams& params, RoundPosition at);
+BASS_HD RandomStream draft_stream(const SamplingParams& params, RoundPosition at) {
+  if (params.rule == VerifyRule::kMatch) return sample_stream(params, at.position);
+  return {params.seed, at.position, at.round_start, RandomPurpose::kDraft, params.sample_idx};
+}
 /// Noise of `rejection` and `block`: the uniform number of an acceptance, and the draw from a residual.
-RandomStream accept_stream(const SamplingParams& params, RoundPosition at);
-RandomStream residual_stream(const SamplingParams& params, RoundPosition at);
+BASS_HD RandomStream accept_stream(const SamplingParams& params, RoundPosition at) {
+  return {params.seed, at.position, at.round_start, RandomPurpose::kAccept, params.sample_idx};
+}
+BASS_HD RandomStream residual_stream(const SamplingParams& params, RoundPosition at) {
+  return {params.seed, at.position, at.round_start, RandomPurpose::kResidual, params.sample_idx};
+}
 
 /// Whether verify_row will need probabilities of the rows p and q.
-Normalise normalise_for_verification(const SamplingParams& params);
+BASS_HD Normalise normalise_for_verification(const SamplingParams& params) {
+  return params.rule != VerifyRule::kMatch && !params.is_greedy() ? Normalise::kYes : Normalise::kNo;
+}
+
+/// The probability with which `rejection` keeps a drafted token.
+BASS_HD double acceptance_probability(double p_x, double q_x) { return p_x < q_x ? p_x / q_x : 1.0; }
 
 /// The token that a draft model proposes; q: its (stored) distribution.
 TokenId draft_token(const cpu::Kernels& kernels, const RowDistribution& q, const SamplingParams& params,
@@ -76,9 +90,6 @@ TokenId draft_token(const cpu::Kernels& kernels, const RowDistribution& q, const
 
 /// q of any token under what the drafted token was drawn from; above 0 for the drafted one.
 double draft_probability(const DraftedToken& draft, TokenId token);
-
-/// The probability with which `rejection` keeps a drafted token.
-inline double acceptance_probability(double p_x, double q_x) { return std::min(1.0, p_x / q_x); }
 
 /// The sum over x of max(factor p(x) - q(x), 0).
 double residual_mass(const RowSampler& sampler, const RowDistribution& p, double factor, const DraftedToken& draft);

@@ -212,24 +212,25 @@ GpuAttentionOptions options_for(const Batch& batch, const DeviceKv& kv, GpuAtten
   return options;
 }
 
-/// [n_rows, n_heads, head_dim]; NaN where nothing was written.
-std::vector<float> attend(const Batch& batch, GpuAttentionKind kind, int window, const EmulatorOptions& emulator = {}) {
-  EmulatedDeviceOptions device_options;
-  device_options.emulator = emulator;
-  const std::unique_ptr<Device> device = open_emulated_device(device_options);
-  Uploaded uploaded(*device, batch, window);
-  GpuAttention attention(device.get(), options_for(batch, uploaded.args.kv, kind));
+/// [n_rows, n_heads, head_dim]; what is not written is what the device's memory holds: NaN, where it is emulated.
+std::vector<float> attend(Device& device, const Batch& batch, GpuAttentionKind kind, int window) {
+  Uploaded uploaded(device, batch, window);
+  GpuAttention attention(&device, options_for(batch, uploaded.args.kv, kind));
   EXPECT_TRUE(attention.ok());
   std::vector<float> out(batch.rows.size() * static_cast<size_t>(uploaded.args.kv.n_heads * uploaded.args.kv.head_dim));
-  DeviceBuffer results(device.get(), std::max<size_t>(1, out.size()) * sizeof(float));
+  DeviceBuffer results(&device, std::max<size_t>(1, out.size()) * sizeof(float));
   uploaded.args.out = results.as<float>();
-  for (int layer = 0; layer < 2; ++layer) {  // a plan serves all layers
-    if (layer == 0) attention.plan(uploaded.args.batch, batch.segments, window);
-    attention.attend(uploaded.args);
-  }
-  device->download(out.data(), results.data(), out.size() * sizeof(float));
-  EXPECT_TRUE(device->synchronize().ok());
+  attention.plan(uploaded.args.batch, batch.segments, window);
+  for (int layer = 0; layer < 2; ++layer) attention.attend(uploaded.args);  // a plan serves all layers
+  device.download(out.data(), results.data(), out.size() * sizeof(float));
+  EXPECT_TRUE(device.synchronize().ok());
   return out;
+}
+
+std::vector<float> attend(const Batch& batch, GpuAttentionKind kind, int window, const EmulatorOptions& emulator = {}) {
+  EmulatedDeviceOptions options;
+  options.emulator = emulator;
+  return attend(*open_emulated_device(options), batch, kind, window);
 }
 
 constexpr GpuAttentionKind kKinds[] = {GpuAttentionKind::kPad, GpuAttentionKind::kSplit,
@@ -244,13 +245,25 @@ constexpr GpuAttentionKind kKinds[] = {GpuAttentionKind::kPad, GpuAttentionKind:
   return ::testing::AssertionSuccess();
 }
 
+std::vector<std::unique_ptr<Device>> real_gpus() {
+  std::vector<std::unique_ptr<Device>> gpus;
+  Result<std::unique_ptr<Device>> gpu = open_gpu(0);
+  if (gpu.ok()) gpus.push_back(std::move(gpu).value());
+  return gpus;
+}
+
 void expect_bits_of_the_cpu(const HeadShape& heads, const std::vector<Sequence>& sequences, int window = 0) {
   const Batch batch(heads, sequences, window);
   const std::vector<float> expected = batch.expected();
+  static const std::vector<std::unique_ptr<Device>> gpus = real_gpus();
   for (const GpuAttentionKind kind : kKinds) {
-    EXPECT_TRUE(same_bits(attend(batch, kind, window), expected))
-        << "layout " << static_cast<int>(kind) << ", head_dim " << heads.head_dim << ", heads " << heads.n_heads << "/"
-        << heads.n_kv_heads << ", bytes " << heads.number_bytes << ", window " << window;
+    std::vector<std::vector<float>> results{attend(batch, kind, window)};
+    for (const auto& gpu : gpus) results.push_back(attend(*gpu, batch, kind, window));
+    for (const std::vector<float>& result : results) {
+      EXPECT_TRUE(same_bits(result, expected))
+          << "layout " << static_cast<int>(kind) << ", head_dim " << heads.head_dim << ", heads " << heads.n_heads
+          << "/" << heads.n_kv_heads << ", bytes " << heads.number_bytes << ", window " << window;
+    }
   }
 }
 

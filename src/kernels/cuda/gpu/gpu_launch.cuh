@@ -9,7 +9,7 @@
 namespace bass::cuda {
 
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kMaxThreads) run_kernel(const __grid_constant__ Kernel kernel) {
+__global__ void __launch_bounds__(Kernel::kMaxThreads, 1) run_kernel(const __grid_constant__ Kernel kernel) {
   GpuContext context;
   kernel(context);
 }

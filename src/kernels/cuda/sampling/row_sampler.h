@@ -1,0 +1,355 @@
+// From a row of raw logits to a distribution, by a block: RowSampler (kernels/sampling/distribution.h) with its bits.
+//
+// Cuts of top-k and top-p are found as there, among the entries within a distance of the maximum, which is doubled
+// until the cut lies inside. Candidates are keys of 64 bits whose order is that of the rule (logit descending, id
+// ascending); the cut is found byte by byte from a histogram of whole numbers (counts, or masses of row_math.h), so
+// that no order of additions matters.
+#pragma once
+
+#include "kernels/cuda/sampling/row_block.h"
+#include "kernels/sampling/draft_row.h"
+#include "kernels/sampling/row_math.h"
+#include "kernels/sampling/verify.h"
+
+namespace bass::cuda {
+
+/// Memory of the device for one row at a time.
+struct RowScratch {
+  float* z = nullptr;        // [n] the processed row
+  float* q = nullptr;        // [n] a stored draft row, expanded
+  float* spread = nullptr;   // [n] the same with an entry for each token
+  uint64_t* keys = nullptr;  // [n] candidates of a cut; before that, the marks of penalties, uint32 [2, n]
+
+  [[nodiscard]] BASS_HD uint32_t* output_marks() const { return reinterpret_cast<uint32_t*>(keys); }
+};
+
+inline constexpr int kBins = 256;
+
+BASS_HD bool is_finite(float x) { return x - x == 0.0f; }
+BASS_HD bool is_usable(const cpu::RowStats& stats) { return is_finite(stats.max) && is_finite(stats.log_sum_exp); }
+
+/// Keys ascend as logits do, and of equal logits as ids descend. -0 is 0.
+BASS_HD uint64_t key_of(float z, int32_t entry) {
+  const uint32_t bits = bits_of(z + 0.0f);
+  const uint32_t ordered = bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
+  return uint64_t{ordered} << 32 | static_cast<uint32_t>(~static_cast<uint32_t>(entry));
+}
+BASS_HD cpu::KeptSet kept_from(uint64_t key) {
+  const auto ordered = static_cast<uint32_t>(key >> 32);
+  return {float_of(ordered >> 31 != 0 ? ordered & 0x7FFFFFFFu : ~ordered),
+          static_cast<int32_t>(~static_cast<uint32_t>(key))};
+}
+
+/// p of a token (distribution.h, probability).
+BASS_HD double row_probability_of(const RowDistribution& row, TokenId id) {
+  const int32_t entry = entry_of(row, id);
+  if (entry < 0) return 0;
+  if (row.is_one_hot) return entry == row.argmax ? 1 : 0;
+  const float z = row.z[entry];
+  return keeps(row.kept, z, entry) ? exp_of(static_cast<double>(z) - row.log_norm) : 0;
+}
+
+/// All threads of the block call its functions, with the same arguments, and get the same results.
+template <class Context>
+class BlockSampler {
+ public:
+  BASS_HD BlockSampler(Context& context, const RowScratch& scratch) : block_(context), scratch_(scratch) {
+    bins_ = context.template shared<uint64_t>(kBins);
+    n_candidates_ = context.template shared<int32_t>(1);
+  }
+  static size_t shared_bytes() {
+    SharedBytes bytes;
+    RowBlock<Context>::count(bytes);
+    return bytes.add<uint64_t>(kBins).template add<int32_t>(1).bytes();
+  }
+
+  [[nodiscard]] BASS_HD RowBlock<Context>& block() { return block_; }
+  /// Works in another row's memory from now on.
+  BASS_HD void use(const RowScratch& scratch) { scratch_ = scratch; }
+
+  /// RowSampler::build. z is the scratch's, or the logits.
+  BASS_HD RowDistribution build(const float* logits, int n, const SamplingParams& params, const TokenHistory& history,
+                                Normalise normalise, const ProposableTokens& tokens) {
+    const cpu::RowStats raw = row_stats(block_, logits, n);
+    RowDistribution row;
+    row.z = logits;
+    row.n = n;
+    row.tokens = tokens;
+    row.log_norm = __builtin_nanf("");
+    row.raw_log_sum_exp = raw.log_sum_exp;
+    cpu::RowStats stats = raw;
+    if (params.edits_logits()) {
+      apply_edits(row, params, history);
+      row.z = scratch_.z;
+      stats = row_stats(block_, row.z, n);
+    }
+    row.argmax = stats.argmax;
+    row.is_degenerate = !is_usable(raw) || !is_usable(stats);
+    row.is_one_hot = params.is_greedy() || row.is_degenerate;
+    if (row.is_degenerate) row.argmax = fallback_entry(row, params);
+    if (row.is_one_hot) return row;
+    const bool truncates = params.truncates(n);
+    if (params.temperature != 1.0f) {
+      const float factor = 1.0f / params.temperature;
+      for (int i = block_.thread(); i < n; i += kRowBlockThreads) scratch_.z[i] = row.z[i] * factor;
+      block_.sync();
+      row.z = scratch_.z;
+      if (truncates || normalise == Normalise::kYes) stats = row_stats(block_, row.z, n);
+      if (!is_usable(stats)) {
+        row.is_degenerate = row.is_one_hot = true;
+        row.argmax = fallback_entry(row, params);
+        return row;
+      }
+    }
+    row.log_norm = stats.log_sum_exp;
+    if (!truncates) {
+      if (normalise == Normalise::kNo) row.log_norm = __builtin_nanf("");
+      return row;
+    }
+    row.kept = truncate(row.z, n, stats.max, stats.log_sum_exp, params);
+    row.log_norm = stats.max + log_f32(kept_mass(block_, row.z, n, stats.max, row.kept));
+    return row;
+  }
+
+  /// The token that the stream draws; left_out: an entry that counts as not kept.
+  BASS_HD TokenId sample(const RowDistribution& row, const RandomStream& stream, int32_t left_out = -1) {
+    if (row.is_one_hot) return row.token(row.argmax);
+    const int32_t* ids = row.tokens.is_all() ? nullptr : row.tokens.ids.data();
+    const int32_t entry = gumbel_argmax(block_, row.z, ids, row.n, row.kept, stream, left_out);
+    return row.token(entry >= 0 ? entry : row.argmax);
+  }
+
+  /// store_draft_row: `stored` gets the row, and the scratch's q what it says. [row.n]
+  BASS_HD RowDistribution store_draft_row(const RowDistribution& row, uint16_t* stored) {
+    const float max = row.is_one_hot ? 0.0f : row.z[row.argmax];
+    for (int i = block_.thread(); i < row.n; i += kRowBlockThreads) {
+      const float one_hot = i == row.argmax ? 0.0f : -kInf;
+      stored[i] = round_draft_logit((row.is_one_hot ? one_hot : kept_or_nothing(row.kept, row.z[i], i)) - max);
+      scratch_.q[i] = expand_draft_logit(stored[i]);
+    }
+    block_.sync();
+    RowDistribution rounded = row;
+    rounded.z = scratch_.q;
+    rounded.kept = {};
+    rounded.log_norm = __builtin_nanf("");
+    return rounded;
+  }
+
+  /// load_draft_row, into the scratch's q.
+  BASS_HD RowDistribution load_draft_row(const uint16_t* stored, int n_q, const ProposableTokens& tokens) {
+    RowDistribution row;
+    row.z = scratch_.q;
+    row.n = tokens.is_all() ? n_q : static_cast<int>(tokens.ids.size());
+    row.tokens = tokens;
+    for (int i = block_.thread(); i < row.n; i += kRowBlockThreads) scratch_.q[i] = expand_draft_logit(stored[i]);
+    block_.sync();
+    const cpu::RowStats stats = row_stats(block_, row.z, row.n);
+    row.argmax = stats.argmax;
+    row.log_norm = stats.log_sum_exp;
+    return row;
+  }
+
+  /// The sum over x of min(factor p(x), q(x)).
+  BASS_HD double overlap_of(const RowDistribution& p, double factor, const RowDistribution& q) {
+    const int32_t* ids = q.tokens.is_all() ? nullptr : q.tokens.ids.data();
+    const int max_n = q.tokens.is_all() ? p.n : q.n;
+    return overlap(block_, entries(p, p.n), static_cast<float>(factor), entries(q, max_n), ids);
+  }
+
+  /// The argmax of (factor p - q)+ / E, or a sample of p where nothing is left.
+  BASS_HD TokenId sample_difference(const RowDistribution& p, double factor, const RowDistribution& q,
+                                    const RandomStream& stream) {
+    const RowDistribution spread = spread_draft_row(q, p.n);
+    const TokenId token =
+        residual_argmax(block_, entries(p, p.n), static_cast<float>(factor), entries(spread, p.n), stream);
+    return token >= 0 ? token : sample(p, stream);
+  }
+
+ private:
+  BASS_HD static cpu::ProbabilityRow entries(const RowDistribution& row, int max_n) {
+    return {row.z, row.n < max_n ? row.n : max_n, row.kept, row.log_norm};
+  }
+
+  BASS_HD RowDistribution spread_draft_row(const RowDistribution& row, int n) {
+    if (row.tokens.is_all()) return row;
+    for (int i = block_.thread(); i < n; i += kRowBlockThreads) scratch_.spread[i] = -kInf;
+    block_.sync();
+    for (int i = block_.thread(); i < row.n; i += kRowBlockThreads) scratch_.spread[row.tokens.ids[i]] = row.z[i];
+    block_.sync();
+    RowDistribution spread = row;
+    spread.z = scratch_.spread;
+    spread.n = n;
+    spread.tokens = {};
+    return spread;
+  }
+
+  BASS_HD void apply_edits(const RowDistribution& row, const SamplingParams& params, const TokenHistory& history) {
+    float* z = scratch_.z;
+    for (int i = block_.thread(); i < row.n; i += kRowBlockThreads) z[i] = row.z[i];
+    block_.sync();
+    if (params.has_penalties()) apply_penalties(row, params, history);
+    // Entries may come twice: the first one's thread adds them all, in their order.
+    for (int i = block_.thread(); i < params.n_bias; i += kRowBlockThreads) {
+      const TokenId id = params.bias[i].id;
+      const int32_t at = entry_of(row, id);
+      bool is_first = at >= 0;
+      for (int k = 0; k < i && is_first; ++k) is_first = params.bias[k].id != id;
+      for (int k = i; k < params.n_bias && is_first; ++k) {
+        if (params.bias[k].id == id) z[at] += params.bias[k].bias;
+      }
+    }
+    block_.sync();
+    for (int i = block_.thread(); i < params.n_banned; i += kRowBlockThreads) {
+      if (is_first_ban(params, i)) {
+        if (const int32_t at = entry_of(row, params.banned[i]); at >= 0) z[at] = -kInf;
+      }
+    }
+    block_.sync();
+  }
+
+  BASS_HD static bool is_first_ban(const SamplingParams& params, int i) {
+    for (int k = 0; k < i; ++k) {
+      if (params.banned[k] == params.banned[i]) return false;
+    }
+    return true;
+  }
+
+  BASS_HD void mark(const RowDistribution& row, std::span<const TokenId> tokens, uint32_t* marks) {
+    const auto n = static_cast<int>(tokens.size());
+    for (int i = block_.thread(); i < n; i += kRowBlockThreads) {
+      if (const int32_t at = entry_of(row, tokens[static_cast<size_t>(i)]); at >= 0) {
+        block_.context().atomic_add(&marks[at], 1u);
+      }
+    }
+  }
+
+  BASS_HD void apply_penalties(const RowDistribution& row, const SamplingParams& params, const TokenHistory& history) {
+    uint32_t* in_output = scratch_.output_marks();
+    uint32_t* in_prompt = in_output + row.n;
+    for (int i = block_.thread(); i < 2 * row.n; i += kRowBlockThreads) in_output[i] = 0;
+    block_.sync();
+    if (params.repetition_penalty != 1.0f) mark(row, history.prompt, in_prompt);
+    mark(row, history.output, in_output);
+    mark(row, history.drafted, in_output);
+    block_.sync();
+    for (int i = block_.thread(); i < row.n; i += kRowBlockThreads) {
+      const uint32_t count = in_output[i];
+      if (count == 0 && in_prompt[i] == 0) continue;
+      float logit = scratch_.z[i];
+      logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
+      if (count > 0) logit -= params.presence_penalty + params.frequency_penalty * static_cast<float>(count);
+      scratch_.z[i] = logit;
+    }
+    block_.sync();
+  }
+
+  /// The lowest entry that is not banned, 0 if all are.
+  BASS_HD static int32_t fallback_entry(const RowDistribution& row, const SamplingParams& params) {
+    for (int32_t lowest = 0; lowest < row.n && lowest <= params.n_banned; ++lowest) {
+      bool is_banned = false;
+      for (int i = 0; i < params.n_banned; ++i) is_banned = is_banned || params.banned[i] == row.token(lowest);
+      if (!is_banned) return lowest;
+    }
+    return 0;
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // Cuts
+
+  /// keys = the entries with z >= lowest, finite ones only. Returns how many.
+  BASS_HD int collect(const float* z, int n, float lowest) {
+    const float bound = max_of(lowest, -kFloatMax);
+    block_.sync();
+    if (block_.thread() == 0) *n_candidates_ = 0;
+    block_.sync();
+    for (int i = block_.thread(); i < n; i += kRowBlockThreads) {
+      if (z[i] >= bound) scratch_.keys[block_.context().atomic_add(n_candidates_, 1)] = key_of(z[i], i);
+    }
+    block_.sync();
+    return *n_candidates_;
+  }
+
+  /// The sum of the weights of keys of at least min_key.
+  template <class Weight>
+  BASS_HD uint64_t total_weight(int n_keys, uint64_t min_key, Weight weight) {
+    uint64_t total = 0;
+    for (int i = block_.thread(); i < n_keys; i += kRowBlockThreads) {
+      if (scratch_.keys[i] >= min_key) total += weight(scratch_.keys[i]);
+    }
+    return block_.reduce(total, [](uint64_t a, uint64_t b) { return a + b; });
+  }
+
+  /// The lowest key of the shortest front of the keys, from the highest on, whose weight is at least `target`; the
+  /// lowest of all (of at least min_key) if that is never reached.
+  template <class Weight>
+  BASS_HD uint64_t cut_key(int n_keys, uint64_t min_key, double target, Weight weight) {
+    if (static_cast<double>(total_weight(n_keys, min_key, weight)) < target) {
+      uint64_t lowest = ~uint64_t{0};
+      for (int i = block_.thread(); i < n_keys; i += kRowBlockThreads) {
+        const uint64_t key = scratch_.keys[i];
+        if (key >= min_key && key < lowest) lowest = key;
+      }
+      return block_.reduce(lowest, [](uint64_t a, uint64_t b) { return a < b ? a : b; });
+    }
+    uint64_t prefix = 0;  // the cut's upper bytes
+    uint64_t above = 0;   // the weight of what has higher ones
+    for (int shift = 56; shift >= 0; shift -= 8) {
+      block_.sync();
+      for (int i = block_.thread(); i < kBins; i += kRowBlockThreads) bins_[i] = 0;
+      block_.sync();
+      for (int i = block_.thread(); i < n_keys; i += kRowBlockThreads) {
+        const uint64_t key = scratch_.keys[i];
+        const bool has_prefix = shift == 56 || key >> (shift + 8) == prefix;
+        if (has_prefix && key >= min_key) block_.context().atomic_add(&bins_[key >> shift & 255u], weight(key));
+      }
+      block_.sync();
+      int digit = kBins - 1;
+      for (; digit > 0 && static_cast<double>(above + bins_[digit]) < target; --digit) above += bins_[digit];
+      prefix = prefix << 8 | static_cast<uint64_t>(digit);
+    }
+    return prefix;
+  }
+
+  BASS_HD cpu::KeptSet truncate(const float* z, int n, float max_z, float log_sum_exp, const SamplingParams& params) {
+    const auto mass = [=](uint64_t key) { return mass_of(kept_from(key).cut_value, max_z); };
+    cpu::KeptSet kept;
+    if (params.top_k > 0 && params.top_k < n) {
+      int n_keys = 0;
+      for (float delta = kInitialDelta;; delta = wider_delta(delta)) {
+        n_keys = collect(z, n, max_z - delta);
+        if (n_keys >= params.top_k || !is_finite(delta)) break;
+      }
+      uint64_t min_key = 0;
+      if (n_keys >= params.top_k) {
+        min_key = cut_key(n_keys, 0, params.top_k, [](uint64_t) { return uint64_t{1}; });
+        kept = kept_from(min_key);
+      }
+      if (params.top_p < 1.0f) {
+        const double total = static_cast<double>(total_weight(n_keys, min_key, mass));
+        kept = smaller_of(kept, kept_from(cut_key(n_keys, min_key, params.top_p * total, mass)));
+      }
+    } else if (params.top_p < 1.0f) {
+      kept = cut_by_mass(z, n, max_z, params.top_p * (exp_of(static_cast<double>(log_sum_exp) - max_z) * kMassUnits),
+                         mass);
+    }
+    if (params.min_p > 0.0f) kept = smaller_of(kept, {max_z + log_f32(params.min_p), INT32_MAX});
+    return kept;
+  }
+
+  template <class Weight>
+  BASS_HD cpu::KeptSet cut_by_mass(const float* z, int n, float max_z, double target, Weight mass) {
+    for (float delta = kInitialDelta;; delta = wider_delta(delta)) {
+      const int n_keys = collect(z, n, max_z - delta);
+      if (static_cast<double>(total_weight(n_keys, 0, mass)) >= target)
+        return kept_from(cut_key(n_keys, 0, target, mass));
+      if (!is_finite(delta)) return {};
+    }
+  }
+
+  RowBlock<Context> block_;
+  RowScratch scratch_;
+  uint64_t* bins_;         // [kBins]
+  int32_t* n_candidates_;  // shared
+};
+
+}  // namespace bass::cuda

@@ -1,0 +1,257 @@
+// Drafting from and verifying rows of logits on the device, by the CPU executor's rules and with its bits: a block a
+// row.
+//
+//   DraftRows      logits of a draft model -> drafted tokens and stored distributions
+//   VerifyRows     logits of the main model -> an outcome a row; rounds under `block` are only looked at
+//   JudgeRounds    those rounds, in order, a block a sequence
+//   CollectRounds  outcomes -> what each sequence emits
+//
+// Nothing here waits for the host: drafted tokens are read where DraftRows wrote them.
+#pragma once
+
+#include "kernels/cuda/sampling/verify_row.h"
+
+namespace bass::cuda {
+
+/// A block of rows of logits, and memory for them.
+struct LogitsBlock {
+  const float* logits = nullptr;  // [n_rows, stride]
+  int64_t stride = 0;
+  int32_t n_rows = 0;
+  int32_t n_tokens = 0;      // of a row of the main model that exist
+  float* scratch = nullptr;  // [n_rows, 3, scratch_len]
+  uint64_t* keys = nullptr;  // [n_rows, scratch_len]
+  int64_t scratch_len = 0;   // at least the longest row
+
+  [[nodiscard]] BASS_HD const float* row(int i) const { return logits + i * stride; }
+  [[nodiscard]] BASS_HD RowScratch scratch_of(int i) const {
+    float* first = scratch + i * 3 * scratch_len;
+    return {first, first + scratch_len, first + 2 * scratch_len, keys + i * scratch_len};
+  }
+};
+
+inline LaunchShape row_shape(int n_blocks) {
+  return {{n_blocks, 1, 1}, kRowBlockThreads, BlockSampler<NoContext>::shared_bytes()};
+}
+
+/// Drafts the token draft_idx of each row's sequence. Grid: rows.
+struct DraftRows {
+  static constexpr const char* kName = "draft_rows";
+  static constexpr int kMaxThreads = kRowBlockThreads;
+  static constexpr bool kCooperates = true;
+
+  LogitsBlock block;          // of the draft model's
+  const SequenceTask* tasks;  // [n_sequences]
+  const int32_t* sequences;   // [n_rows] whose the rows are
+  int32_t draft_idx;
+
+  [[nodiscard]] LaunchShape shape() const { return row_shape(block.n_rows); }
+  template <class Context>
+  BASS_HD void operator()(Context& context) const {
+    const int i = context.block().x;
+    const SequenceTask& task = tasks[sequences[i]];
+    BlockSampler<Context> sampler(context, block.scratch_of(i));
+    RowDistribution q = sampler.build(block.row(i), task.n_draft_entries(), task.params, task.history(draft_idx),
+                                      Normalise::kNo, task.tokens);
+    if (task.stored != nullptr) q = sampler.store_draft_row(q, task.stored_row(draft_idx));
+    const TokenId token = sampler.sample(q, draft_stream(task.params, task.position(draft_idx)));
+    if (context.thread() == 0) task.drafted[draft_idx] = token;
+  }
+};
+
+/// Grid: rows.
+struct VerifyRows {
+  static constexpr const char* kName = "verify_rows";
+  static constexpr int kMaxThreads = kRowBlockThreads;
+  static constexpr bool kCooperates = true;
+
+  LogitsBlock block;
+  const SequenceTask* tasks;  // [n_sequences]
+  const RowTask* rows;        // [n_rows]
+  RowOutcome* outcomes;       // [n_rows]
+  int32_t* last_rows;         // [n_sequences] behind it no row of the round counts; INT32_MAX at first
+
+  [[nodiscard]] LaunchShape shape() const { return row_shape(block.n_rows); }
+  template <class Context>
+  BASS_HD void operator()(Context& context) const {
+    const int i = context.block().x;
+    const RowTask& row = rows[i];
+    BlockSampler<Context> sampler(context, block.scratch_of(i));
+    if (context.thread() == 0) outcomes[i] = {};
+    context.sync();
+    if (row.kind == RowKind::kDecode) {
+      decode(context, sampler, i);
+    } else {
+      score(sampler, i);
+    }
+  }
+
+ private:
+  template <class Context>
+  BASS_HD void decode(Context& context, BlockSampler<Context>& sampler, int i) const {
+    const RowTask& row = rows[i];
+    const SequenceTask& task = tasks[row.sequence];
+    const bool is_block = is_judged_as_block(task.params);
+    const bool is_extra = row.idx == task.n_drafted;
+    // Other blocks may lower it meanwhile: all threads go by what the first one has read.
+    const int32_t last = context.thread() == 0 ? context.atomic_min(&last_rows[row.sequence], INT32_MAX) : INT32_MAX;
+    if (row.idx > sampler.block().reduce(last, [](int32_t a, int32_t b) { return a < b ? a : b; })) return;
+    if (is_block && is_extra) return;  // looked at if it is drawn from
+    const VerifiedRow loaded = load_row(sampler, task, row.idx, block.row(i), block.n_tokens);
+    float chance = 0;
+    if (!is_extra && normalise_for_verification(task.params) == Normalise::kYes) {
+      chance = static_cast<float>(acceptance_chance(sampler, loaded));
+    }
+    RowVerdict verdict;
+    if (is_block) {
+      verdict = emit_token(loaded, loaded.drafted, true);
+    } else if (is_extra) {
+      verdict = regular_row(sampler, loaded, task.params, task.position(row.idx).position);
+    } else {
+      verdict = verify_row(sampler, loaded, task.params, task.position(row.idx));
+    }
+    if (context.thread() != 0) return;
+    RowOutcome& out = outcomes[i];
+    out.verdict = verdict;
+    out.chance = chance;
+    bool ends_round = !verdict.accepted;
+    if (is_block) {
+      out.p_x = row_probability_of(loaded.p, loaded.drafted);
+      out.q_x = drafted_probability(loaded, loaded.drafted);
+      out.p = loaded.p;
+      out.q = loaded.q;
+      ends_round = out.p_x == 0;
+    }
+    if (ends_round && !is_extra) context.atomic_min(&last_rows[row.sequence], row.idx);
+  }
+
+  template <class Context>
+  BASS_HD void score(BlockSampler<Context>& sampler, int i) const {
+    const float* logits = block.row(i);
+    RowOutcome& out = outcomes[i];
+    const cpu::RowStats stats = row_stats(sampler.block(), logits, block.n_tokens);
+    if (rows[i].kind == RowKind::kTop) find_top(sampler.block(), logits, block.n_tokens, stats.log_sum_exp, &out);
+    if (sampler.block().thread() != 0) return;
+    out.verdict = {false, stats.argmax, 0.0f, !is_finite(stats.log_sum_exp)};
+    if (rows[i].kind == RowKind::kTarget) out.verdict.logprob = logits[rows[i].target] - stats.log_sum_exp;
+  }
+};
+
+/// Judges the rows of rounds under `block`, and draws behind the last accepted token. Grid: rounds.
+struct JudgeRounds {
+  static constexpr const char* kName = "judge_rounds";
+  static constexpr int kMaxThreads = kRowBlockThreads;
+  static constexpr bool kCooperates = true;
+
+  LogitsBlock block;
+  const SequenceTask* tasks;  // [n_sequences]
+  const RowTask* rows;        // [n_rows]
+  RowOutcome* outcomes;       // [n_rows]
+  const RoundTask* rounds;    // [n_rounds]
+  JudgedRound* judged;        // [n_sequences]; a round's first row begins it
+  int32_t n_rounds;
+
+  [[nodiscard]] LaunchShape shape() const { return row_shape(n_rounds); }
+  template <class Context>
+  BASS_HD void operator()(Context& context) const {
+    const RoundTask& task = rounds[context.block().x];
+    const SequenceTask& sequence = tasks[task.sequence];
+    JudgedRound& result = judged[task.sequence];
+    BlockSampler<Context> sampler(context, block.scratch_of(task.first_row));
+    const int first_idx = rows[task.first_row].idx;
+    BlockRound round = first_idx == 0 ? BlockRound{} : result.round;
+    context.sync();  // all have read what the first thread will write
+    for (int i = 0; i < task.n_rows && !round.is_over(); ++i) judge(sampler, sequence, task.first_row + i, &round);
+    // If no row of a later block of logits is accepted, it ends here. An earlier one may have drawn the token already.
+    const int stop = round.n_accepted - first_idx;
+    RowVerdict verdict;
+    if (stop >= 0) verdict = draw(sampler, sequence, task.first_row + stop, round);
+    if (context.thread() != 0) return;
+    result.round = round;
+    if (stop >= 0) result.stop = verdict;
+  }
+
+ private:
+  [[nodiscard]] BASS_HD VerifiedRow looked_at(const SequenceTask& sequence, int i) const {
+    return {outcomes[i].p, outcomes[i].q, block.row(i), sequence.drafted[rows[i].idx], sequence.stored != nullptr};
+  }
+
+  template <class Context>
+  BASS_HD void judge(BlockSampler<Context>& sampler, const SequenceTask& sequence, int i, BlockRound* round) const {
+    const RoundPosition at = sequence.position(rows[i].idx);
+    if (rows[i].idx == sequence.n_drafted) return judge_last_block_row(sequence.params, at, round);
+    double mass = 0;
+    if (needs_residual_mass(sequence.params, at, *round)) {
+      sampler.use(block.scratch_of(i));
+      mass = residual_mass(sampler, looked_at(sequence, i), round->joint);
+    }
+    judge_block_row({outcomes[i].p_x, outcomes[i].q_x, outcomes[i].verdict}, sequence.params, at, mass, round);
+  }
+
+  template <class Context>
+  BASS_HD RowVerdict draw(BlockSampler<Context>& sampler, const SequenceTask& sequence, int i,
+                          const BlockRound& round) const {
+    const int idx = rows[i].idx;
+    sampler.use(block.scratch_of(i));
+    if (idx == sequence.n_drafted) {
+      return regular_row(sampler, load_row(sampler, sequence, idx, block.row(i), block.n_tokens), sequence.params,
+                         sequence.position(idx).position);
+    }
+    const VerifiedRow row = looked_at(sequence, i);
+    const RandomStream stream = residual_stream(sequence.params, sequence.position(idx));
+    return emit_token(row, sample_residual(sampler, row, round.accepted_joint, stream), false);
+  }
+};
+
+/// Grid: sequences / kMaxThreads.
+struct CollectRounds {
+  static constexpr const char* kName = "collect_rounds";
+  static constexpr int kMaxThreads = 32;
+  static constexpr bool kCooperates = false;
+
+  const SequenceTask* tasks;   // [n_sequences]
+  const RowOutcome* outcomes;  // of all blocks of logits, in order
+  const int32_t* first_rows;   // [n_sequences] the outcome of its round's first row; -1: it decodes nothing
+  const JudgedRound* judged;   // [n_sequences]
+  RoundOutcome* results;       // [n_sequences]
+  int32_t n_sequences;
+
+  [[nodiscard]] LaunchShape shape() const { return {{ceil_div(n_sequences, kMaxThreads), 1, 1}, kMaxThreads, 0}; }
+  template <class Context>
+  BASS_HD void operator()(Context& context) const {
+    const int i = context.block().x * kMaxThreads + context.thread();
+    if (i < n_sequences && first_rows[i] >= 0) collect(i);
+  }
+
+ private:
+  BASS_HD void collect(int i) const {
+    const SequenceTask& task = tasks[i];
+    const RowOutcome* rows = outcomes + first_rows[i];
+    const bool is_block = is_judged_as_block(task.params);
+    RoundOutcome& out = results[i];
+    out.n_accepted = out.failed = out.n_labels = 0;
+    for (int k = 0; k <= task.n_drafted; ++k) {
+      const bool stops = is_block && k == judged[i].round.n_accepted;
+      const RowVerdict verdict = stops ? judged[i].stop : rows[k].verdict;
+      out.tokens[k] = verdict.token;
+      out.logprobs[k] = verdict.logprob;
+      out.failed |= verdict.is_degenerate ? 1 : 0;
+      if (!verdict.accepted) break;
+      ++out.n_accepted;
+    }
+    if (normalise_for_verification(task.params) == Normalise::kYes) collect_labels(task, rows, is_block, &out);
+  }
+
+  BASS_HD static void collect_labels(const SequenceTask& task, const RowOutcome* rows, bool is_block,
+                                     RoundOutcome* out) {
+    double weight = 1;
+    for (int k = 0; k < task.n_drafted && weight > 0; ++k) {
+      out->chances[k] = rows[k].chance;
+      out->weights[k] = static_cast<float>(weight);
+      out->n_labels = k + 1;
+      weight = is_block ? next_joint(weight, rows[k].p_x, rows[k].q_x) : (k < out->n_accepted ? 1 : 0);
+    }
+  }
+};
+
+}  // namespace bass::cuda

@@ -1,0 +1,85 @@
+// What the sampling kernels are told and what they answer: plain rows in device memory. Arrays that a row points to are
+// in device memory too.
+#pragma once
+
+#include "kernels/sampling/block.h"
+
+namespace bass::cuda {
+
+/// The longest draft of a round.
+inline constexpr int kMaxRoundDrafts = 32;
+inline constexpr int kTopTokens = 5;
+
+/// A sequence's round.
+struct SequenceTask {
+  SamplingParams params;
+  std::span<const TokenId> prompt;
+  std::span<const TokenId> output;
+  uint32_t round_start = 0;    // position of the first drafted token
+  int32_t n_drafted = 0;       // when it is verified
+  TokenId* drafted = nullptr;  // [kMaxRoundDrafts]
+  uint16_t* stored = nullptr;  // [kMaxRoundDrafts, stored_stride] distributions of the drafted tokens, or null: one-hot
+  int64_t stored_stride = 0;
+  ProposableTokens tokens;     // that the draft model can propose
+  int32_t n_draft_tokens = 0;  // or, if that is all: these, of the lowest ids
+
+  [[nodiscard]] BASS_HD TokenHistory history(int n_drafts) const {
+    return {prompt, output, {drafted, static_cast<size_t>(n_drafts)}};
+  }
+  [[nodiscard]] BASS_HD RoundPosition position(int idx) const {
+    return {round_start + static_cast<uint32_t>(idx), round_start};
+  }
+  [[nodiscard]] BASS_HD int n_draft_entries() const {
+    return tokens.is_all() ? n_draft_tokens : static_cast<int>(tokens.ids.size());
+  }
+  [[nodiscard]] BASS_HD uint16_t* stored_row(int idx) const { return stored + idx * stored_stride; }
+};
+
+enum class RowKind : int32_t { kDecode, kTarget, kTop };
+
+/// A row of the main model whose logits are wanted.
+struct RowTask {
+  int32_t sequence = 0;  // index of its SequenceTask
+  int32_t idx = 0;       // kDecode: tokens drafted in front of it
+  RowKind kind = RowKind::kDecode;
+  TokenId target = 0;  // kTarget: whose log-probability is wanted
+};
+
+/// What came of it.
+struct RowOutcome {
+  RowVerdict verdict;  // kTarget: its token is the row's most probable one, its logprob the target's
+  float chance = 0;    // acceptance_chance, where the rule has one
+  double p_x = 0;      // of the drafted token, under `block`
+  double q_x = 1;
+  TokenId top[kTopTokens] = {};  // kTop: descending
+  float top_logprobs[kTopTokens] = {};
+  int32_t n_top = 0;
+  RowDistribution p;  // under `block`: their z are in the row's scratch
+  RowDistribution q;
+};
+
+/// What a round under `block` knows between its rows, and the token behind the last accepted one.
+struct JudgedRound {
+  BlockRound round;
+  RowVerdict stop;
+};
+
+/// Rows of one round that lie in one block of logits.
+struct RoundTask {
+  int32_t sequence = 0;
+  int32_t first_row = 0;  // of the block of logits
+  int32_t n_rows = 0;
+};
+
+/// What a sequence emits: n_accepted + 1 tokens.
+struct RoundOutcome {
+  int32_t n_accepted = 0;
+  int32_t failed = 0;  // the model's logits were not numbers
+  TokenId tokens[kMaxRoundDrafts + 1] = {};
+  float logprobs[kMaxRoundDrafts + 1] = {};
+  int32_t n_labels = 0;  // of drafted tokens, as far as verification has looked at them (SegmentResult::labels)
+  float chances[kMaxRoundDrafts] = {};
+  float weights[kMaxRoundDrafts] = {};
+};
+
+}  // namespace bass::cuda

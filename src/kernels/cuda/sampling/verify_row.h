@@ -1,0 +1,111 @@
+// The verification rules for one row, by a block (kernels/sampling/verify.h, block.h).
+#pragma once
+
+#include "kernels/cuda/sampling/row_sampler.h"
+#include "kernels/cuda/sampling/sampling_tasks.h"
+
+namespace bass::cuda {
+
+/// A row with its distributions.
+struct VerifiedRow {
+  RowDistribution p;
+  RowDistribution q;
+  const float* logits = nullptr;
+  TokenId drafted = 0;
+  bool has_q = false;
+};
+
+BASS_HD RowVerdict emit_token(const VerifiedRow& row, TokenId token, bool accepted) {
+  return {accepted, token, row.logits[token] - row.p.raw_log_sum_exp, row.p.is_degenerate};
+}
+BASS_HD bool is_certain_draft(const VerifiedRow& row) { return !row.has_q || row.q.is_one_hot; }
+BASS_HD double drafted_probability(const VerifiedRow& row, TokenId token) {
+  return row.has_q ? row_probability_of(row.q, token) : (token == row.drafted ? 1.0 : 0.0);
+}
+
+template <class Context>
+BASS_HD double residual_mass(BlockSampler<Context>& sampler, const VerifiedRow& row, double factor) {
+  double mass = 0;
+  if (row.p.is_one_hot) {
+    mass = factor - drafted_probability(row, row.p.argmax);
+  } else if (is_certain_draft(row)) {
+    mass = factor * (1 - row_probability_of(row.p, row.drafted));
+  } else {
+    mass = factor - sampler.overlap_of(row.p, factor, row.q);
+  }
+  return mass > 0 ? mass : 0;
+}
+
+template <class Context>
+BASS_HD double acceptance_chance(BlockSampler<Context>& sampler, const VerifiedRow& row) {
+  if (row.p.is_one_hot) return drafted_probability(row, row.p.argmax);
+  if (is_certain_draft(row)) return row_probability_of(row.p, row.drafted);
+  return sampler.overlap_of(row.p, 1.0, row.q);
+}
+
+template <class Context>
+BASS_HD TokenId sample_residual(BlockSampler<Context>& sampler, const VerifiedRow& row, double factor,
+                                const RandomStream& stream) {
+  if (row.p.is_one_hot) return row.p.argmax;
+  if (is_certain_draft(row)) return sampler.sample(row.p, stream, row.drafted);
+  return sampler.sample_difference(row.p, factor, row.q, stream);
+}
+
+template <class Context>
+BASS_HD RowVerdict regular_row(BlockSampler<Context>& sampler, const VerifiedRow& row, const SamplingParams& params,
+                               uint32_t position) {
+  return emit_token(row, sampler.sample(row.p, sample_stream(params, position)), false);
+}
+
+template <class Context>
+BASS_HD RowVerdict verify_row(BlockSampler<Context>& sampler, const VerifiedRow& row, const SamplingParams& params,
+                              RoundPosition at) {
+  if (row.p.is_one_hot || params.rule == VerifyRule::kMatch) {
+    RowVerdict verdict = regular_row(sampler, row, params, at.position);
+    verdict.accepted = verdict.token == row.drafted;
+    return verdict;
+  }
+  const double u = uniform_open(accept_stream(params, at).bits(0));
+  const double q_x = drafted_probability(row, row.drafted);
+  if (u < acceptance_probability(row_probability_of(row.p, row.drafted), q_x))
+    return emit_token(row, row.drafted, true);
+  return emit_token(row, sample_residual(sampler, row, 1.0, residual_stream(params, at)), false);
+}
+
+/// The distributions of row idx of a round: q of its drafted token where it was stored, and p, normalised where the
+/// rule asks for probabilities.
+template <class Context>
+BASS_HD VerifiedRow load_row(BlockSampler<Context>& sampler, const SequenceTask& task, int idx, const float* logits,
+                             int n_tokens) {
+  const bool is_extra = idx == task.n_drafted;
+  VerifiedRow row;
+  row.logits = logits;
+  row.drafted = is_extra ? 0 : task.drafted[idx];
+  row.has_q = !is_extra && task.stored != nullptr;
+  if (row.has_q) row.q = sampler.load_draft_row(task.stored_row(idx), task.n_draft_tokens, task.tokens);
+  row.p = sampler.build(logits, n_tokens, task.params, task.history(idx),
+                        is_extra ? Normalise::kNo : normalise_for_verification(task.params), {});
+  return row;
+}
+
+/// The most probable tokens with their log-probabilities, descending; of equal ones the lower id first.
+template <class Context>
+BASS_HD void find_top(RowBlock<Context>& block, const float* logits, int n, float log_sum_exp, RowOutcome* out) {
+  Leader last;
+  for (int rank = 0; rank < kTopTokens; ++rank) {
+    Leader mine;
+    for (int i = block.thread(); i < n; i += kRowBlockThreads) {
+      const float logprob = logits[i] - log_sum_exp;
+      const bool is_behind = last.entry < 0 || logprob < last.score || (logprob == last.score && i > last.entry);
+      if (is_behind && logprob == logprob) mine.offer(logprob, i);
+    }
+    last = block.lead(mine);
+    if (last.entry < 0) return;
+    if (block.thread() != 0) continue;
+    out->top[rank] = last.entry;
+    out->top_logprobs[rank] = last.score;
+    out->n_top = rank + 1;
+  }
+}
+
+}  // namespace bass::cuda
