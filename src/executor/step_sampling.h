@@ -54,14 +54,23 @@ class StepSampling {
     bool has_stored_rows = false;
   };
 
+  /// A row of the main model whose logits are wanted.
+  struct WantedRow {
+    int segment = 0;
+    int row = 0;  // in the main batch
+    int idx = 0;  // decode: tokens drafted in front of it; else index into targets
+    bool is_decode = false;
+    bool wants_top5 = false;
+  };
+
   StepSampling(const cpu::Kernels* kernels, const ExecutorOptions& options)
       : kernels_(kernels),
         n_threads_(options.n_threads),
         traces_drafts_(options.traces_drafts),
         profile_(options.profile) {}
 
-  /// Makes room for the samplers. False: there is no memory.
-  [[nodiscard]] bool open(const SamplingShape& shape);
+  /// Makes room for the samplers, unless a device draws and judges. False: there is no memory.
+  [[nodiscard]] bool open(const SamplingShape& shape, bool is_on_device = false);
 
   /// Begins a step, and makes room for all of it: after this a running team allocates nothing. What is thrown here
   /// leaves everything as it was.
@@ -80,6 +89,30 @@ class StepSampling {
   /// SPMD; ends at a barrier.
   void verify_rows(const TeamContext& context, size_t begin, size_t end, const float* logits);
 
+  // What a device that draws and judges by itself is told, and what it answers in the place of draft_rows and
+  // verify_rows.
+
+  [[nodiscard]] std::span<const WantedRow> wanted() const { return wanted_; }
+  /// What a segment of this step can propose.
+  [[nodiscard]] ProposableTokens proposable_tokens(int segment_idx) const;
+  [[nodiscard]] RoundPosition round_position(int segment_idx, int draft_idx) const;
+  void take_drafted(int segment_idx, TokenId token) {
+    Draft& draft = drafts_[static_cast<size_t>(segment_idx)];
+    draft.tokens[static_cast<size_t>(draft.n++)] = token;
+  }
+  /// looked_at: of a row of a round under `block`, p and q of its drafted token.
+  void take_verdict(size_t wanted_idx, const RowVerdict& verdict, float chance, const BlockRow& looked_at) {
+    verdicts_[wanted_idx] = verdict;
+    chances_[wanted_idx] = chance;
+    if (!looked_at_.empty()) looked_at_[wanted_idx].row = looked_at;
+  }
+  void take_round(int segment_idx, const BlockRound& round, const RowVerdict& stop) {
+    block_rounds_[static_cast<size_t>(segment_idx)] = {round, stop};
+  }
+  [[nodiscard]] SegmentResult& segment_result(int segment_idx) {
+    return result_.segments[static_cast<size_t>(segment_idx)];
+  }
+
   /// Writes the segments of the result, which is valid until the next `prepare`.
   void collect();
   /// The same where the step could not be run: every segment has failed with this error.
@@ -87,14 +120,6 @@ class StepSampling {
   [[nodiscard]] StepResult& result() { return result_; }
 
  private:
-  /// A row of the main model whose logits are wanted.
-  struct WantedRow {
-    int segment = 0;
-    int row = 0;  // in the main batch
-    int idx = 0;  // decode: tokens drafted in front of it; else index into targets
-    bool is_decode = false;
-    bool wants_top5 = false;
-  };
   /// A row of a round, loaded. `p` is the last row that the sampler built.
   struct DecodeRow {
     RowDistribution p;
@@ -141,8 +166,6 @@ class StepSampling {
   template <class Process>
   void for_each_row(const TeamContext& context, int n, StepPart part, Process process);
 
-  /// What a segment of this step can propose.
-  [[nodiscard]] ProposableTokens proposable_tokens(int segment_idx) const;
   /// The stored q of the idx-th drafted token of a segment. [n_draft_entries]
   [[nodiscard]] uint16_t* stored_row(const Draft& draft, int idx) const {
     return stored_memory_.as<uint16_t>() +
@@ -163,7 +186,6 @@ class StepSampling {
     return *samplers_[static_cast<size_t>(context.thread_idx())];
   }
   [[nodiscard]] TokenHistory history(int segment_idx, int n_drafted) const;
-  [[nodiscard]] RoundPosition round_position(int segment_idx, int draft_idx) const;
 
   const cpu::Kernels* kernels_;
   int n_threads_;

@@ -79,12 +79,19 @@ Status GpuExecutor::make_workspace(const SamplingShape& shape) {
   const size_t logits_bytes =
       size_t{kLogitsBlockRows} * static_cast<size_t>(std::max(main_row_len_, draft_row_len_)) * sizeof(float);
   logits_ = DeviceBuffer(device_.get(), logits_bytes);
-  host_logits_ = DeviceBuffer(device_.get(), logits_bytes, /*of_host=*/true);
-  if (logits_.ok() && host_logits_.ok() && main_forward_->ok() && (!draft_ || draft_forward_->ok()) &&
-      sampling_->open(shape)) {
+  const bool is_on_device = !options_.traces_drafts;
+  bool is_there = sampling_->open(shape, is_on_device);
+  size_t n_bytes = main_forward_->n_bytes() + (draft_ ? draft_forward_->n_bytes() : 0) + logits_bytes;
+  if (is_on_device) {
+    device_sampling_.emplace(device_.get(), &*sampling_, shape, options_);
+    n_bytes += device_sampling_->n_bytes();
+    is_there = is_there && device_sampling_->ok();
+  } else {
+    host_logits_ = DeviceBuffer(device_.get(), logits_bytes, /*of_host=*/true);
+  }
+  if (is_there && logits_.ok() && host_logits_.ok() && main_forward_->ok() && (!draft_ || draft_forward_->ok())) {
     return ok_status();
   }
-  const size_t n_bytes = main_forward_->n_bytes() + (draft_ ? draft_forward_->n_bytes() : 0) + logits_bytes;
   return resource_exhausted(fmt::format(
       "the workspace of {} rows needs {} MiB of the GPU's memory beside the models, {} MiB are free now; lower "
       "--max-batch or --kv-memory",
@@ -152,6 +159,7 @@ Status GpuExecutor::run_step() {
   for (const PageCopy& copy : plan_->draft_copies) draft_->copy_page(copy);
   const Work before_main = main_forward_->work();
   const Work before_draft = draft_ ? draft_forward_->work() : Work{};
+  if (device_sampling_) BASS_RETURN_IF_ERROR(device_sampling_->begin(*plan_));
   end_part(StepPart::kPlan);
   BASS_RETURN_IF_ERROR(draft());
   BASS_RETURN_IF_ERROR(verify());
@@ -188,6 +196,7 @@ Status GpuExecutor::draft_block(std::span<const int> rows, std::span<const int> 
     more_.push_back(head == nullptr ? nullptr : &head->matrix());
   }
   draft_forward_->logits(rows, more_, draft_row_len_, logits_.as<float>());
+  if (device_sampling_) return device_sampling_->draft_rows(segments, logits_.as<float>());
   BASS_RETURN_IF_ERROR(fetch_logits(rows.size(), draft_row_len_));
   team_.run([&](const TeamContext& context) { sampling_->draft_rows(context, segments, host_logits_.as<float>()); });
   return ok_status();
@@ -204,15 +213,23 @@ Status GpuExecutor::verify() {
     draft_forward_->run();
   }
   const std::span<const int> rows = sampling_->wanted_rows();
+  if (device_sampling_) BASS_RETURN_IF_ERROR(device_sampling_->begin_rows());
   for (size_t begin = 0; begin < rows.size(); begin += kLogitsBlockRows) {
     const size_t end = std::min(rows.size(), begin + kLogitsBlockRows);
     main_forward_->logits(rows.subspan(begin, end - begin), {}, main_row_len_, logits_.as<float>());
+    if (device_sampling_) {
+      device_sampling_->verify_rows(begin, end, logits_.as<float>());
+      continue;
+    }
     BASS_RETURN_IF_ERROR(fetch_logits(end - begin, main_row_len_));
     end_part(StepPart::kHead);  // and all parts of the pass in front of it
     team_.run(
         [&](const TeamContext& context) { sampling_->verify_rows(context, begin, end, host_logits_.as<float>()); });
   }
-  return rows.empty() ? device_->synchronize() : ok_status();
+  if (!device_sampling_) return rows.empty() ? device_->synchronize() : ok_status();
+  BASS_RETURN_IF_ERROR(device_sampling_->finish());
+  end_part(StepPart::kSample);  // and all parts of the pass in front of it: nothing has waited for them
+  return ok_status();
 }
 
 Status GpuExecutor::fetch_logits(size_t n_rows, int row_len) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "executor/cuda/gpu_forward.h"
+#include "executor/cuda/gpu_sampling.h"
 #include "executor/executor.h"
 #include "executor/step_batches.h"
 #include "executor/step_sampling.h"
@@ -25,7 +26,8 @@ Result<std::unique_ptr<Device>> open_device(int idx);
 Result<std::unique_ptr<Executor>> make_gpu_executor(std::unique_ptr<Device> device, const ModelFile& main,
                                                     const ModelFile* draft, const ExecutorOptions& options);
 
-/// The forward passes are the device's work. Logits come to the host, which draws and judges with the CPU's code.
+/// The forward passes, drawing and judging are the device's work. Logits come to the host only where drafts are traced,
+/// which the CPU's code does.
 class GpuExecutor final : public Executor {
  public:
   GpuExecutor(std::unique_ptr<Device> device, const ExecutorOptions& options)
@@ -71,7 +73,7 @@ class GpuExecutor final : public Executor {
   std::unique_ptr<GpuForward> main_forward_;
   std::unique_ptr<GpuForward> draft_forward_;
   DeviceBuffer logits_;       // float [kLogitsBlockRows, the longer row's length]
-  DeviceBuffer host_logits_;  // the same, of the host
+  DeviceBuffer host_logits_;  // the same, of the host; where drafts are traced
   int main_row_len_ = 0;
   int draft_row_len_ = 0;
   bool draft_reads_taps_ = false;
@@ -79,8 +81,9 @@ class GpuExecutor final : public Executor {
   const StepPlan* plan_ = nullptr;
   StepBatches batches_;
   std::optional<StepSampling> sampling_;
-  std::vector<const DeviceMatrix*> more_;  // what the prompts of drafted rows add to the draft's head, or null
-  Status lost_;                            // why no further step can be run
+  std::optional<GpuSampling> device_sampling_;  // unless drafts are traced
+  std::vector<const DeviceMatrix*> more_;       // what the prompts of drafted rows add to the draft's head, or null
+  Status lost_;                                 // why no further step can be run
   Ticket last_ticket_ = 0;
 };
 

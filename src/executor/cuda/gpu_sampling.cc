@@ -1,0 +1,235 @@
+#include "executor/cuda/gpu_sampling.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace bass::cuda {
+namespace {
+
+size_t rounded(size_t n_bytes) {
+  return (n_bytes + Staging::kAlignment - 1) / Staging::kAlignment * Staging::kAlignment;
+}
+
+}  // namespace
+
+GpuSampling::GpuSampling(Device* device, StepSampling* sampling, const SamplingShape& shape,
+                         const ExecutorOptions& options)
+    : device_(device),
+      sampling_(sampling),
+      shape_(shape),
+      max_segments_(options.max_batch + 1),
+      tasks_(device),
+      rows_(device),
+      vocabulary_(device, shape.draft_vocabulary.size_bytes()) {
+  const auto row_len = static_cast<size_t>(std::max(shape.main_vocab_size, shape.draft_row_len));
+  const auto n_segments = static_cast<size_t>(max_segments_);
+  scratch_ = DeviceBuffer(device, size_t{3} * kLogitsBlockRows * row_len * sizeof(float));
+  keys_ = DeviceBuffer(device, size_t{kLogitsBlockRows} * row_len * sizeof(uint64_t));
+  stored_ = DeviceBuffer(device, static_cast<size_t>(sampling->max_kept_distributions()) *
+                                     static_cast<size_t>(shape.n_draft_entries()) * sizeof(uint16_t));
+  drafted_ = DeviceBuffer(device, n_segments * kMaxRoundDrafts * sizeof(TokenId));
+  host_drafted_ = DeviceBuffer(device, drafted_.n_bytes(), /*of_host=*/true);
+  last_rows_ = DeviceBuffer(device, n_segments * sizeof(int32_t));
+  judged_ = DeviceBuffer(device, n_segments * sizeof(JudgedRound));
+  host_judged_ = DeviceBuffer(device, judged_.n_bytes(), /*of_host=*/true);
+  if (!ok()) return;
+  device->upload(vocabulary_.data(), shape.draft_vocabulary.data(), shape.draft_vocabulary.size_bytes());
+}
+
+bool GpuSampling::ok() const {
+  return vocabulary_.ok() && scratch_.ok() && keys_.ok() && stored_.ok() && drafted_.ok() && host_drafted_.ok() &&
+         last_rows_.ok() && judged_.ok() && host_judged_.ok();
+}
+
+size_t GpuSampling::n_bytes() const {
+  return vocabulary_.n_bytes() + scratch_.n_bytes() + keys_.n_bytes() + stored_.n_bytes() + drafted_.n_bytes() +
+         last_rows_.n_bytes() + judged_.n_bytes();
+}
+
+Status GpuSampling::begin(const StepPlan& plan) {
+  plan_ = &plan;
+  BASS_CHECK(static_cast<int>(plan.segments.size()) <= max_segments_);
+  size_t n_bytes = rounded(plan.segments.size() * sizeof(SequenceTask));
+  for (size_t i = 0; i < plan.segments.size(); ++i) {
+    const SegmentPlan& segment = plan.segments[i];
+    const SamplingParams& params = segment.sampling;
+    n_bytes += rounded(static_cast<size_t>(params.n_bias) * sizeof(LogitBias)) +
+               rounded(static_cast<size_t>(params.n_banned) * sizeof(TokenId)) + rounded(segment.prompt.size_bytes()) +
+               rounded(segment.output.size_bytes()) +
+               rounded(sampling_->proposable_tokens(static_cast<int>(i)).ids.size_bytes()) +
+               rounded(segment.draft_tokens.size() * sizeof(int32_t) + kMaxRoundDrafts * sizeof(int32_t));
+  }
+  if (!tasks_.begin(n_bytes + rounded(plan.segments.size() * kMaxRoundDrafts * sizeof(int32_t)))) {
+    return resource_exhausted("no memory of the GPU for a step's sampling");
+  }
+  n_model_drafted_.assign(plan.segments.size(), 0);
+  sequence_tasks_.clear();
+  auto* drafted = host_drafted_.as<TokenId>();
+  for (size_t i = 0; i < plan.segments.size(); ++i) {
+    const std::span<const TokenId> proposed = plan.segments[i].proposed;
+    std::copy(proposed.begin(), proposed.end(), drafted + i * kMaxRoundDrafts);
+    sequence_tasks_.push_back(task_of(static_cast<int>(i)));
+  }
+  device_->upload(drafted_.data(), drafted, plan.segments.size() * kMaxRoundDrafts * sizeof(TokenId));
+  device_tasks_ = tasks_.append(std::span<const SequenceTask>(sequence_tasks_));
+  tasks_.upload();
+  return ok_status();
+}
+
+std::span<const TokenId> GpuSampling::staged(std::span<const TokenId> tokens) {
+  if (tokens.empty()) return {};
+  return {tasks_.append(tokens), tokens.size()};
+}
+
+SequenceTask GpuSampling::task_of(int segment_idx) {
+  const auto i = static_cast<size_t>(segment_idx);
+  const SegmentPlan& segment = plan_->segments[i];
+  const StepSampling::Draft& draft = sampling_->draft(segment_idx);
+  SequenceTask task;
+  task.params = segment.sampling;
+  task.params.bias = tasks_.append(std::span(task.params.bias, static_cast<size_t>(task.params.n_bias)));
+  task.params.banned = tasks_.append(std::span(task.params.banned, static_cast<size_t>(task.params.n_banned)));
+  if (task.params.has_penalties()) {
+    task.prompt = staged(segment.prompt);
+    task.output = staged(segment.output);
+  }
+  task.round_start = sampling_->round_position(segment_idx, 0).round_start;
+  task.n_drafted = segment.n_drafts();
+  task.drafted = drafted_.as<TokenId>() + i * kMaxRoundDrafts;
+  if (draft.has_stored_rows) {
+    task.stored_stride = shape_.n_draft_entries();
+    task.stored = stored_.as<uint16_t>() + static_cast<int64_t>(draft.stored_begin) * task.stored_stride;
+  }
+  task.n_draft_tokens = shape_.n_draft_tokens;
+  const ProposableTokens tokens = sampling_->proposable_tokens(segment_idx);
+  const bool is_vocabulary = tokens.ids.data() == shape_.draft_vocabulary.data();
+  task.tokens.n_vocabulary = tokens.n_vocabulary;
+  if (tokens.is_all() || segment.n_model_drafts == 0) return task;
+  task.tokens.ids =
+      is_vocabulary ? std::span<const TokenId>(vocabulary_.as<TokenId>(), tokens.ids.size()) : staged(tokens.ids);
+  return task;
+}
+
+LogitsBlock GpuSampling::logits_block(const float* logits, int64_t stride, size_t n_rows) const {
+  return {logits,
+          stride,
+          static_cast<int32_t>(n_rows),
+          shape_.n_main_tokens,
+          scratch_.as<float>(),
+          keys_.as<uint64_t>(),
+          std::max(shape_.main_vocab_size, shape_.draft_row_len)};
+}
+
+// All rows of a pass draft the same place of their rounds.
+Status GpuSampling::draft_rows(std::span<const int> segments, const float* logits) {
+  draft_segments_.assign(segments.begin(), segments.end());
+  const int idx = n_model_drafted_[static_cast<size_t>(segments.front())];
+  if (!rows_.begin(rounded(draft_segments_.size() * sizeof(int32_t)))) {
+    return resource_exhausted("no memory of the GPU for a step's sampling");
+  }
+  const DraftRows kernel{logits_block(logits, shape_.draft_row_len, segments.size()), device_tasks_,
+                         rows_.append(std::span<const int32_t>(draft_segments_)), idx};
+  rows_.upload();
+  launch(*device_, kernel, kernel.shape());
+  device_->download(host_drafted_.data(), drafted_.data(), plan_->segments.size() * kMaxRoundDrafts * sizeof(TokenId));
+  BASS_RETURN_IF_ERROR(device_->synchronize());
+  for (const int segment : segments) {
+    const auto i = static_cast<size_t>(segment);
+    BASS_CHECK(n_model_drafted_[i] == idx);
+    ++n_model_drafted_[i];
+    sampling_->take_drafted(segment, host_drafted_.as<TokenId>()[i * kMaxRoundDrafts + static_cast<size_t>(idx)]);
+  }
+  return ok_status();
+}
+
+void GpuSampling::plan_rows() {
+  row_tasks_.clear();
+  round_tasks_.clear();
+  round_rows_.clear();
+  const std::span<const StepSampling::WantedRow> wanted = sampling_->wanted();
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const StepSampling::WantedRow& row = wanted[i];
+    const SegmentPlan& segment = plan_->segments[static_cast<size_t>(row.segment)];
+    RowTask task{row.segment, row.idx, RowKind::kDecode, 0};
+    if (!row.is_decode) {
+      task.kind = row.wants_top5 ? RowKind::kTop : RowKind::kTarget;
+      if (!row.wants_top5) task.target = segment.targets[static_cast<size_t>(row.idx)];
+    }
+    row_tasks_.push_back(task);
+    if (!row.is_decode || !is_judged_as_block(segment.sampling)) continue;
+    if (row.idx == 0 || i % kLogitsBlockRows == 0) {
+      round_tasks_.push_back({row.segment, static_cast<int32_t>(i % kLogitsBlockRows), 0});
+      round_rows_.push_back(i);
+    }
+    ++round_tasks_.back().n_rows;
+  }
+}
+
+Status GpuSampling::make_room(size_t n_rows) {
+  const size_t n_bytes = n_rows * sizeof(RowOutcome);
+  if (n_bytes > outcomes_.n_bytes()) {
+    outcomes_ = DeviceBuffer(device_, 2 * n_bytes);
+    host_outcomes_ = DeviceBuffer(device_, 2 * n_bytes, /*of_host=*/true);
+  }
+  const bool is_there =
+      outcomes_.ok() && host_outcomes_.ok() &&
+      rows_.begin(rounded(row_tasks_.size() * sizeof(RowTask)) + rounded(round_tasks_.size() * sizeof(RoundTask)));
+  return is_there ? ok_status() : resource_exhausted("no memory of the GPU for a step's sampling");
+}
+
+Status GpuSampling::begin_rows() {
+  plan_rows();
+  BASS_RETURN_IF_ERROR(make_room(row_tasks_.size()));
+  device_rows_ = rows_.append(std::span<const RowTask>(row_tasks_));
+  device_rounds_ = rows_.append(std::span<const RoundTask>(round_tasks_));
+  rows_.upload();
+  device_->fill(last_rows_.data(), 0x7F, plan_->segments.size() * sizeof(int32_t));  // behind any row
+  return ok_status();
+}
+
+void GpuSampling::verify_rows(size_t begin, size_t end, const float* logits) {
+  const LogitsBlock block = logits_block(logits, shape_.main_vocab_size, end - begin);
+  RowOutcome* outcomes = outcomes_.as<RowOutcome>() + begin;
+  const VerifyRows kernel{block, device_tasks_, device_rows_ + begin, outcomes, last_rows_.as<int32_t>()};
+  launch(*device_, kernel, kernel.shape());
+  const auto first = std::lower_bound(round_rows_.begin(), round_rows_.end(), begin) - round_rows_.begin();
+  const auto last = std::lower_bound(round_rows_.begin(), round_rows_.end(), end) - round_rows_.begin();
+  if (first == last) return;
+  const JudgeRounds judge{block,
+                          device_tasks_,
+                          device_rows_ + begin,
+                          outcomes,
+                          device_rounds_ + first,
+                          judged_.as<JudgedRound>(),
+                          static_cast<int32_t>(last - first)};
+  launch(*device_, judge, judge.shape());
+}
+
+Status GpuSampling::finish() {
+  const size_t n_rows = row_tasks_.size();
+  device_->download(host_outcomes_.data(), outcomes_.data(), n_rows * sizeof(RowOutcome));
+  device_->download(host_judged_.data(), judged_.data(), plan_->segments.size() * sizeof(JudgedRound));
+  BASS_RETURN_IF_ERROR(device_->synchronize());
+  for (size_t i = 0; i < n_rows; ++i) tell_row(i, host_outcomes_.as<RowOutcome>()[i]);
+  for (const RoundTask& round : round_tasks_) {
+    const JudgedRound& judged = host_judged_.as<JudgedRound>()[round.sequence];
+    sampling_->take_round(round.sequence, judged.round, judged.stop);
+  }
+  return ok_status();
+}
+
+void GpuSampling::tell_row(size_t wanted_idx, const RowOutcome& outcome) {
+  const StepSampling::WantedRow& wanted = sampling_->wanted()[wanted_idx];
+  sampling_->take_verdict(wanted_idx, outcome.verdict, outcome.chance, {outcome.p_x, outcome.q_x, outcome.verdict});
+  if (wanted.is_decode) return;
+  SegmentResult& result = sampling_->segment_result(wanted.segment);
+  if (!wanted.wants_top5) {
+    result.target_logprobs[static_cast<size_t>(wanted.idx)] = outcome.verdict.logprob;
+    result.target_argmax[static_cast<size_t>(wanted.idx)] = outcome.verdict.token;
+    return;
+  }
+  for (int i = 0; i < outcome.n_top; ++i) result.top5.emplace_back(outcome.top[i], outcome.top_logprobs[i]);
+}
+
+}  // namespace bass::cuda

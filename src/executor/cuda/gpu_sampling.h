@@ -1,0 +1,72 @@
+// Drafting and verification on the device: a step's plan becomes rows of tasks (kernels/cuda/sampling), and what comes
+// of them goes where StepSampling would have put it. Logits stay on the device.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "executor/cuda/staging.h"
+#include "executor/step_sampling.h"
+#include "kernels/cuda/sampling/sampling_kernels.h"
+
+namespace bass::cuda {
+
+/// `begin`, `draft_rows` for each block of the draft's logits, `begin_rows`, `verify_rows` for each block of the main
+/// model's, `finish`. One thread; the device and `sampling` outlive it.
+class GpuSampling {
+ public:
+  GpuSampling(Device* device, StepSampling* sampling, const SamplingShape& shape, const ExecutorOptions& options);
+
+  /// False when there was no memory; n_bytes() were wanted.
+  [[nodiscard]] bool ok() const;
+  [[nodiscard]] size_t n_bytes() const;
+
+  /// Uploads what a step's sequences ask for. Error (kResourceExhausted): no memory for it.
+  Status begin(const StepPlan& plan);
+  /// Drafts a token from each row of a block of logits and waits for them. segments: [n_rows] that they belong to.
+  /// logits: [n_rows, draft_row_len] of the device
+  Status draft_rows(std::span<const int> segments, const float* logits);
+  /// Uploads which rows are wanted; they are known to `sampling`. Error: no memory.
+  Status begin_rows();
+  /// Queues the judgement of the wanted rows [begin, end). logits: [end - begin, main_vocab_size] of the device
+  void verify_rows(size_t begin, size_t end, const float* logits);
+  /// Waits, and tells `sampling` what came of all wanted rows.
+  Status finish();
+
+ private:
+  [[nodiscard]] SequenceTask task_of(int segment_idx);
+  [[nodiscard]] std::span<const TokenId> staged(std::span<const TokenId> tokens);
+  [[nodiscard]] LogitsBlock logits_block(const float* logits, int64_t stride, size_t n_rows) const;
+  void plan_rows();
+  Status make_room(size_t n_rows);
+  void tell_row(size_t wanted_idx, const RowOutcome& outcome);
+
+  Device* device_;
+  StepSampling* sampling_;
+  SamplingShape shape_;
+  int max_segments_;
+  const StepPlan* plan_ = nullptr;
+  Staging tasks_;            // sequences and what they point to
+  Staging rows_;             // wanted rows and rounds
+  DeviceBuffer vocabulary_;  // int32 [draft_vocabulary]
+  DeviceBuffer scratch_;     // float [kLogitsBlockRows, 3, row_len]
+  DeviceBuffer keys_;        // uint64 [kLogitsBlockRows, row_len]
+  DeviceBuffer stored_;      // f16 [max_kept_distributions, n_draft_entries]
+  DeviceBuffer drafted_;     // TokenId [max_segments, kMaxRoundDrafts]
+  DeviceBuffer last_rows_;   // int32 [max_segments]
+  DeviceBuffer judged_;      // JudgedRound [max_segments]
+  DeviceBuffer outcomes_;    // RowOutcome [wanted]
+  DeviceBuffer host_drafted_, host_judged_, host_outcomes_;
+
+  std::vector<SequenceTask> sequence_tasks_;
+  std::vector<RowTask> row_tasks_;
+  std::vector<RoundTask> round_tasks_;
+  std::vector<size_t> round_rows_;  // the wanted row that each begins with
+  std::vector<int32_t> draft_segments_;
+  std::vector<int> n_model_drafted_;  // [n_segments]
+  const SequenceTask* device_tasks_ = nullptr;
+  const RowTask* device_rows_ = nullptr;
+  const RoundTask* device_rounds_ = nullptr;
+};
+
+}  // namespace bass::cuda
