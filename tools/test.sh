@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # Sets up all that the tests need, then runs them: every test in the dev build, the unit tests under
 # AddressSanitizer and UndefinedBehaviorSanitizer, the tests of the thread team and the engine under ThreadSanitizer,
-# every fuzz target for a minute (tools/fuzz.sh), and the tests of python/ with Debian's PyTorch.
-#   tools/test.sh [unit|draft|asan|tsan|fuzz ...]    only these parts
+# every fuzz target for a minute (tools/fuzz.sh), and the tests of python/ with Debian's PyTorch. Where nvcc is installed,
+# the GPU backend is compiled and its gates are looked at; nothing is installed for that.
+#   tools/test.sh [unit|cuda|draft|asan|tsan|fuzz ...]    only these parts
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/deps.sh
 
 parts=("$@")
-[ "${#parts[@]}" -gt 0 ] || parts=(unit draft asan tsan fuzz)
+[ "${#parts[@]}" -gt 0 ] || parts=(unit cuda draft asan tsan fuzz)
 for part in "${parts[@]}"; do
   case "$part" in
-    unit | draft | asan | tsan | fuzz) ;;
-    *) echo "usage: tools/test.sh [unit|draft|asan|tsan|fuzz ...]" >&2; exit 2 ;;
+    unit | cuda | draft | asan | tsan | fuzz) ;;
+    *) echo "usage: tools/test.sh [unit|cuda|draft|asan|tsan|fuzz ...]" >&2; exit 2 ;;
   esac
 done
 
@@ -69,6 +70,19 @@ run_ctest() { # preset, ctest's selection...
 
 part_unit() { run_ctest dev; }
 
+# The kernels are compiled for sm_90a; the tests of the GPU backend run emulated in the dev build, and here again on a GPU
+# if there is one.
+part_cuda() {
+  if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
+    skipped=": no nvcc on this machine, the GPU kernels were not compiled"
+    return 0
+  fi
+  build cuda --target bass bass_kernels_test bass_gpu_test || return 1
+  python3 tools/gpu_gate.py build/cuda || { failures+="gpu_gate.py"$'\n'; return 1; }
+  nvidia-smi -L >/dev/null 2>&1 || { skipped=": compiled; not run, there is no GPU"; return 0; }
+  tools/gpu_check.sh correctness
+}
+
 # Debian's PyTorch goes with Debian's Python and numpy.
 part_draft() {
   local log=$PWD/build/draft_tests.log rc=0
@@ -109,8 +123,9 @@ n_failed=0
 for part in "${parts[@]}"; do
   say "Part $part"
   start_s=$SECONDS
+  skipped=""
   if "part_$part"; then
-    summary+="  $part: passed ($((SECONDS - start_s)) s)"$'\n'
+    summary+="  $part: passed ($((SECONDS - start_s)) s)$skipped"$'\n'
   else
     summary+="  $part: FAILED ($((SECONDS - start_s)) s)"$'\n'
     n_failed=$((n_failed + 1))

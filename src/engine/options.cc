@@ -323,7 +323,7 @@ constexpr std::array kOptions{
     Option{.name = "device",
            .group = kMachine,
            .value_name = "auto|cpu|cuda[:N]",
-           .help = "where the models run: auto takes a GPU where there is one",
+           .help = "where the models run; auto: a GPU if there is one",
            .field = BASS_FIELD(engine.device),
            .check = check_device_name},
 

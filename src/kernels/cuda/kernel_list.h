@@ -38,6 +38,14 @@
   X(Product8Whole)          \
   X(Product8Half)           \
   X(Product8HalfMinima)     \
+  X(Tile4)                  \
+  X(Tile4Minima)            \
+  X(Tile4Whole)             \
+  X(Tile8)                  \
+  X(Tile8Minima)            \
+  X(Tile8Whole)             \
+  X(Tile8Half)              \
+  X(Tile8HalfMinima)        \
   BASS_ATTENTION_KERNELS(X) \
   BASS_SAMPLING_KERNELS(X)
 

@@ -1,5 +1,6 @@
 #include "kernels/cuda/gpu/gpu_launch.cuh"
 #include "kernels/cuda/matmul/product.h"
+#include "kernels/cuda/matmul/tile_product.h"
 
 BASS_COMPILE_KERNEL(FloatProduct)
 BASS_COMPILE_KERNEL(Product4)
@@ -10,3 +11,11 @@ BASS_COMPILE_KERNEL(Product8Minima)
 BASS_COMPILE_KERNEL(Product8Whole)
 BASS_COMPILE_KERNEL(Product8Half)
 BASS_COMPILE_KERNEL(Product8HalfMinima)
+BASS_COMPILE_KERNEL(Tile4)
+BASS_COMPILE_KERNEL(Tile4Minima)
+BASS_COMPILE_KERNEL(Tile4Whole)
+BASS_COMPILE_KERNEL(Tile8)
+BASS_COMPILE_KERNEL(Tile8Minima)
+BASS_COMPILE_KERNEL(Tile8Whole)
+BASS_COMPILE_KERNEL(Tile8Half)
+BASS_COMPILE_KERNEL(Tile8HalfMinima)

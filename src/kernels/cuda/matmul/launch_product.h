@@ -6,7 +6,14 @@
 
 namespace bass::cuda {
 
-/// Queues out (+)= x W for all rows and channels. No rows: nothing.
-void launch_product(Device& device, const ProductArguments& arguments);
+/// All have the same bits, so only speed speaks for one or the other.
+enum class ProductKind {
+  kChosen,  // by the number of rows: bytes up to as many as one of its threads takes
+  kBytes,   // ByteProduct
+  kTiles    // TileProduct
+};
+
+/// Queues out (+)= x W for all rows and channels. No rows: nothing. Float weights have one kernel.
+void launch_product(Device& device, const ProductArguments& arguments, ProductKind kind = ProductKind::kChosen);
 
 }  // namespace bass::cuda

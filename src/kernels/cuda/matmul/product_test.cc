@@ -71,7 +71,8 @@ std::vector<float> reference_product(const FileMatrix& w, const std::vector<floa
   return out;
 }
 
-void expect_reference_bits(Device* device, DType type, int n_rows, int n_out, int min_in, int n_planes) {
+void expect_reference_bits(Device* device, ProductKind kind, DType type, int n_rows, int n_out, int min_in,
+                           int n_planes) {
   std::mt19937 rng(static_cast<uint32_t>(n_rows * 1000 + n_out));
   const int block_len = dtype_info(type).block_len;
   const int n_in = (min_in + block_len - 1) / block_len * block_len;
@@ -81,12 +82,12 @@ void expect_reference_bits(Device* device, DType type, int n_rows, int n_out, in
   const Rows rows(device, x, n_rows, n_in, is_float(type) ? 0 : n_planes);
   const DeviceArray<float> out(device, std::vector<float>(static_cast<size_t>(n_rows) * static_cast<size_t>(n_out), 1));
   ProductArguments arguments{w.matrix, rows.view, out.data(), n_out, n_rows, 0};
-  launch_product(*device, arguments);
+  launch_product(*device, arguments, kind);
   std::vector<float> expected = reference_product(file, x, n_rows, n_planes);
   ASSERT_TRUE(same_bits(out.read(), expected)) << dtype_info(type).name << ", " << n_rows << " rows, " << n_in << " -> "
                                                << n_out << ", " << n_planes << " planes";
   arguments.accumulates = 1;
-  launch_product(*device, arguments);
+  launch_product(*device, arguments, kind);
   for (float& value : expected) value = value + value;
   ASSERT_TRUE(same_bits(out.read(), expected)) << dtype_info(type).name << " accumulating";
 }
@@ -95,9 +96,13 @@ TEST(GpuProduct, HasTheBitsOfTheReferenceForEveryFormatAndShape) {
   for (const auto& device : testing::all_devices()) {
     for (const DType type : kTypes) {
       for (const int n_planes : {1, 2}) {
-        for (const int n_rows : {1, 3, 4, 9}) expect_reference_bits(device.get(), type, n_rows, 21, 96, n_planes);
-        expect_reference_bits(device.get(), type, 2, 1, 32, n_planes);
-        expect_reference_bits(device.get(), type, 5, 160, 512, n_planes);
+        for (const ProductKind kind : {ProductKind::kBytes, ProductKind::kTiles}) {
+          for (const int n_rows : {1, 3, 4, 9}) {
+            expect_reference_bits(device.get(), kind, type, n_rows, 21, 96, n_planes);
+          }
+          expect_reference_bits(device.get(), kind, type, 2, 1, 32, n_planes);
+          expect_reference_bits(device.get(), kind, type, 5, 48, 1280, n_planes);  // more than a round of groups
+        }
       }
     }
   }

@@ -1,0 +1,27 @@
+"""--device: the GPU backend by its emulator (BASS_EMULATE_GPU), and what is said where there is no GPU."""
+import json
+
+import pytest
+
+EMULATED = {"BASS_EMULATE_GPU": "1"}
+TEXT = ["-p", "abc abc abc", "-n", "2", "--max-tokens", "6", "--seed", "4", "--json", "--draft-length", "fixed:2"]
+
+
+def choices(done):
+    assert done.code == 0, done.err
+    return [(choice["token_ids"], choice["logprobs"]) if "token_ids" in choice else choice["text"]
+            for choice in json.loads(done.out)["choices"]]
+
+
+def test_cuda_gives_the_cpus_results(run, tiny):
+    expected = choices(run("generate", "-m", tiny, *TEXT, "--device", "cpu"))
+    assert choices(run("generate", "-m", tiny, *TEXT, "--device", "cuda", env=EMULATED)) == expected
+    assert choices(run("generate", "-m", tiny, *TEXT, "--device", "auto", env=EMULATED)) == expected
+
+
+@pytest.mark.parametrize("device, words", [("cuda:1", ["--device cuda:1", "no GPU 1"]), ("gpu", ["must be auto, cpu, cuda"])])
+def test_a_wrong_gpu_is_named(run, tiny, device, words):
+    done = run("generate", "-m", tiny, *TEXT, "--device", device, env=EMULATED)
+    assert done.code != 0
+    for word in words:
+        assert word in done.err

@@ -1,0 +1,207 @@
+// The GPU backend gives the CPU backend's tokens and log-probabilities to the bit: every format, architecture, draft,
+// layout, cache and rule. By the emulator; on a real GPU with BASS_TEST_GPU in the environment (tools/gpu_check.sh).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "support/engine_run.h"
+#include "support/temp_folder.h"
+#include "support/test_models.h"
+
+namespace bass::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Chooses between the emulator and a real GPU for engines with device "cuda".
+class GpuIdentity : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv("BASS_TEST_GPU") == nullptr) ::setenv("BASS_EMULATE_GPU", "1", 1);
+  }
+  void TearDown() override { ::unsetenv("BASS_EMULATE_GPU"); }
+};
+
+EngineOptions small_options(const std::string& model, const std::string& draft = "") {
+  EngineOptions options{.model_path = model, .draft_path = draft, .max_batch = 6, .n_threads = 2};
+  options.max_step_tokens = 16;  // prompts come in chunks
+  options.context_len = 128;
+  return options;
+}
+
+/// Prompts of all lengths up to more than a page, several samples, scores.
+std::vector<Request> mixed_requests(int vocab_size, const std::string& draft_length) {
+  std::vector<Request> requests;
+  for (int i = 0; i < 5; ++i) {
+    Request request;
+    const int n_tokens = i == 3 ? 67 : 1 + 5 * i;
+    for (int t = 0; t < n_tokens; ++t) request.prompt_tokens.push_back((t * t * 7 + i * 31 + t % 4) % vocab_size);
+    request.n = 1 + i % 3;
+    request.max_tokens = 6 + 2 * i;
+    request.seed = 5 + static_cast<uint64_t>(i);
+    request.sampling.temperature = i % 3 == 0 ? 0.0f : 0.9f;
+    request.sampling.ignore_eos = true;
+    request.prompt_logprobs = i % 2 == 0;
+    request.speculation.draft_length = draft_length;
+    requests.push_back(request);
+  }
+  requests[1].sampling.top_k = 20;
+  requests[2].sampling.top_p = 0.9f;
+  requests[2].sampling.repetition_penalty = 1.2f;
+  requests[4].sampling.min_p = 0.05f;
+  requests[4].sampling.frequency_penalty = 0.3f;
+  return requests;
+}
+
+struct Results {
+  std::vector<RequestResult> requests;
+  SpeculationStats stats;
+};
+
+Results run_on(const std::string& device, EngineOptions options, std::vector<Request> requests) {
+  options.device = device;
+  const auto engine = load_engine(options);
+  if (engine == nullptr) return {};
+  EXPECT_THAT(engine->options().device, HasSubstr(device));
+  Results results;
+  results.requests = run_all(*engine, requests);
+  results.stats = engine->stats().speculation;
+  return results;
+}
+
+/// Runs the requests on both; gives what the drafts did.
+SpeculationStats expect_identical(const EngineOptions& options, const std::vector<Request>& requests) {
+  const Results cpu = run_on("cpu", options, requests);
+  const Results gpu = run_on("cuda", options, requests);
+  EXPECT_EQ(gpu.requests.size(), requests.size());
+  for (size_t i = 0; i < std::min(cpu.requests.size(), gpu.requests.size()); ++i) {
+    const RequestResult& expected = cpu.requests[i];
+    const RequestResult& actual = gpu.requests[i];
+    EXPECT_EQ(actual.prompt.prompt_logprobs, expected.prompt.prompt_logprobs) << "request " << i;
+    EXPECT_EQ(actual.prompt.prompt_argmax, expected.prompt.prompt_argmax) << "request " << i;
+    EXPECT_EQ(actual.choices.size(), expected.choices.size());
+    for (size_t k = 0; k < std::min(actual.choices.size(), expected.choices.size()); ++k) {
+      EXPECT_EQ(actual.choices[k].error, "");
+      EXPECT_EQ(actual.choices[k].tokens, expected.choices[k].tokens) << "request " << i;
+      EXPECT_EQ(actual.choices[k].logprobs, expected.choices[k].logprobs) << "request " << i;
+    }
+  }
+  EXPECT_EQ(gpu.stats.drafted, cpu.stats.drafted);
+  EXPECT_EQ(gpu.stats.accepted, cpu.stats.accepted);
+  return gpu.stats;
+}
+
+std::vector<std::string> models_in(const std::string& folder, const std::string& prefix) {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(data_file(folder))) {
+    const std::string name = entry.path().filename();
+    if (entry.path().extension() == ".gguf" && name.substr(0, prefix.size()) == prefix) paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  EXPECT_GT(paths.size(), 3u);
+  return paths;
+}
+
+TEST_F(GpuIdentity, EveryFormatOfWeights) {
+  for (const std::string& model : models_in("tiny", "tiny_")) {
+    SCOPED_TRACE(model);
+    expect_identical(small_options(model), mixed_requests(200, "fixed:3"));
+  }
+  for (const char* model : {"tiny_gqa_tied_q8_0", "tiny_gqa_untied_q4_0", "tiny_mqa_tied_q6_k"}) {
+    EngineOptions options = small_options(tiny_model(model));
+    options.activations = ActivationKind::kInt16;
+    expect_identical(options, mixed_requests(200, "fixed:3"));
+  }
+}
+
+TEST_F(GpuIdentity, EveryArchitecture) {
+  int n_refused = 0;
+  for (const std::string& model : models_in("architectures", "")) {
+    SCOPED_TRACE(model);
+    EngineOptions options = small_options(model);
+    options.device = "cuda";
+    const Result<std::unique_ptr<Engine>> engine = Engine::load(options);
+    if (!engine.ok()) {  // what the GPU backend lacks is refused with a sentence
+      EXPECT_THAT(engine.status().message(), HasSubstr("the GPU backend cannot compute"));
+      ++n_refused;
+      continue;
+    }
+    expect_identical(options, mixed_requests(100, "fixed:2"));
+  }
+  EXPECT_LE(n_refused, 4) << "models with experts are all that is refused";
+}
+
+TEST_F(GpuIdentity, EveryLayoutAndCache) {
+  const std::string model = tiny_model("tiny_gqa_tied_q8_0");
+  for (const AttentionKind attention : {AttentionKind::kPad, AttentionKind::kSplit, AttentionKind::kFused}) {
+    for (const KvKind kv : {KvKind::kInt16, KvKind::kInt8}) {
+      EngineOptions options = small_options(model, model);
+      options.attention = attention;
+      options.kv = kv;
+      const SpeculationStats stats = expect_identical(options, mixed_requests(200, "fixed:5"));
+      EXPECT_GT(stats.accepted, 0);
+    }
+  }
+}
+
+TEST_F(GpuIdentity, EveryRuleOfVerificationWithADraftModel) {
+  TempFolder folder;
+  const std::string model = tiny_model("tiny_gqa_untied_q4_0");
+  const std::string draft = folder / "draft.gguf";
+  write_truncated_model(model, 1, draft);
+  for (const VerifyRule rule : {VerifyRule::kMatch, VerifyRule::kRejection, VerifyRule::kBlock}) {
+    std::vector<Request> requests = mixed_requests(200, "fixed:4");
+    for (Request& request : requests) {
+      request.speculation.verify = rule;
+      request.speculation.drafter = DrafterChoice::kModel;
+    }
+    const SpeculationStats stats = expect_identical(small_options(model, draft), requests);
+    EXPECT_GT(stats.drafted, 0);
+  }
+}
+
+TEST_F(GpuIdentity, EveryDraftMadeForAMainModel) {
+  const std::string model = tiny_model("tiny_gqa_tied_f32");
+  int n_drafted = 0;
+  for (const std::string& draft : models_in("tiny", "draft_")) {
+    SCOPED_TRACE(draft);
+    EngineOptions options = small_options(model, draft);
+    if (!Engine::load(options).ok()) continue;  // made for another main model
+    std::vector<Request> requests = mixed_requests(200, "fixed:3");
+    for (Request& request : requests) request.speculation.drafter = DrafterChoice::kModel;
+    n_drafted += expect_identical(options, requests).drafted > 0 ? 1 : 0;
+  }
+  EXPECT_GE(n_drafted, 3);
+}
+
+TEST_F(GpuIdentity, TheDefaultModel) {
+  EngineOptions options{.model_path = default_model(), .max_batch = 4, .n_threads = 2, .context_len = 128};
+  std::vector<Request> requests;
+  for (const char* prompt : {"The three states of matter are", "red, green, blue, red, green,"}) {
+    Request request;
+    request.prompt = prompt;
+    request.max_tokens = 6;
+    request.seed = 3;
+    request.sampling.temperature = requests.empty() ? 0.0f : 0.8f;
+    request.speculation.draft_length = "fixed:3";
+    requests.push_back(request);
+  }
+  expect_identical(options, requests);
+}
+
+TEST_F(GpuIdentity, WhatCannotBeUsedIsToldClearly) {
+  EngineOptions options = small_options(tiny_model("tiny_gqa_tied_f32"));
+  options.device = "cuda:7";
+  const Result<std::unique_ptr<Engine>> missing = Engine::load(options);
+  ASSERT_FALSE(missing.ok());
+  EXPECT_THAT(missing.status().message(), HasSubstr("--device cuda:7: there is no GPU 7"));
+  options.device = "cuda:x";
+  const Result<std::unique_ptr<Engine>> wrong = Engine::load(options);
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_THAT(wrong.status().message(), HasSubstr("must be auto, cpu, cuda or cuda:N"));
+}
+
+}  // namespace
+}  // namespace bass::testing

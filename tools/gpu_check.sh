@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# Proves the GPU backend on a machine with an NVIDIA GPU, and measures it.
+#   tools/gpu_check.sh [STAGE ...]    stages: correctness (first), sanitizer, timing; all unless some are named
+#   tools/gpu_check.sh pack DIR       puts the programs that the stages need and their libraries into DIR, for a machine
+#                                     that has a GPU but not what BASS is built with; there: BASS_GPU_PACK=DIR
+# Programs come from BASS_GPU_PACK, or are built here (preset "cuda"). BASS_TEST_MODEL names the default model; without it
+# the tests that need it are left out, and said to be. Writes results.json, summary.txt and the logs to $OUT, or to
+# ./gpu_results. Each stage takes a few minutes; a stage that fails does not stop the next one.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+programs=(bass bass_kernels_test bass_gpu_test)
+out=${OUT:-$PWD/gpu_results}
+
+fail() {
+  echo "error: $*" >&2
+  exit 1
+}
+
+build() {
+  cmake --preset cuda >build/configure_cuda.log 2>&1 || { cat build/configure_cuda.log; return 1; }
+  cmake --build --preset cuda --parallel "$(nproc)" --target "${programs[@]}"
+}
+
+pack() { # folder
+  mkdir -p "$1/lib" build && build || fail "the programs could not be built"
+  local program library
+  for program in "${programs[@]}"; do
+    strip -o "$1/$program" "build/cuda/$program" || fail "there is no build/cuda/$program"
+    # The C library belongs to the machine; all others go along.
+    ldd "$1/$program" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | grep -Ev '/lib(c|m|dl|rt|pthread)\.so' |
+      while read -r library; do cp -uL "$library" "$1/lib/"; done
+  done
+  du -sh "$1"
+}
+
+# A program of the pack, with its own libraries, or of the build.
+run_program() { # program, arguments...
+  local program=$1
+  shift
+  if [ -n "${BASS_GPU_PACK:-}" ]; then
+    LD_LIBRARY_PATH="$BASS_GPU_PACK/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "${wrapper[@]}" "$BASS_GPU_PACK/$program" "$@"
+  else
+    "${wrapper[@]}" "build/cuda/$program" "$@"
+  fi
+}
+wrapper=()
+
+# Runs a test program; adds its report to the results.
+run_tests() { # name of the report, seconds, program, gtest filter
+  local name=$1 limit_s=$2 program=$3 filter=$4 rc=0
+  wrapper=("${wrapper[@]}")
+  (BASS_TEST_GPU=1 run_program "$program" "--gtest_filter=$filter" "--gtest_output=json:$out/$name.json") \
+    >"$out/$name.log" 2>&1 &
+  local pid=$!
+  (sleep "$limit_s" && kill "$pid" 2>/dev/null) &
+  local watch=$!
+  wait "$pid" || rc=$?
+  kill "$watch" 2>/dev/null
+  tail -n 5 "$out/$name.log"
+  return "$rc"
+}
+
+# Kernels against the CPU's and reference/, and whole generations against the CPU backend: bit by bit.
+stage_correctness() {
+  local rc=0 without=""
+  [ -f "${BASS_TEST_MODEL:-}" ] || { without="-*TheDefaultModel*"; echo "without the default model: BASS_TEST_MODEL is not a file"; }
+  run_tests kernels 240 bass_kernels_test 'Gpu*' || rc=1
+  run_tests identity 400 bass_gpu_test "*$without" || rc=1
+  return "$rc"
+}
+
+# compute-sanitizer over the kernel tests, whose shapes are small, and over one generation.
+stage_sanitizer() {
+  command -v compute-sanitizer >/dev/null || { echo "there is no compute-sanitizer on the PATH"; return 1; }
+  local rc=0 tool
+  for tool in memcheck racecheck initcheck synccheck; do
+    wrapper=(compute-sanitizer --tool "$tool" --error-exitcode 99 --print-limit 20)
+    run_tests "sanitizer_$tool" 120 bass_kernels_test 'GpuRows.*:GpuEmbedding.*:GpuProduct.Adds*:GpuAttention*' || rc=1
+    run_tests "sanitizer_${tool}_generation" 120 bass_gpu_test '*EveryDraftMade*' || rc=1
+  done
+  wrapper=()
+  return "$rc"
+}
+
+# Decoding with the CPU and the GPU, beside each other.
+stage_timing() {
+  local rc=0 model=${BASS_TEST_MODEL:-}
+  if [ ! -f "$model" ]; then
+    model=$(mktemp -d)/llama-1b.gguf
+    run_program bass synth --config llama-1b --type q8_0 -o "$model" >"$out/synth.log" 2>&1 || {
+      echo "no model: BASS_TEST_MODEL is not a file, and none could be made"
+      return 1
+    }
+  fi
+  local batch
+  for batch in 1 8 32; do
+    run_program bass bench decode -m "$model" --device cuda --batch "$batch" --json >"$out/decode_$batch.json" \
+      2>"$out/decode_$batch.log" || rc=1
+    tail -n 3 "$out/decode_$batch.log"
+  done
+  return "$rc"
+}
+
+if [ "${1:-}" = pack ]; then
+  [ $# -eq 2 ] || fail "usage: tools/gpu_check.sh pack DIR"
+  pack "$2"
+  exit
+fi
+stages=("$@")
+[ "${#stages[@]}" -gt 0 ] || stages=(correctness sanitizer timing)
+for stage in "${stages[@]}"; do
+  case "$stage" in
+    correctness | sanitizer | timing) ;;
+    *) fail "usage: tools/gpu_check.sh [correctness|sanitizer|timing ...], or tools/gpu_check.sh pack DIR" ;;
+  esac
+done
+gpu=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | head -n 1)
+[ -n "$gpu" ] || fail "there is no NVIDIA GPU on this machine (nvidia-smi lists none); nothing was checked"
+mkdir -p "$out" build
+if [ -z "${BASS_GPU_PACK:-}" ]; then build >"$out/build.log" 2>&1 || fail "the build failed: $out/build.log"; fi
+
+echo "GPU: $gpu" | tee "$out/summary.txt"
+results="" n_failed=0
+for stage in "${stages[@]}"; do
+  echo "== $stage"
+  start_s=$SECONDS
+  outcome=passed
+  "stage_$stage" || { outcome=FAILED; n_failed=$((n_failed + 1)); }
+  echo "$stage: $outcome ($((SECONDS - start_s)) s)" | tee -a "$out/summary.txt"
+  results+="${results:+,}{\"stage\":\"$stage\",\"outcome\":\"$outcome\",\"seconds\":$((SECONDS - start_s))}"
+done
+printf '{"gpu":"%s","date":"%s","stages":[%s]}\n' "$gpu" "$(date -u +%F)" "$results" >"$out/results.json"
+[ "$n_failed" -eq 0 ]
