@@ -22,7 +22,8 @@ build() {
 }
 
 pack() { # folder
-  mkdir -p "$1/lib" build && build || fail "the programs could not be built"
+  mkdir -p "$1/lib" build
+  build || fail "the programs could not be built"
   local program library
   for program in "${programs[@]}"; do
     strip -o "$1/$program" "build/cuda/$program" || fail "there is no build/cuda/$program"
@@ -48,7 +49,6 @@ wrapper=()
 # Runs a test program; adds its report to the results.
 run_tests() { # name of the report, seconds, program, gtest filter
   local name=$1 limit_s=$2 program=$3 filter=$4 rc=0
-  wrapper=("${wrapper[@]}")
   (BASS_TEST_GPU=1 run_program "$program" "--gtest_filter=$filter" "--gtest_output=json:$out/$name.json") \
     >"$out/$name.log" 2>&1 &
   local pid=$!
