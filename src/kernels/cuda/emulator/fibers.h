@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
+#include <deque>
 
 #include "base/aligned_buffer.h"
 
@@ -41,7 +41,7 @@ class Fibers {
   static void enter();
   [[noreturn]] void serve();
 
-  std::vector<Fiber> fibers_;
+  std::deque<Fiber> fibers_;  // they stay where they are: each waits in a function that holds on to its own
   Fiber caller_;
   int n_ = 0;
   int current_ = kCaller;
