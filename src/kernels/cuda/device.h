@@ -35,8 +35,8 @@ class Device {
   [[nodiscard]] virtual const DeviceInfo& info() const = 0;
   [[nodiscard]] virtual size_t free_bytes() const = 0;
 
-  /// Memory of the device, 256-byte aligned; contents undefined. nullptr: there is not so much. release(nullptr) is
-  /// nothing; not while work that reads it is queued.
+  /// Memory of the device, 256-byte aligned; contents undefined. nullptr: there is not so much. Releasing memory waits
+  /// for all queued work, as CUDA does; release(nullptr) is nothing.
   virtual std::byte* allocate(size_t n_bytes) = 0;
   virtual void release(std::byte* memory) = 0;
   /// Memory of the host that copies go to and from without a detour. nullptr: there is not so much.

@@ -44,12 +44,16 @@ class EmulatedDevice final : public Device {
   void release(std::byte* memory) override {
     if (memory == nullptr) return;
     const auto found = memory_.find(memory);
-    BASS_CHECK(found != memory_.end() && queue_.empty());
+    BASS_CHECK(found != memory_.end());
+    run_queue();
     free_bytes_ += found->second.size_bytes();
     memory_.erase(found);
   }
   std::byte* allocate_host(size_t n_bytes) override { return static_cast<std::byte*>(std::malloc(n_bytes)); }
-  void release_host(std::byte* memory) override { std::free(memory); }
+  void release_host(std::byte* memory) override {
+    if (memory != nullptr) run_queue();
+    std::free(memory);
+  }
 
   void upload(void* to_device, const void* from_host, size_t n_bytes) override {
     queue_copy(to_device, from_host, n_bytes);
@@ -75,10 +79,7 @@ class EmulatedDevice final : public Device {
   }
 
   Status synchronize() override {
-    set_protection(PROT_READ | PROT_WRITE);
-    for (const auto& work : queue_) work();
-    queue_.clear();
-    set_protection(PROT_NONE);
+    run_queue();
     return ok_status();
   }
 
@@ -86,6 +87,13 @@ class EmulatedDevice final : public Device {
   // Larger memory stays as the system gives it, so that what is never used costs nothing.
   static constexpr size_t kFilledBytes = size_t{64} << 20;
 
+  void run_queue() {
+    if (queue_.empty()) return;
+    set_protection(PROT_READ | PROT_WRITE);
+    for (const auto& work : queue_) work();
+    queue_.clear();
+    set_protection(PROT_NONE);
+  }
   void queue_copy(void* to, const void* from, size_t n_bytes) {
     if (n_bytes == 0) return;
     queue_.emplace_back([=] { std::memcpy(to, from, n_bytes); });
