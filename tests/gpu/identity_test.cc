@@ -36,10 +36,10 @@ std::vector<Request> mixed_requests(int vocab_size, const std::string& draft_len
   std::vector<Request> requests;
   for (int i = 0; i < 5; ++i) {
     Request request;
-    const int n_tokens = i == 3 ? 67 : 1 + 5 * i;
+    const int n_tokens = i == 3 ? 41 : 1 + 4 * i;
     for (int t = 0; t < n_tokens; ++t) request.prompt_tokens.push_back((t * t * 7 + i * 31 + t % 4) % vocab_size);
     request.n = 1 + i % 3;
-    request.max_tokens = 6 + 2 * i;
+    request.max_tokens = 4 + 2 * i;
     request.seed = 5 + static_cast<uint64_t>(i);
     request.sampling.temperature = i % 3 == 0 ? 0.0f : 0.9f;
     request.sampling.ignore_eos = true;
@@ -182,7 +182,7 @@ TEST_F(GpuIdentity, TheDefaultModel) {
   for (const char* prompt : {"The three states of matter are", "red, green, blue, red, green,"}) {
     Request request;
     request.prompt = prompt;
-    request.max_tokens = 6;
+    request.max_tokens = 4;
     request.seed = 3;
     request.sampling.temperature = requests.empty() ? 0.0f : 0.8f;
     request.speculation.draft_length = "fixed:3";
