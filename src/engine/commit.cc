@@ -73,8 +73,7 @@ void commit_prefill(const CommitContext& context, RequestState* request, const S
   argmax.insert(argmax.end(), result.target_argmax.begin(), result.target_argmax.end());
   if (plan.wants_top5) request->last_top5 = result.top5;
   if (result.failed) {
-    finish_request(context, request, FinishReason::kError,
-                   why_failed(result));
+    finish_request(context, request, FinishReason::kError, why_failed(result));
     return;
   }
   if (!request->is_prefilled()) return;
@@ -98,8 +97,7 @@ void send_prompt_event(const CommitContext& context, RequestState* request) {
 int commit_decode(const CommitContext& context, Sequence* sequence, const SegmentPlan& plan,
                   const SegmentResult& result) {
   if (result.failed) {
-    finish_sequence(context, sequence, FinishReason::kError,
-                    why_failed(result));
+    finish_sequence(context, sequence, FinishReason::kError, why_failed(result));
     return 0;
   }
   send_prompt_event(context, sequence->request);  // a prompt of one token has no prefill
