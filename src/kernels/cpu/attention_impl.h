@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/cpu/attention_rows_impl.h"
+#include "kernels/cpu/read_ahead.h"
 
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
@@ -27,9 +28,16 @@ BASS_SIMD_INLINE void clear(I32x16 (&sums)[kRows][kColumns]) {
 struct Ahead {
   const std::byte* next;
   const std::byte* end;
+  bool is_staged;  // into the second level (read_ahead.h); the loops are regular enough for the first level's prefetch
 
   BASS_SIMD_INLINE void ask(int n_lines) {
-    for (int i = 0; i < n_lines && next < end; ++i, next += 64) prefetch(next);
+    for (int i = 0; i < n_lines && next < end; ++i, next += 64) {
+      if (is_staged) {
+        prefetch_l2(next);
+      } else {
+        prefetch(next);
+      }
+    }
   }
 };
 
@@ -371,7 +379,7 @@ inline void attend_rows(const KvShape& shape, const AttentionUnit& unit, int fir
                       unit.chunk_states != nullptr,
                       shape.score_cap * kLog2E};
     if (chunk.leaves_state) rows.clear_sums();
-    Ahead ahead{next, next == nullptr ? nullptr : next + shape.head_bytes()};
+    Ahead ahead{next, next == nullptr ? nullptr : next + shape.head_bytes(), read_ahead().is_staged()};
     int b = 0;
     for (; b + kWideVectors <= rows.n_wide(); b += kWideVectors) {
       wide_chunk<kWideVectors>(rows.block(b), chunk, head_dim, ahead);

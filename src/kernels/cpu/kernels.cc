@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/check.h"
 #include "kernels/cpu/kernel_tables.h"
+#include "kernels/cpu/read_ahead.h"
 
 #ifdef BASS_X86_KERNELS
 #include <cpuid.h>
@@ -104,6 +106,7 @@ const Kernels* find_kernels(Isa isa) {
 const Kernels* emulated_amx() { return find_kernels(Isa::kAvx512Vnni) == nullptr ? nullptr : emulated_amx_table(); }
 
 Result<const Kernels*> select_kernels() {
+  BASS_RETURN_IF_ERROR(check_read_ahead());
   const char* forced = std::getenv(kForceVariable);
   if (forced == nullptr || *forced == '\0') {
     const Kernels* tables[kMaxTables];

@@ -253,7 +253,7 @@ struct Kernels {
 int available_kernels(const Kernels** tables, int max_tables);
 
 /// The best table, or the one that BASS_FORCE_ISA names. Error (kInvalidArgument) when that is unknown or this
-/// processor lacks it.
+/// processor lacks it, or when BASS_READ_AHEAD is unknown (read_ahead.h).
 Result<const Kernels*> select_kernels();
 
 const Kernels* find_kernels(Isa isa);  // nullptr when this processor lacks it

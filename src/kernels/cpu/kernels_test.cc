@@ -48,6 +48,22 @@ TEST_F(SelectKernelsTest, RefusesAnUnknownNameAndListsWhatThereIs) {
   EXPECT_THAT(result.status().message(), HasSubstr("scalar"));
 }
 
+TEST(ReadAheadTest, AWrongNameIsRefusedAndTheRightOnesAreNamed) {
+  const char* saved = std::getenv("BASS_READ_AHEAD");
+  const std::string value = saved == nullptr ? "" : saved;
+  setenv("BASS_READ_AHEAD", "l4", 1);
+  const auto result = select_kernels();
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(result.status().message(), HasSubstr("l4"));
+  for (const char* name : {"l1", "staged", ""}) {
+    EXPECT_THAT(result.status().message(), HasSubstr(name));
+    setenv("BASS_READ_AHEAD", name, 1);
+    EXPECT_TRUE(select_kernels().ok()) << name;
+  }
+  setenv("BASS_READ_AHEAD", value.c_str(), 1);
+}
+
 TEST_F(SelectKernelsTest, FindsEachAvailableTableByItsIsa) {
   EXPECT_EQ(testing::all_kernels().front(), find_kernels(Isa::kScalar));
   for (const Kernels* table : testing::all_kernels()) EXPECT_EQ(find_kernels(table->isa), table);

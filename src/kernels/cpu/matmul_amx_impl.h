@@ -118,8 +118,7 @@ void amx_run(const PackedMatrix& w, const ActivationRows& x, WorkRange rows, int
       job.first_row = rows.begin + row;
       job.n_rows = n_left < kTileRows ? n_left : kTileRows;
       job.groups = {begin, end};
-      job.ahead = packed.ahead(begin);
-      job.ahead_lines = row == 0 ? Packed::kGroupLines : 0;
+      job.ahead = TileAhead(kReadAheadOfFirstLevel, packed.share(begin), row == 0 ? Packed::kGroupLines : 0);
       job.sums_before = begin == 0 ? nullptr : partial + row * kTileLen;
       job.sums_after = end == n_groups ? nullptr : partial + row * kTileLen;
       const PanelGroup<kPlanes>* panel = panels + static_cast<ptrdiff_t>(row / kTileRows) * n_groups + begin;

@@ -11,7 +11,6 @@ namespace detail {
 
 inline constexpr int kGroupQuads = kGroupLen / 4;
 inline constexpr size_t kQuadBytes = 64;  // 4 elements of 16 channels
-inline constexpr size_t kPrefetchDistance = 8192;
 
 /// What a format's quants mean.
 template <DType kType>
@@ -71,11 +70,10 @@ class PackedSource {
     return Traits::kFormat.is_k ? neg(m) : m;
   }
 
-  /// What to ask for while group g is in work, so that reading memory and computing overlap: what lies
-  /// kPrefetchDistance bytes later (tiles follow one another). The hardware's own prefetch stops at each page.
-  [[nodiscard]] const std::byte* ahead(int g) const {
-    return tile_ + kPrefetchDistance + static_cast<size_t>(g) * kGroupBytes;
-  }
+  /// Where group g's share of the tile would begin if the tile had no parts. What lies read_ahead().distance behind it
+  /// (tiles follow one another) is asked for while the group is in work, so that reading memory and computing overlap.
+  /// The hardware's own prefetch stops at each page.
+  [[nodiscard]] const std::byte* share(int g) const { return tile_ + static_cast<size_t>(g) * kGroupBytes; }
 
  private:
   BASS_SIMD_INLINE F32x16 half_vector(size_t part, size_t idx) const {

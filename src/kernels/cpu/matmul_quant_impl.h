@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/matmul_format_impl.h"
 #include "kernels/cpu/matmul_out_impl.h"
+#include "kernels/cpu/read_ahead.h"
 
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
@@ -17,14 +18,38 @@ inline constexpr int kRunRows = 96;      // rows whose partial sums are kept bet
 
 static_assert(kMatmulRows % kRowBlock == 0);
 
+/// What to ask for (read_ahead.h), n_lines cache lines in each group.
+struct TileAhead {
+  const std::byte* far;
+  const std::byte* near;  // null: far comes into the first level
+  int n_lines;
+
+  TileAhead() = default;
+  /// share: of the first group
+  TileAhead(const ReadAhead& policy, const std::byte* share, int lines)
+      : far(share + policy.distance),
+        near(policy.is_staged() ? share + policy.near_distance : nullptr),
+        n_lines(lines) {}
+
+  BASS_SIMD_INLINE void ask() {
+    if (near == nullptr) {
+      for (int i = 0; i < n_lines; ++i, far += 64) prefetch(far);
+      return;
+    }
+    for (int i = 0; i < n_lines; ++i, far += 64, near += 64) {
+      prefetch_l2(far);
+      prefetch(near);
+    }
+  }
+};
+
 /// One tile, some of its groups, one block of rows.
 struct QuantJob {
   int tile;
   int first_row;  // a multiple of kRowBlock
   int n_rows;
   WorkRange groups;
-  const std::byte* ahead;  // what to ask for, ahead_lines cache lines in each group
-  int ahead_lines;
+  TileAhead ahead;
   // [kRows, kTileLen] sums of earlier chunks, or null in a row's first chunk; where sums go if this is not the last
   const float* sums_before;
   float* sums_after;  // null in the last chunk: the product is written out
@@ -168,9 +193,9 @@ void quant_tile(const Source& source, const QuantJob& job, const ActivationRows&
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)
     acc[r] = job.sums_before == nullptr ? zero_f32() : load(job.sums_before + r * kTileLen);
-  const std::byte* ahead = job.ahead;
+  TileAhead ahead = job.ahead;
   for (int g = job.groups.begin; g < job.groups.end; ++g) {
-    for (int i = 0; i < job.ahead_lines; ++i, ahead += 64) prefetch(ahead);
+    ahead.ask();
     add_part<Source, kPlanes, kRows, 0>(source, g, records, acc);
     if constexpr (Source::Traits::kParts == 2) add_part<Source, kPlanes, kRows, 1>(source, g, records, acc);
 #pragma GCC unroll 4
@@ -247,6 +272,7 @@ void quant_run(const PackedMatrix& w, const ActivationRows& x, int first_row, in
   // each has at least this many rows, but for the last one's row block that is not full.
   constexpr int kMinBlockRows = (2 * kMaxRows / kRowBlock + 1) / 3 * kRowBlock;
   const bool unpacks = Packed::Traits::kFormat.bits < 8 && split.n_blocks() > 2;
+  const ReadAhead& policy = split.n_blocks() > 2 ? kReadAheadOfFirstLevel : read_ahead();
   const int ahead_lines = (Packed::kGroupLines + split.n_blocks() - 1) / split.n_blocks();
   typename Unpacked::Group unpacked[kChunkGroups];
   alignas(64) float partial[kRunRows * kTileLen];
@@ -260,8 +286,9 @@ void quant_run(const PackedMatrix& w, const ActivationRows& x, int first_row, in
       job.first_row = first_row + rows.begin;
       job.n_rows = rows.end - rows.begin;
       job.groups = {begin, end};
-      job.ahead = packed.ahead(begin) + static_cast<ptrdiff_t>(b * ahead_lines * (end - begin)) * 64;
-      job.ahead_lines = b * ahead_lines < Packed::kGroupLines ? ahead_lines : 0;
+      const ptrdiff_t asked_bytes = static_cast<ptrdiff_t>(b * ahead_lines * (end - begin)) * 64;
+      job.ahead =
+          TileAhead(policy, packed.share(begin) + asked_bytes, b * ahead_lines < Packed::kGroupLines ? ahead_lines : 0);
       job.sums_before = begin == 0 ? nullptr : sums;
       job.sums_after = end == n_groups ? nullptr : sums;
       if (!unpacks) {

@@ -119,6 +119,7 @@ BASS_SIMD_INLINE void store_i16(int16_t* p, I32x16 x) {
   _mm_storeu_si128(q + 1, _mm256_castsi256_si128(hi));
 }
 BASS_SIMD_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+BASS_SIMD_INLINE void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
 // --- fp32
 

@@ -118,6 +118,7 @@ BASS_SIMD_INLINE void store_i16(int16_t* p, I32x16 x) {
   for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int16_t>(x.v[i]);
 }
 BASS_SIMD_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
+BASS_SIMD_INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 
 // --- fp32, IEEE round to nearest even
 

@@ -1,0 +1,35 @@
+// How far in front of itself a kernel asks for memory, and into which cache: what a processor does by itself, and how
+// many reads it can have in flight, differ between makers. Nothing here changes a result.
+#pragma once
+
+#include <cstddef>
+
+#include "bass/status.h"
+
+namespace bass::cpu {
+
+struct ReadAhead {
+  const char* name;
+  /// Bytes between the weights that are in work and those that are asked for.
+  ptrdiff_t distance;
+  /// 0: they are asked for into the first level. Else into the second, and what lies at this distance into the first.
+  ptrdiff_t near_distance;
+
+  [[nodiscard]] bool is_staged() const { return near_distance > 0; }
+};
+
+/// Also used wherever a tile is multiplied with more than two blocks of rows: reads so few in so much arithmetic need
+/// no more buffers than the first level has, and staged ones cost 1 to 2 % there (Zen 4, 32 rows).
+inline constexpr ReadAhead kReadAheadOfFirstLevel{"l1", 8192, 0};
+
+/// The one for this processor, chosen once by its maker, or the one that BASS_READ_AHEAD names:
+///   staged  AMD. A core of Zen 4 has 24 reads of its first level in flight, which is about 14 GB/s; the second level
+///           has more, and reads 20.
+///   l1      Everywhere else. On Intel's Emerald Rapids asking the second level was slower.
+/// docs/performance.md, "Reading ahead", has the figures.
+const ReadAhead& read_ahead();
+
+/// Error (kInvalidArgument) when BASS_READ_AHEAD names something else.
+[[nodiscard]] Status check_read_ahead();
+
+}  // namespace bass::cpu
