@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/kv_head_impl.h"
+#include "kernels/cpu/read_ahead.h"
 
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
@@ -155,10 +156,21 @@ inline void rope(float* head, int rope_dim, const float* cos_pairs, const float*
 
 namespace detail {
 
+/// A token's numbers lie in as many cache lines as a head has pairs, and stores leave the processor in their order: one
+/// missing line after the other where nobody has asked for them.
+template <class Int>
+BASS_SIMD_INLINE void ask_for_token(const KvHead<std::byte, Int>& head, int head_dim, int token_in_page) {
+  constexpr int kLineLen = 64 / static_cast<int>(sizeof(Int));
+  const Int* column = head.v + static_cast<ptrdiff_t>(token_in_page / 2) * head_dim * 2;
+  for (int i = 0; i < head_dim / 2; ++i) prefetch_l2(head.k + (i * kKvPageLen + token_in_page) * 2);
+  for (int i = 0; i < 2 * head_dim; i += kLineLen) prefetch_l2(column + i);
+}
+
 template <class Int>
 inline void write_kv(const float* k, const float* v, int head_dim, int token_in_page, std::byte* page_head) {
   constexpr bool kIsInt8 = sizeof(Int) == 1;
   const KvHead<std::byte, Int> head(page_head, head_dim);
+  if (read_ahead().is_staged()) ask_for_token(head, head_dim, token_in_page);
   int16_t row[kMaxHeadDim];
   head.k_scale[token_in_page] =
       kIsInt8 ? quantise_by_maximum(k, head_dim, kInt8Steps, row) : quantise_by_norm(k, head_dim, row);
