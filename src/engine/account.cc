@@ -9,8 +9,15 @@ namespace {
 static_assert(SpeculationAccount::kSources == kNumDraftSources, "one entry a source");
 
 SpeculationAccount::Kind kind_of(const StepFacts& facts) {
-  if (facts.cost.n_rows <= facts.n_sequences) return SpeculationAccount::kRegular;
+  const bool has_rows = facts.cost.n_rows > facts.regular.n_rows;
+  if (!has_rows && facts.cost.n_model_drafts == 0) return SpeculationAccount::kRegular;
   return facts.cost.n_model_drafts > 0 ? SpeculationAccount::kModel : SpeculationAccount::kNgram;
+}
+
+// A regular step of more sequences like these.
+StepLoad with_sequences(const StepLoad& regular, int n_sequences) {
+  const double factor = static_cast<double>(n_sequences) / regular.n_rows;
+  return {n_sequences, factor * regular.n_read, factor * regular.n_seen};
 }
 
 // Below the smallest step that was measured the table is flat, so regular decoding looks slower than it is.
@@ -33,7 +40,7 @@ void add_prediction(const StepFacts& facts, double predicted_s, SpeculationAccou
 // of it: the policy knows of the sequences that run.
 void add_expectation(const StepFacts& facts, double expected_s, double regular_s, StepKindSums* kind,
                      SpeculationAccount* account) {
-  const double expected_regular_s = regular_s * (1 + *facts.expected / facts.n_sequences);
+  const double expected_regular_s = regular_s * (1 + *facts.expected / facts.regular.n_rows);
   kind->expected_s += expected_s;
   kind->expected_regular_s += expected_regular_s;
   if (expected_regular_s >= expected_s) return;
@@ -44,6 +51,7 @@ void add_expectation(const StepFacts& facts, double expected_s, double regular_s
 }  // namespace
 
 void add_round(const DraftOutcome& outcome, std::optional<double> expected, SpeculationAccount* account) {
+  if (outcome.n_drafted == 0) return;  // the draft model has found nothing that is worth a row
   DraftSourceSums& source = account->sources[static_cast<size_t>(outcome.source)];
   ++source.rounds;
   source.drafted += outcome.n_drafted;
@@ -69,21 +77,22 @@ void add_step(const StepFacts& facts, const StepCosts& costs, SpeculationAccount
   kind.step_s += cost.step_s;
   kind.rest_s += facts.rest_s;
 
-  const double predicted_s = predicted_step_seconds(costs, cost.n_rows);
+  const double predicted_s = predicted_step_seconds(costs, cost.load());
   if (predicted_s > 0) add_prediction(facts, predicted_s, account);
   const double predicted_draft_s = predicted_draft_seconds(costs, cost.n_draft_steps, cost.n_model_drafts);
   account->n_draft_passes += cost.n_draft_steps;
   account->predicted_draft_s += predicted_draft_s;
 
   // A regular step is its own measurement. Regular decoding hands out the same tokens, so that it takes as long.
-  const bool is_measured = !has_drafts && facts.n_regular == facts.n_sequences;
-  const double regular_s = is_measured ? 0 : predicted_step_seconds(costs, facts.n_regular);
+  const bool is_measured = cost.n_rows == facts.regular.n_rows && facts.n_regular == facts.regular.n_rows;
+  const double regular_s =
+      is_measured ? 0 : predicted_step_seconds(costs, with_sequences(facts.regular, facts.n_regular));
   const bool is_known = regular_s > 0;
   const double n_regular_steps = static_cast<double>(facts.n_tokens) / facts.n_regular;
   kind.regular_s += facts.rest_s + (is_known ? n_regular_steps * regular_s : cost.step_s);
   if (!has_drafts) return;
   kind.n_guessed += is_guess(costs, facts.n_regular) ? 1 : 0;
-  const double step_s = predicted_step_seconds(costs, facts.n_sequences);
+  const double step_s = predicted_step_seconds(costs, facts.regular);
   if (facts.expected && is_known) add_expectation(facts, predicted_s + predicted_draft_s, step_s, &kind, account);
 }
 

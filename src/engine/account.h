@@ -11,8 +11,8 @@ namespace bass {
 /// A step that carried no prompt token.
 struct StepFacts {
   StepCost cost;
-  int n_sequences = 0;
-  int n_regular = 0;               // sequences that would run in a step of regular decoding: at least n_sequences
+  StepLoad regular;                // of its sequences without drafts, one row each
+  int n_regular = 0;               // sequences that would run in a step of regular decoding: at least as many
   int n_tokens = 0;                // that were decoded, end tokens included
   double rest_s = 0;               // after the device had finished
   std::optional<double> expected;  // drafted tokens that were expected to be accepted; none: nobody expected anything

@@ -19,7 +19,7 @@ StepCosts costs_of(std::initializer_list<std::pair<int, double>> measured) {
 }
 
 // 2 sequences, 4 tokens drafted by the model in 3 passes, 6 rows: predicted 1.6 s and 0.3 s, measured 2 s and 0.2 s.
-StepFacts drafted_step(std::optional<double> expected) { return {{6, 2.0, true, 3, 4, 0.2}, 2, 2, 5, 0.1, expected}; }
+StepFacts drafted_step(std::optional<double> expected) { return {{6, 2.0, true, 3, 4, 0.2}, {2}, 2, 5, 0.1, expected}; }
 
 TEST(Account, AStepWithDraftsIsComparedWithItsPredictionAndWithRegularDecoding) {
   SpeculationAccount account;
@@ -52,7 +52,7 @@ TEST(Account, StepsThatWereNotExpectedToPayAreCounted) {
 
 TEST(Account, ARegularStepIsItsOwnEstimate) {
   SpeculationAccount account;
-  add_step({{2, 1.5, true, 1, 0, 0.25}, 2, 2, 2, 0.1, 0.0}, costs_of({{2, 1.2}}), &account);
+  add_step({{2, 1.5, true, 1, 0, 0.25}, {2}, 2, 2, 0.1, 0.0}, costs_of({{2, 1.2}}), &account);
   const StepKindSums& kind = account.kinds[SpeculationAccount::kRegular];
   EXPECT_NEAR(kind.regular_s, 1.6, 1e-9) << "without the draft model's pass, which only caught up";
   EXPECT_NEAR(kind.draft_s, 0.25, 1e-9);
@@ -62,24 +62,24 @@ TEST(Account, ARegularStepIsItsOwnEstimate) {
 TEST(Account, RegularDecodingWouldShareAStepWithSequencesThatEndedEarly) {
   SpeculationAccount account;
   const StepCosts costs = costs_of({{2, 1.2}, {4, 1.4}});
-  add_step({{6, 2.0, true, 3, 4, 0.2}, 2, 4, 5, 0.1, 3.0}, costs, &account);
+  add_step({{6, 2.0, true, 3, 4, 0.2}, {2}, 4, 5, 0.1, 3.0}, costs, &account);
   EXPECT_NEAR(account.kinds[SpeculationAccount::kModel].regular_s, 5 * 1.4 / 4 + 0.1, 1e-6);
   EXPECT_NEAR(account.kinds[SpeculationAccount::kModel].expected_regular_s, 2.5 * 1.2, 1e-6) << "of those that run";
-  add_step({{2, 1.2, true}, 2, 4, 2, 0.1, 0.0}, costs, &account);  // no drafts in this one
+  add_step({{2, 1.2, true}, {2}, 4, 2, 0.1, 0.0}, costs, &account);  // no drafts in this one
   EXPECT_NEAR(account.kinds[SpeculationAccount::kRegular].regular_s, 2 * 1.4 / 4 + 0.1, 1e-6);
 }
 
 TEST(Account, WithoutAMeasurementNothingIsPredictedAndRegularDecodingIsAGuess) {
   SpeculationAccount account;
-  add_step({{6, 2.0, true}, 2, 2, 5, 0.1, 3.0}, {}, &account);
+  add_step({{6, 2.0, true}, {2}, 2, 5, 0.1, 3.0}, {}, &account);
   const StepKindSums& kind = account.kinds[SpeculationAccount::kNgram];
   EXPECT_NEAR(kind.regular_s, 2.1, 1e-9) << "neither gain nor loss is claimed";
   EXPECT_EQ(kind.n_guessed, 1);
   EXPECT_EQ(kind.expected_s, 0);
   EXPECT_EQ(account.sizes[4].n_steps, 0);
-  add_step({{6, 2.0, true}, 2, 2, 5, 0.1, 3.0}, costs_of({{6, 2.0}}), &account);
+  add_step({{6, 2.0, true}, {2}, 2, 5, 0.1, 3.0}, costs_of({{6, 2.0}}), &account);
   EXPECT_EQ(kind.n_guessed, 2) << "two rows are cheaper than six, but who knows by how much";
-  add_step({{6, 2.0, true}, 2, 2, 5, 0.1, 3.0}, costs_of({{1, 1.0}, {6, 2.0}}), &account);
+  add_step({{6, 2.0, true}, {2}, 2, 5, 0.1, 3.0}, costs_of({{1, 1.0}, {6, 2.0}}), &account);
   EXPECT_EQ(kind.n_guessed, 2);
 }
 

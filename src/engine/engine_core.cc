@@ -74,9 +74,9 @@ EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_p
       continue;
     }
     has_prefill |= owner.sequence->output.empty();  // it feeds the prompt's last token
-    if (segment.n_drafted > 0) {
-      owner.request->policy->outcomes.push_back(
-          {segment.n_drafted, segment.n_accepted, owner.sequence->draft_source, segment.labels});
+    if (segment.n_drafted > 0 || !segment.confidences.empty()) {
+      owner.request->policy->outcomes.push_back({segment.n_drafted, segment.n_accepted, owner.sequence->draft_source,
+                                                 segment.labels, segment.confidences, &owner.sequence->skills});
     }
     if (options_.trace != nullptr) {
       options_.trace->add(owner.request->id, owner.sequence->choice_idx, owner.sequence->draft_source,
@@ -126,10 +126,22 @@ std::optional<double> EngineCore::account_rounds(const PolicyState& policy) {
 void EngineCore::update_policies(const StepResult& result, double device_s, const Committed& committed) {
   const DraftTimes& drafts = result.draft_times;
   const double draft_s = drafts.first_s + drafts.later_s;
-  StepCost cost{0, device_s - draft_s, true, static_cast<int32_t>(drafts.n_first + drafts.n_later), 0, draft_s};
+  const StepLoad& regular = scheduler_->regular_load();
+  StepCost cost{.n_rows = regular.n_rows,
+                .step_s = device_s - draft_s,
+                .is_clean = true,
+                .n_draft_steps = static_cast<int32_t>(drafts.n_first + drafts.n_later),
+                .draft_s = draft_s,
+                .attention_s = result.attention_s,
+                .n_read = regular.n_read,
+                .n_seen = regular.n_seen};
   for (size_t i = 0; i < owners_.size(); ++i) {
-    cost.n_rows += 1 + result.segments[i].n_drafted;
-    if (plan_.segments[i].n_model_drafts > 0) cost.n_model_drafts += result.segments[i].n_drafted;
+    const int n_drafted = result.segments[i].n_drafted;
+    cost.n_rows += n_drafted;
+    cost.n_seen += static_cast<double>(n_drafted) * (plan_.segments[i].start + 1);
+    // Of a device that tells no confidences, none was dropped.
+    const int n_model_drafted = plan_.segments[i].n_model_drafts > 0 ? n_drafted : 0;
+    cost.n_model_drafts += std::max(n_model_drafted, static_cast<int>(result.segments[i].confidences.size()));
     cost.is_clean &= owners_[i].sequence != nullptr;
     owners_[i].request->policy->is_marked = true;  // to be advanced once, whoever shares it
   }
@@ -143,9 +155,8 @@ void EngineCore::update_policies(const StepResult& result, double device_s, cons
     policy.outcomes.clear();
   }
   if (committed.is_decode) {
-    add_step({cost, static_cast<int>(owners_.size()), committed.n_regular, committed.n_tokens,
-              committed.step_s - device_s, expected},
-             costs_, &running_stats_.account);
+    add_step({cost, regular, committed.n_regular, committed.n_tokens, committed.step_s - device_s, expected}, costs_,
+             &running_stats_.account);
   }
   learn_step_cost(cost, &costs_);
 }

@@ -128,6 +128,9 @@ INSTANTIATE_TEST_SUITE_P(Batches, Identity,
                                            IdentityCase{"padded", "goodput", 8, 2, AttentionKind::kFused},
                                            IdentityCase{"", "goodput", 32, 2, AttentionKind::kFused},
                                            IdentityCase{"padded", "survival", 8, 2, AttentionKind::kFused},
+                                           IdentityCase{"draft_feature_f32", "survival:min=0.05", 8, 2,
+                                                        AttentionKind::kFused},
+                                           IdentityCase{"self", "survival:min=0.5", 5, 1, AttentionKind::kSplit},
                                            IdentityCase{"draft_feature_f32", "fixed:4", 8, 2, AttentionKind::kFused},
                                            IdentityCase{"draft_feature_q8_0", "bass", 3, 2, AttentionKind::kPad},
                                            IdentityCase{"draft_feature_q8_0", "goodput", 32, 1, AttentionKind::kSplit},
@@ -246,6 +249,28 @@ TEST(Engine, AllRulesInOneBatchGiveWhatEachGivesAlone) {
     EXPECT_GT(stats.accepted, stats.drafted / 20);
     EXPECT_LT(stats.accepted, stats.drafted * 19 / 20);
   }
+}
+
+// Drafts end where their confidence, and what that was worth so far, promise too little: seldom if it is the main
+// model's own, nearly at once if it is a stranger's.
+TEST(Engine, ADraftEndsByItsConfidence) {
+  const TempFolder folder;
+  const auto run = [](const std::string& draft, const char* draft_length) {
+    auto engine = load_engine({.model_path = tiny_model(kMain), .draft_path = draft, .n_threads = 2});
+    Request request = greedy_request(prompt_of(2, 20), 60);
+    request.sampling.temperature = 0.7f;
+    request.n = 16;
+    request.speculation = {
+        .drafter = DrafterChoice::kModel, .draft_length = draft_length, .verify = VerifyRule::kRejection};
+    run_one(*engine, request);
+    return engine->stats().speculation;
+  };
+  const SpeculationStats equal = run(tiny_model(kMain), "survival:min=0.3");
+  EXPECT_GT(equal.drafted, 5 * equal.rounds);
+  const std::string stranger = random_draft(0, folder);
+  const SpeculationStats all = run(stranger, "fixed:8"), promising = run(stranger, "survival:min=0.3");
+  EXPECT_GT(promising.drafted, 0);
+  EXPECT_LT(promising.drafted, all.drafted / 3);
 }
 
 // The main model as its own draft: nearly everything is accepted, and the extra token comes behind it.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/digest.h"
@@ -15,10 +16,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr uint16_t kTrust = 4;        // measurements that an entry of a file counts as
 constexpr size_t kNameLen = 16;       // hexadecimal digits of a file's name
-constexpr double kMaxSeconds = 3600;  // of a step: more is no measurement
+constexpr double kMinSeconds = 1e-9;  // of a step: less and more is no measurement
+constexpr double kMaxSeconds = 3600;
+constexpr double kMaxTokenSeconds = 0.01;  // of attention to a token
 
 bool is_cost(const Json& value) {
-  return value.is_number() && value.get<double>() > 0 && value.get<double>() < kMaxSeconds;
+  return value.is_number() && value.get<double>() >= kMinSeconds && value.get<double>() < kMaxSeconds;
 }
 
 void read_rows(const Json& rows, StepCosts* costs) {
@@ -31,6 +34,16 @@ void read_rows(const Json& rows, StepCosts* costs) {
     costs->n_measured[n_rows] = kTrust;
     costs->max_rows_seen = std::max(costs->max_rows_seen, static_cast<int32_t>(n_rows));
   }
+}
+
+void read_attention(const Json& json, StepCosts* costs) {
+  std::array<double, AttentionCosts::kTerms> seconds{};
+  if (!json.is_array() || json.size() != seconds.size()) return;
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    if (!json[i].is_number() || !(json[i].get<double>() >= 0) || json[i].get<double>() > kMaxTokenSeconds) return;
+    seconds[i] = json[i].get<double>();
+  }
+  costs->attention = known_attention_costs(seconds);
 }
 
 }  // namespace
@@ -46,6 +59,7 @@ StepCosts read_kept_costs(const std::string& path, const std::string& key) {
   const Json json = read_json_cache(path);
   if (json.value("key", Json()) != Json(key)) return costs;
   read_rows(json.value("step_seconds", Json()), &costs);
+  read_attention(json.value("attention_seconds", Json()), &costs);
   const Json draft_steps = json.value("draft_step_seconds", Json());
   if (!draft_steps.is_array() || draft_steps.size() != StepCosts::kDraftSizes) return costs;
   for (size_t size = 0; size < draft_steps.size(); ++size) {
@@ -63,6 +77,7 @@ void keep_costs(const StepCosts& costs, const std::string& path, const std::stri
   }
   Json json{{"key", key}, {"step_seconds", std::move(rows)}};
   json["draft_step_seconds"] = costs.draft_step_s;
+  json["attention_seconds"] = costs.attention.seconds;
   write_json_cache(path, json);
 }
 

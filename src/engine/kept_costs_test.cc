@@ -39,14 +39,15 @@ TEST(KeptCosts, AreReadBackAndBelievedLittle) {
   EXPECT_FLOAT_EQ(read.draft_step_s[0], written.draft_step_s[0]);
   EXPECT_EQ(read.draft_step_s[3], 0);
   for (const int n_rows : {1, 3, 5}) {
-    EXPECT_NEAR(predicted_step_seconds(read, n_rows), predicted_step_seconds(written, n_rows), 1e-9);
+    EXPECT_NEAR(predicted_step_seconds(read, StepLoad{n_rows}), predicted_step_seconds(written, StepLoad{n_rows}),
+                1e-9);
   }
   EXPECT_LT(read.n_measured[5], written.n_measured[5]);
   EXPECT_EQ(read.n_measured[3], 0);
   // A machine that is three times slower now is believed soon.
   StepCosts now = read;
   for (int i = 0; i < 20; ++i) learn_step_cost({5, 3 * 0.0015, true}, &now);
-  EXPECT_GT(predicted_step_seconds(now, 1), 1.5 * predicted_step_seconds(read, 1));
+  EXPECT_GT(predicted_step_seconds(now, StepLoad{1}), 1.5 * predicted_step_seconds(read, StepLoad{1}));
 }
 
 TEST(KeptCosts, OfAnotherKeyOrDamagedAreNothing) {

@@ -127,8 +127,24 @@ void Scheduler::reserve(PageTable* table, int end, std::vector<PageCopy>* copies
   BASS_CHECK(table->reserve(end, copies));  // admission has promised these pages
 }
 
+// Whole pages of a prompt lie in the cache once for all of its samples.
+void Scheduler::measure_regular_load() {
+  regular_load_ = {};
+  const RequestState* last_request = nullptr;
+  for (const Sequence* sequence : running_) {
+    const RequestState* request = sequence->request;
+    const int context_len = request->text_len(*sequence);
+    const bool is_sibling = std::exchange(last_request, request) == request;
+    const int n_shared = is_sibling ? request->shared_len() / options_.page_len * options_.page_len : 0;
+    ++regular_load_.n_rows;
+    regular_load_.n_seen += context_len;
+    regular_load_.n_read += context_len - n_shared;
+  }
+}
+
 // Host drafters propose first, then each policy chooses how much of what its sequences could draft is drafted.
 void Scheduler::choose_drafts() {
+  measure_regular_load();
   for (Sequence* sequence : running_) propose(sequence);
   for (size_t begin = 0; begin < running_.size(); ++begin) {
     PolicyState* policy = running_[begin]->request->policy.get();
@@ -139,13 +155,15 @@ void Scheduler::choose_drafts() {
     for (size_t i = begin; i < running_.size(); ++i) {
       Sequence* sequence = running_[i];
       if (sequence->request->policy.get() != policy || sequence->draft_len == 0) continue;
-      candidates_.push_back({sequence->draft_source, sequence->draft_len, sequence->max_model_drafts, 0});
+      candidates_.push_back({sequence->draft_source, sequence->draft_len, sequence->max_model_drafts, 0,
+                             sequence->request->text_len(*sequence), sequence->skills});
       candidate_owners_.push_back(sequence);
     }
-    choose_draft_lengths(policy->spec, policy->state, *costs_, static_cast<int>(running_.size()), candidates_);
+    choose_draft_lengths(policy->spec, policy->state, *costs_, regular_load_, candidates_);
     for (size_t i = 0; i < candidates_.size(); ++i) {
       candidate_owners_[i]->draft_source = candidates_[i].source;
       candidate_owners_[i]->draft_len = candidates_[i].len;
+      candidate_owners_[i]->draft_stop = candidates_[i].stop;
     }
   }
   for (Sequence* sequence : running_) sequence->request->policy->is_marked = false;
@@ -209,6 +227,7 @@ void Scheduler::plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepP
   segment->draft_start = n_seen;
   segment->prompt_head = request->prompt_head.get();
   if (n_seen + n_unseen == text_len) segment->n_model_drafts = sequence->draft_len;
+  segment->stop = sequence->draft_stop;
   if (needs_draft_distribution(segment->sampling)) {
     segment->n_model_drafts = std::min(segment->n_model_drafts, options_.max_kept_distributions - n_distributions_);
     n_distributions_ += segment->n_model_drafts;

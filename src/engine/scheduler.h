@@ -50,6 +50,9 @@ class Scheduler {
   /// when nothing can run.
   void schedule(int max_step_tokens, StepPlan* plan, std::vector<SegmentOwner>* owners);
 
+  /// What the decoding sequences of the step that was planned last ask for without drafts.
+  [[nodiscard]] const StepLoad& regular_load() const { return regular_load_; }
+
   /// A sequence has ended: its pages are free.
   void finish(Sequence* sequence);
   /// Forgets all requests, as they are. Allocates nothing.
@@ -64,6 +67,7 @@ class Scheduler {
   void admit();
   bool admit_request(RequestState* request);
   void start_sequence(RequestState* request);
+  void measure_regular_load();
   void choose_drafts();
   void propose(Sequence* sequence);
   void plan_decode(Sequence* sequence, StepPlan* plan);
@@ -82,7 +86,8 @@ class Scheduler {
   int n_distributions_ = 0;                            // of the draft model, that the step being planned keeps
   bool has_finished_ = false;                          // a request may have ended
   std::list<std::unique_ptr<RequestState>> requests_;  // in order of arrival
-  std::vector<Sequence*> running_;
+  std::vector<Sequence*> running_;  // those of a request are neighbours: it starts all before the next one may
+  StepLoad regular_load_;
   std::vector<DraftCandidate> candidates_;  // of one policy, in the step being planned
   std::vector<Sequence*> candidate_owners_;
 };

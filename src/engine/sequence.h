@@ -53,6 +53,8 @@ struct Sequence {
   DraftSource draft_source = DraftSource::kModel;  // of the running step's draft
   int draft_len = 0;                               // what the policy chose for the running step, at most
   int max_model_drafts = 0;                        // that the draft model could draft in the running step
+  DraftStop draft_stop;                            // of the running step's draft, if it is the model's
+  SequenceSkills skills;                           // learnt by the policy
   StreamDetokenizer detokenizer;
   StopMatcher stop_matcher;
   Clock::time_point decode_start;

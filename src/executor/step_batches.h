@@ -35,9 +35,9 @@ class StepBatches {
   }
 
   /// Pass step_idx of the draft: the first brings it up to date and drafts the first token, each further one drafts one
-  /// more. No rows: there is no such pass.
-  template <class Forward, class Drafted>
-  void fill_draft(int step_idx, Forward& forward, Drafted drafted) {
+  /// more, unless has_ended(segment) (SegmentPlan::stop). No rows: there is no such pass.
+  template <class Forward, class Drafted, class HasEnded>
+  void fill_draft(int step_idx, Forward& forward, Drafted drafted, HasEnded has_ended) {
     forward.begin_batch();
     logit_rows_.clear();
     logit_segments_.clear();
@@ -45,6 +45,7 @@ class StepBatches {
       const SegmentPlan& segment = plan_->segments[i];
       if (segment.draft_tokens.empty() || (step_idx > 0 && segment.n_model_drafts <= step_idx)) continue;
       if (draft_reads_taps_ && comes_later(segment)) continue;
+      if (has_ended(static_cast<int>(i))) continue;
       if (step_idx == 0) {
         add_unseen_tokens(segment, forward);
       } else {

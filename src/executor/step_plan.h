@@ -40,6 +40,7 @@ struct SegmentPlan {
 
   std::span<const TokenId> proposed;
   int n_model_drafts = 0;
+  DraftStop stop;  // when the draft model ends before so many
   /// Known tokens that the draft model has not seen, up to the last of `tokens`; empty: leave the draft model alone.
   std::span<const TokenId> draft_tokens;
   int draft_start = 0;
@@ -75,8 +76,8 @@ struct StepPlan {
 struct SegmentResult {
   int n_drafted = 0;
   int n_accepted = 0;
-  /// Drafted tokens that the draft model's cache holds: not the last, which it never saw, and none if it reads hidden
-  /// states of the main model, which it had to guess: it is to see those again that are accepted.
+  /// Drafted tokens that the draft model's cache holds: not the last, unless one behind it was dropped, and none if it
+  /// reads hidden states of the main model, which it had to guess: it is to see those again that are accepted.
   int n_draft_cached = 0;
   bool failed = false;            // the model's logits were not numbers, or `error` says what it was
   Status error;                   // of the device
@@ -84,6 +85,8 @@ struct SegmentResult {
   /// Of the drafted tokens, in order, as far as verification has looked at them, under `rejection` and `block`: the sum
   /// over x of min(p(x), q(x)), and of a certain draft p(x). The other rules do not know.
   std::vector<AcceptanceLabel> labels;
+  /// Of the tokens that the draft model drafted, and of one that was dropped behind them (SegmentPlan::stop).
+  std::vector<float> confidences;
   std::vector<float> target_logprobs;
   std::vector<TokenId> target_argmax;  // the most probable token in place of each target
   std::vector<std::pair<TokenId, float>> top5;
@@ -94,6 +97,7 @@ struct StepResult {
   std::vector<SegmentResult> segments;  // as in the plan; reused, so that the steady state does not allocate
   Work work;                            // of both models' passes
   DraftTimes draft_times;
+  double attention_s = 0;  // of the main model's pass; 0: not measured apart
 };
 
 }  // namespace bass

@@ -79,6 +79,8 @@ void StepSampling::reserve_for(const StepPlan& plan) {
     result.top5.reserve(kTop + 1);
     result.labels.clear();
     result.labels.reserve(kMaxDraftLen);
+    result.confidences.clear();
+    result.confidences.reserve(kMaxDraftLen);
     result.evidence.clear();
     if (traces_drafts_) result.evidence.reserve(kMaxDraftLen);
   }
@@ -131,6 +133,13 @@ void StepSampling::draft_row(RowSampler& row_sampler, int segment_idx, const flo
   const int n_entries = tokens.is_all() ? shape_.n_draft_tokens : static_cast<int>(tokens.ids.size());
   RowDistribution q =
       row_sampler.build(logits, n_entries, params, history(segment_idx, draft.n), Normalise::kNo, tokens);
+  const float confidence = draft_confidence(logits, q);
+  draft.confidences[static_cast<size_t>(draft.n_confidences++)] = confidence;
+  const DraftStop& stop = plan_->segments[i].stop;
+  draft.survival = stop.survival_behind(draft.survival, confidence);
+  draft.has_ended = stop.drops(draft.survival);
+  if (draft.has_ended) return;  // before the token is drawn
+  draft.has_ended = stop.ends_behind(draft.survival);
   if (draft.has_stored_rows) q = store_draft_row(row_sampler, q, stored_row(draft, draft.n));
   draft.tokens[static_cast<size_t>(draft.n)] = draft_token(*kernels_, q, params, round_position(segment_idx, draft.n));
   ++draft.n;
@@ -284,7 +293,10 @@ void StepSampling::fail(const Status& error) {
 void StepSampling::collect() {
   for (size_t i = 0; i < plan_->segments.size(); ++i) {
     result_.segments[i].n_drafted = drafts_[i].n;
-    result_.segments[i].n_draft_cached = shape_.draft_reads_taps ? 0 : std::max(drafts_[i].n - 1, 0);
+    result_.segments[i].confidences.assign(drafts_[i].confidences.begin(),
+                                           drafts_[i].confidences.begin() + drafts_[i].n_confidences);
+    result_.segments[i].n_draft_cached =
+        shape_.draft_reads_taps ? 0 : std::max({drafts_[i].n, drafts_[i].n_confidences, 1}) - 1;
   }
   int last_segment = -1;
   for (size_t i = 0; i < wanted_.size(); ++i) {

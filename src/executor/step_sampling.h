@@ -49,7 +49,11 @@ class StepSampling {
   /// What a segment drafted in this step.
   struct Draft {
     std::array<TokenId, kMaxDraftLen> tokens{};
+    std::array<float, kMaxDraftLen> confidences{};  // draft_confidence() of each; a host drafter's have none
     int n = 0;
+    int n_confidences = 0;    // one more than n where a token was dropped
+    float survival = 1;       // of the last token (DraftStop)
+    bool has_ended = false;   // before as many as were planned
     size_t stored_begin = 0;  // index into the stored rows of the first q row, if rows are stored
     bool has_stored_rows = false;
   };

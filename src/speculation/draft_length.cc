@@ -36,9 +36,9 @@ std::string draft_length_usage() {
 DraftSource ngram_source(int order) { return static_cast<DraftSource>(std::clamp(order, 2, 5) - 2); }
 
 void choose_draft_lengths(const DraftLengthSpec& spec, const DraftLengthState& state, const StepCosts& costs,
-                          int n_sequences, std::span<DraftCandidate> candidates) {
+                          const StepLoad& regular, std::span<DraftCandidate> candidates) {
   if (spec.policy->choose != nullptr) {
-    spec.policy->choose(state, costs, n_sequences, candidates);
+    spec.policy->choose(state, costs, regular, candidates);
     return;
   }
   for (DraftCandidate& candidate : candidates) candidate.len = std::min(candidate.max_len, state.len);

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "bass/status.h"
+#include "speculation/draft_confidence.h"
 #include "speculation/step_costs.h"
 
 namespace bass {
@@ -39,11 +40,19 @@ DraftSource ngram_source(int order);
 
 /// What `goodput` and `survival` have learnt (policies/survival_estimate.h).
 struct GoodputState {
-  static constexpr int kMaxLen = 8;                // tokens that a sequence may draft
+  static constexpr int kMaxLen = ExpectedStops::kMaxLen;  // tokens that a sequence may draft
+  static constexpr int kOffsets = 7;                      // classes of sequences by the offset of their drafts
   float survival[kNumDraftSources][kMaxLen] = {};  // how often token j was accepted when those before it were, lately
   float weight[kNumDraftSources][kMaxLen] = {};    // how often that was seen
+  float drift[kNumDraftSources][kMaxLen] = {};     // mean of the latest errors of what was believed, with their signs
+  float spread[kNumDraftSources][kMaxLen] = {};    // the same without their signs
+  ConfidenceState confidence;                      // of the draft model's tokens
+  ExpectedStops stops[kOffsets] = {};              // what drafts of such confidences bring
+  ConfidenceTerms stops_of;                        // with these terms
+  int32_t n_until_stops = 0;                       // steps until that is computed again
   int32_t n_idle_steps = 0;                        // steps without a draft since the last one that had any
-  int32_t probe_interval = 0;                      // idle steps after which a draft is tried again
+  int32_t n_untried_steps = 0;                     // steps since drafts were last used, or tried whatever they cost
+  int32_t probe_interval = 0;                      // of these, after which they are tried again
 };
 
 /// What a policy remembers between steps of one batch.
@@ -60,13 +69,21 @@ struct AcceptanceLabel {
   float weight = 0;  // the chance that all before it are accepted
 };
 
+/// How the drafts of one sequence differ from others', by who drafts.
+struct SequenceSkills {
+  DraftSkill ngram;
+  DraftSkill model;
+};
+
 /// One running sequence in the step that has just been verified.
 struct DraftOutcome {
-  int32_t n_drafted = 0;
+  int32_t n_drafted = 0;   // may be 0 where a draft model would have drafted, but found nothing that is worth it
   int32_t n_accepted = 0;  // <= n_drafted
   DraftSource source = DraftSource::kModel;
   std::span<const AcceptanceLabel> labels;  // of the drafted tokens in order, as far as they were looked at. None: what
                                             // became of them is all that is known
+  std::span<const float> confidences = {};  // of the model's drafted tokens, and of one that was dropped behind them
+  SequenceSkills* skills = nullptr;         // of the sequence, learnt too
 };
 
 /// A sequence that could draft in the step that is being planned. Where both drafters could, `source` is the n-gram's
@@ -76,6 +93,9 @@ struct DraftCandidate {
   int32_t max_len = 0;        // that `source` can draft
   int32_t max_model_len = 0;  // that the draft model can draft in the place of an n-gram; 0: it cannot
   int32_t len = 0;            // the policy's answer: 0 .. what its choice of source can draft
+  int32_t context_len = 0;    // tokens that its rows see
+  SequenceSkills skills = {};
+  DraftStop stop = {};  // the policy's answer, too: where the draft model is to end before `len` tokens
 };
 
 struct DraftLengthPolicy {
@@ -87,9 +107,9 @@ struct DraftLengthPolicy {
   /// The state after a step: a pure function. `outcomes` are the sequences that ran in it, in any order; a sequence
   /// that drafted fewer tokens than state.len (it was near its end, its drafter found nothing) says nothing about len.
   DraftLengthState (*next)(const DraftLengthSpec& spec, DraftLengthState state, std::span<const DraftOutcome> outcomes);
-  /// Chooses the lengths of a step with n_sequences sequences: a pure function. nullptr: everybody drafts min(max_len,
-  /// state.len).
-  void (*choose)(const DraftLengthState& state, const StepCosts& costs, int n_sequences,
+  /// Chooses the lengths of a step: a pure function. regular: what it asks for without drafts, one row a sequence.
+  /// nullptr: everybody drafts min(max_len, state.len).
+  void (*choose)(const DraftLengthState& state, const StepCosts& costs, const StepLoad& regular,
                  std::span<DraftCandidate> candidates) = nullptr;
   /// Learns from a step, also from one without drafts. nullptr: `next` is all.
   void (*learn)(DraftLengthState& state, std::span<const DraftOutcome> outcomes) = nullptr;
@@ -100,7 +120,7 @@ struct DraftLengthPolicy {
 
 /// The policy's choice for a step, or the same length for all.
 void choose_draft_lengths(const DraftLengthSpec& spec, const DraftLengthState& state, const StepCosts& costs,
-                          int n_sequences, std::span<DraftCandidate> candidates);
+                          const StepLoad& regular, std::span<DraftCandidate> candidates);
 /// The policy's state after a step.
 void advance_draft_length(const DraftLengthSpec& spec, DraftLengthState& state, std::span<const DraftOutcome> outcomes);
 

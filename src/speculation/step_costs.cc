@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 namespace bass {
 namespace {
@@ -12,6 +13,7 @@ constexpr double kOwnRate = 0.05;    // of an entry that was measured often; at 
 constexpr double kClip = 1.5;        // a measurement counts as at most so many times the old value: outliers
 constexpr double kFading = 0.98;     // of an entry's measurements, with each step that measures others
 constexpr int kNear = 12;            // steps of a twelfth more or fewer rows are about the same
+constexpr double kBeside = 0.25;     // of a measurement, that sizes are worth which lie on both sides within twice
 constexpr int kStaleSteps = 64;      // in which nothing of the kind was measured
 constexpr int kFirstMeasurements = 2;
 
@@ -44,6 +46,27 @@ void for_each_near(int n_rows, Visit visit) {
 
 bool is_kept(const StepCosts& costs, int rows) { return costs.last_measured[rows] == 0 && costs.step_s[rows] > 0; }
 
+// Without attention.
+double predicted_rows_seconds(const StepCosts& costs, int n_rows) {
+  const int wanted = row_idx(n_rows);
+  const auto is_known = [&](int rows) { return costs.step_s[rows] > 0; };
+  int below = wanted;
+  while (below > 0 && !is_known(below)) --below;
+  if (below == wanted) return costs.step_s[wanted];
+  int above = wanted + 1;
+  while (above <= costs.max_rows_seen && !is_known(above)) ++above;
+  if (above > costs.max_rows_seen) above = 0;
+  int before_below = below - 1;
+  while (before_below > 0 && !is_known(before_below)) --before_below;
+  if (below == 0) return above == 0 ? 0 : costs.step_s[above];
+  const double at_below = costs.step_s[below];
+  const int from = above != 0 ? below : before_below;
+  const int to = above != 0 ? above : below;
+  if (from <= 0) return at_below;
+  const double slope = (costs.step_s[to] - costs.step_s[from]) / static_cast<double>(to - from);
+  return at_below + std::max(slope, 0.0) * (wanted - below);  // more rows never cost less: noise
+}
+
 // The first of them says how fast the machine is, each further one says less.
 void replace_kept_entry(double sample, int idx, StepCosts* costs) {
   const double factor = std::pow(sample / costs->step_s[idx], 1.0 / ++costs->n_kept_seen);
@@ -57,7 +80,7 @@ void replace_kept_entry(double sample, int idx, StepCosts* costs) {
 void learn_step_entry(double sample, int idx, StepCosts* costs) {
   const double freshness = std::pow(kFading, costs->n_steps - costs->last_measured[idx] - 1);
   if (step_novelty(*costs, idx) <= 0.25) {  // a size that was never seen says nothing about the others
-    const auto predicted = static_cast<float>(predicted_step_seconds(*costs, idx));
+    const auto predicted = static_cast<float>(predicted_rows_seconds(*costs, idx));
     const float factor = moved(predicted, sample, kScaleRate * freshness) / predicted;
     for (float& seconds : costs->step_s) seconds *= factor;
   }
@@ -67,13 +90,15 @@ void learn_step_entry(double sample, int idx, StepCosts* costs) {
 }  // namespace
 
 void learn_step_cost(const StepCost& cost, StepCosts* costs) {
-  if (!cost.is_clean || cost.n_rows <= 0 || cost.step_s <= 0) return;
+  const double rows_s = cost.step_s - cost.attention_s;
+  if (!cost.is_clean || cost.n_rows <= 0 || rows_s <= 0) return;
   const int idx = row_idx(cost.n_rows);
   ++costs->n_steps;
+  learn_attention_cost(cost.load(), cost.attention_s, &costs->attention);
   if (is_kept(*costs, idx)) {
-    replace_kept_entry(cost.step_s, idx, costs);
+    replace_kept_entry(rows_s, idx, costs);
   } else {
-    learn_step_entry(cost.step_s, idx, costs);
+    learn_step_entry(rows_s, idx, costs);
   }
   costs->max_rows_seen = std::max(costs->max_rows_seen, idx);
   costs->last_measured[idx] = costs->n_steps;
@@ -83,25 +108,8 @@ void learn_step_cost(const StepCost& cost, StepCosts* costs) {
   }
 }
 
-double predicted_step_seconds(const StepCosts& costs, int n_rows) {
-  const int wanted = row_idx(n_rows);
-  int below = 0, before_below = 0, above = 0;
-  for (int rows = 1; rows <= costs.max_rows_seen; ++rows) {
-    if (costs.step_s[rows] <= 0) continue;
-    if (rows <= wanted) {
-      before_below = below;
-      below = rows;
-    } else if (above == 0) {
-      above = rows;
-    }
-  }
-  if (below == 0) return above == 0 ? 0 : costs.step_s[above];
-  const double at_below = costs.step_s[below];
-  const int from = above != 0 ? below : before_below;
-  const int to = above != 0 ? above : below;
-  if (from == 0 || wanted == below) return at_below;
-  const double slope = (costs.step_s[to] - costs.step_s[from]) / static_cast<double>(to - from);
-  return at_below + std::max(slope, 0.0) * (wanted - below);  // more rows never cost less: noise
+double predicted_step_seconds(const StepCosts& costs, const StepLoad& load) {
+  return predicted_rows_seconds(costs, load.n_rows) + predicted_attention_seconds(costs.attention, load);
 }
 
 double predicted_draft_seconds(const StepCosts& costs, int n_draft_steps, int n_model_drafts) {
@@ -119,7 +127,13 @@ double predicted_draft_seconds(const StepCosts& costs, int n_draft_steps, int n_
 double step_novelty(const StepCosts& costs, int n_rows) {
   int n = 0;
   for_each_near(n_rows, [&](int rows) { n += costs.n_measured[rows]; });
-  return 1.0 / (1.0 + n);
+  const int idx = row_idx(n_rows);
+  const auto n_within = [&](int begin, int end) {
+    return std::accumulate(costs.n_measured + begin, costs.n_measured + std::min(end, costs.max_rows_seen + 1), 0);
+  };
+  const int n_beside =
+      idx < costs.max_rows_seen ? std::min(n_within((idx + 1) / 2, idx), n_within(idx + 1, 2 * idx)) : 0;
+  return 1.0 / (1.0 + n + kBeside * n_beside);
 }
 
 bool is_step_stale(const StepCosts& costs, int n_rows) {

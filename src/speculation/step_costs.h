@@ -1,10 +1,12 @@
-// What a step costs by the number of its rows, measured while working.
+// What a step costs by the number of its rows and by their contexts, measured while working.
 //
 // POD, like the policies' state, so that the per-step decision can run on a device. One table serves all policies of an
 // engine: the machine and the models are the same for all.
 #pragma once
 
 #include <cstdint>
+
+#include "speculation/attention_costs.h"
 
 namespace bass {
 
@@ -14,38 +16,45 @@ struct StepCost {
   double step_s = 0;           // without the draft model's passes
   bool is_clean = false;       // no prompt's chunk ran beside
   int32_t n_draft_steps = 0;   // passes of the draft model
-  int32_t n_model_drafts = 0;  // tokens that they drafted, all sequences together
+  int32_t n_model_drafts = 0;  // tokens that they drafted or dropped, all sequences together
   double draft_s = 0;          // of these passes
+  double attention_s = 0;      // of step_s, the main model's attention; 0: not measured apart
+  double n_read = 0;           // the main model's StepLoad
+  double n_seen = 0;
+
+  [[nodiscard]] StepLoad load() const { return {n_rows, n_read, n_seen}; }
 };
 
 struct StepCosts {
-  static constexpr int kMaxRows = 512;     // rows of a step whose cost is kept; more count as so many
-  static constexpr int kDraftSizes = 10;   // entry i: passes of the draft model that draft 2^i to 2^(i+1) - 1 tokens
-  float step_s[kMaxRows + 1] = {};         // seconds of a step by its rows, drafting not counted; 0: not measured
+  static constexpr int kMaxRows = 512;    // rows of a step whose cost is kept; more count as so many
+  static constexpr int kDraftSizes = 10;  // entry i: passes of the draft model that draft 2^i to 2^(i+1) - 1 tokens
+  float step_s[kMaxRows + 1] =
+      {};  // seconds of a step by its rows, drafting and attention not counted; 0: not measured
   uint16_t n_measured[kMaxRows + 1] = {};  // times, at most 65535
   float draft_step_s[kDraftSizes] = {};    // seconds of one pass of the draft model; 0: not measured
   uint16_t n_drafts_measured[kDraftSizes] = {};
+  AttentionCosts attention;
   int32_t max_rows_seen = 0;
   int32_t n_steps = 0;                       // that were learnt from
   int32_t last_measured[kMaxRows + 1] = {};  // by the how many-th of them; 0: the entry is an earlier run's
   int32_t n_kept_seen = 0;                   // entries of an earlier run that were measured since
 };
 
-/// Learns from a clean step. What all steps have in common (contexts grow, machines slow down) moves the whole table,
+/// Learns from a clean step. What all steps have in common (machines slow down) moves the whole table,
 /// and quickly: choices depend on how its entries relate. The rest moves the step's own entry, and more of it if that
 /// was not measured for long: it may have been wrong. Outliers count little. An entry of an earlier run gives way to
 /// the first measurement, and those that are not measured yet follow it: the machine may be another one today.
 void learn_step_cost(const StepCost& cost, StepCosts* costs);
 
-/// Seconds of a step of n_rows rows: linear between measured points, flat before the first, and behind the last along
-/// the last slope. 0 when nothing was measured.
-double predicted_step_seconds(const StepCosts& costs, int n_rows);
+/// Seconds of a step: by its rows, linear between measured points, flat before the first, and behind the last along the
+/// last slope; and of its attention. 0 when nothing was measured.
+double predicted_step_seconds(const StepCosts& costs, const StepLoad& load);
 
 /// Seconds of n_draft_steps passes of the draft model that draft n_model_drafts tokens together. As long as for the
 /// nearest size that was measured; 0 when none was.
 double predicted_draft_seconds(const StepCosts& costs, int n_draft_steps, int n_model_drafts);
 
-/// 1: no step of about so many rows was measured; near 0: many were.
+/// 1: no step of about so many rows was measured, nor of somewhat fewer and more; near 0: many were.
 double step_novelty(const StepCosts& costs, int n_rows);
 
 /// No step of about so many rows was measured for long: the less often in this run, the sooner.

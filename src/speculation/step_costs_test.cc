@@ -11,35 +11,35 @@ void measure(StepCosts& costs, int n_rows, double seconds, int n_times = 1) {
 
 TEST(StepCosts, PredictsBetweenAndBeyondWhatWasMeasured) {
   StepCosts costs;
-  EXPECT_EQ(predicted_step_seconds(costs, 5), 0);
+  EXPECT_EQ(predicted_step_seconds(costs, StepLoad{5}), 0);
   costs.max_rows_seen = 20;
   costs.step_s[8] = 2.0f;
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 3)), 2.0f);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 30)), 2.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{3})), 2.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{30})), 2.0f);
   costs.step_s[20] = 5.0f;
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 12)), 3.0f);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 24)), 6.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{12})), 3.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{24})), 6.0f);
   costs.step_s[20] = 1.0f;  // noise: more rows never count as cheaper
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 12)), 2.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{12})), 2.0f);
 }
 
 TEST(StepCosts, OneOutlierCountsLittleAndPromptsNothing) {
   StepCosts costs;
   measure(costs, 4, 1.0, 50);
   measure(costs, 4, 100.0);
-  EXPECT_LT(predicted_step_seconds(costs, 4), 1.2);
+  EXPECT_LT(predicted_step_seconds(costs, StepLoad{4}), 1.2);
   learn_step_cost({4, 100.0, /*is_clean=*/false}, &costs);
-  EXPECT_LT(predicted_step_seconds(costs, 4), 1.2);
+  EXPECT_LT(predicted_step_seconds(costs, StepLoad{4}), 1.2);
 }
 
 TEST(StepCosts, WhatIsNotMeasuredAnyMoreFollowsTheMachine) {
   StepCosts costs;
   measure(costs, 4, 1.0, 50);
   measure(costs, 16, 2.0, 50);
-  const double before = predicted_step_seconds(costs, 4);
+  const double before = predicted_step_seconds(costs, StepLoad{4});
   measure(costs, 16, 6.0, 200);
-  EXPECT_NEAR(predicted_step_seconds(costs, 16), 6.0, 0.3);
-  EXPECT_GT(predicted_step_seconds(costs, 4), 1.5 * before) << "the machine is slower for fewer rows too";
+  EXPECT_NEAR(predicted_step_seconds(costs, StepLoad{16}), 6.0, 0.3);
+  EXPECT_GT(predicted_step_seconds(costs, StepLoad{4}), 1.5 * before) << "the machine is slower for fewer rows too";
 }
 
 TEST(StepCosts, AnEntryOfAnEarlierRunGivesWayAndTheOthersFollow) {
@@ -50,12 +50,14 @@ TEST(StepCosts, AnEntryOfAnEarlierRunGivesWayAndTheOthersFollow) {
     costs.n_measured[rows] = 4;
   }
   measure(costs, 4, 8.0);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 4)), 8.0f);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 16)), 32.0f) << "the machine is half as fast today";
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{4})), 8.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{16})), 32.0f)
+      << "the machine is half as fast today";
   measure(costs, 16, 32.0 * 4);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 16)), 128.0f);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 8)), 32.0f) << "the second says less: its root";
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 4)), 8.0f) << "what is measured stays";
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{16})), 128.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{8})), 32.0f)
+      << "the second says less: its root";
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{4})), 8.0f) << "what is measured stays";
 }
 
 TEST(StepCosts, AnEntryThatWasNotMeasuredForLongMovesAlone) {
@@ -67,15 +69,15 @@ TEST(StepCosts, AnEntryThatWasNotMeasuredForLongMovesAlone) {
   EXPECT_TRUE(is_step_stale(costs, 8)) << "never measured";
   measure(costs, 4, 1.0);
   EXPECT_FALSE(is_step_stale(costs, 4));
-  EXPECT_LT(predicted_step_seconds(costs, 4), 1.7);
-  EXPECT_GT(predicted_step_seconds(costs, 16), 1.95);
+  EXPECT_LT(predicted_step_seconds(costs, StepLoad{4}), 1.7);
+  EXPECT_GT(predicted_step_seconds(costs, StepLoad{16}), 1.95);
 }
 
 TEST(StepCosts, PassesOfTheDraftModelAreCountedOneByOneAndByTheirSize) {
   StepCosts costs;
   EXPECT_EQ(predicted_draft_seconds(costs, 3, 3), 0);
   learn_step_cost({6, 1.0, true, 5, 5, 0.5}, &costs);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, 6)), 1.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{6})), 1.0f);
   EXPECT_FLOAT_EQ(static_cast<float>(predicted_draft_seconds(costs, 3, 3)), 0.3f);
   EXPECT_FLOAT_EQ(static_cast<float>(predicted_draft_seconds(costs, 2, 80)), 0.2f) << "the nearest that was measured";
   learn_step_cost({40, 1.0, true, 2, 64, 0.8}, &costs);

@@ -53,7 +53,8 @@ def test_a_greedy_trace_says_which_tokens_are_equal(trace):
     _, header, sequences = trace("--temperature", "0")
     assert header["verify"] == "match"
     drafts = [record["model"] for sequence in sequences for record in sequence["rounds"] if "model" in record]
-    assert drafts and all(set(draft) == {"p"} and set(draft["p"]) == {1.0} for draft in drafts)
+    assert drafts and all(set(draft) == {"p", "confidence"} and set(draft["p"]) == {1.0} for draft in drafts)
+    assert all(0 < confidence <= 1 for draft in drafts for confidence in draft["confidence"])
     ngrams = [record["ngram"] for sequence in sequences for record in sequence["rounds"] if "ngram" in record]
     assert ngrams and all(set(draft["p"]) <= {0.0, 1.0} and 2 <= draft["order"] <= 5 for draft in ngrams)
 

@@ -26,6 +26,8 @@ Json numbers(const std::vector<DraftEvidence>& drafts, float DraftEvidence::*mem
 
 Json draft_json(const std::vector<DraftEvidence>& drafts) {
   Json json{{"p", numbers(drafts, &DraftEvidence::p)}};
+  if (std::any_of(drafts.begin(), drafts.end(), [](const DraftEvidence& draft) { return draft.confidence != 1; }))
+    json["confidence"] = numbers(drafts, &DraftEvidence::confidence);
   if (std::all_of(drafts.begin(), drafts.end(), [](const DraftEvidence& draft) { return draft.q == 1; })) return json;
   json["q"] = numbers(drafts, &DraftEvidence::q);
   json["overlap"] = numbers(drafts, &DraftEvidence::overlap);
@@ -62,6 +64,8 @@ bool read_draft(const Json& json, std::vector<DraftEvidence>* drafts) {
     return false;
   drafts->resize(json["p"].size());
   if (!read_numbers(json["p"], 0, &DraftEvidence::p, drafts)) return false;
+  if (json.contains("confidence") && !read_numbers(json["confidence"], 0, &DraftEvidence::confidence, drafts))
+    return false;
   if (!json.contains("q")) {
     complete_one_hot(drafts);
     return true;
@@ -74,6 +78,9 @@ bool read_draft(const Json& json, std::vector<DraftEvidence>* drafts) {
 bool read_round(const Json& json, TracedRound* round) {
   if (!json.is_object()) return false;
   if (json.contains("model") && !read_draft(json["model"], &round->model)) return false;
+  if (json.contains("model") && !json["model"].contains("confidence")) {  // of an older version
+    for (DraftEvidence& draft : round->model) draft.confidence = kUnknownConfidence;
+  }
   if (!json.contains("ngram")) return true;
   const Json& order = json["ngram"].is_object() ? json["ngram"].value("order", Json()) : Json();
   if (!order.is_number_integer() || !read_draft(json["ngram"], &round->ngram)) return false;
@@ -139,6 +146,18 @@ std::vector<CostPoint> kept_draft_passes(const Json& json) {
   return curve;
 }
 
+// Seconds for each row, each token of context that is read, and each further row that sees it.
+Status add_kept_attention(const Json& seconds, MachineCosts* machine) {
+  const bool is_known =
+      seconds.is_array() && seconds.size() == AttentionCosts::kTerms &&
+      std::all_of(seconds.begin(), seconds.end(), [](const Json& s) { return s.is_number() && s >= 0; });
+  if (!is_known) return invalid_file("\"attention_seconds\" must be three numbers, at least 0");
+  for (CostPoint& point : machine->step) point.seconds += point.n * seconds[0].get<double>();
+  machine->context_token_s = seconds[1].get<double>();
+  machine->seen_token_s = seconds[2].get<double>();
+  return ok_status();
+}
+
 Result<MachineCosts> machine_of(const Json& json) {
   MachineCosts machine;
   if (!json.is_object() || !read_curve(json.value("step_seconds", Json()), &machine.step)) {
@@ -147,10 +166,14 @@ Result<MachineCosts> machine_of(const Json& json) {
   if (json.contains("draft_pass_seconds") && !read_curve(json["draft_pass_seconds"], &machine.draft_pass)) {
     return invalid_file("\"draft_pass_seconds\" must be [[sequences, seconds], ...] with ascending sequences");
   }
-  const Json context = json.value("context_token_seconds", Json(0));
-  if (!context.is_number() || context < 0)
-    return invalid_file("\"context_token_seconds\" must be a number, at least 0");
-  machine.context_token_s = context.get<double>();
+  for (const auto& [key, member] : {std::pair("context_token_seconds", &MachineCosts::context_token_s),
+                                    std::pair("seen_token_seconds", &MachineCosts::seen_token_s)}) {
+    const Json seconds = json.value(key, Json(0));
+    if (!seconds.is_number() || seconds < 0)
+      return invalid_file(fmt::format("\"{}\" must be a number, at least 0", key));
+    machine.*member = seconds.get<double>();
+  }
+  if (json.contains("attention_seconds")) BASS_RETURN_IF_ERROR(add_kept_attention(json["attention_seconds"], &machine));
   if (json.contains("draft_step_seconds")) {
     machine.step = without_disturbances(machine.step);
     machine.draft_pass = without_disturbances(kept_draft_passes(json["draft_step_seconds"]));

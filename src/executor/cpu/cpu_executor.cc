@@ -72,6 +72,7 @@ Ticket CpuExecutor::submit(const StepPlan& plan) {
   prepare(plan);
   team_.run([this](const TeamContext& context) { run_step(context); });
   sampling_->collect();
+  sampling_->result().attention_s = main_forward_->attention_s() - attention_s_before_;
   collect_work();
   return ++last_ticket_;
 }
@@ -104,6 +105,7 @@ void CpuExecutor::prepare(const StepPlan& plan) {
   sampling_->prepare(plan);
   batches_.start(plan, draft_reads_taps(), draft_ && draft_->main() == nullptr ? draft_->config().vocab_size : 0);
   work_before_ = work_so_far();
+  attention_s_before_ = main_forward_->attention_s();
   draft_logit_more_.reserve(plan.segments.size());
   int n_positions = 0;
   for (const SegmentPlan& segment : plan.segments) {
@@ -157,7 +159,8 @@ void CpuExecutor::count_draft_pass(int step_idx) {
 }
 
 void CpuExecutor::fill_draft_batch(int step_idx) {
-  batches_.fill_draft(step_idx, *draft_forward_, drafted_);
+  batches_.fill_draft(step_idx, *draft_forward_, drafted_,
+                      [this](int segment) { return sampling_->draft(segment).has_ended; });
   draft_logit_more_.clear();
   for (const int segment : batches_.logit_segments()) {
     const auto* head = static_cast<const CpuPromptHead*>(plan_->segments[static_cast<size_t>(segment)].prompt_head);

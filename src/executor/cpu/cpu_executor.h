@@ -80,7 +80,8 @@ class CpuExecutor final : public Executor {
   std::vector<const PackedMatrix*>
       draft_logit_more_;  // what the prompts of drafted rows add to the draft's head, or null
   std::chrono::steady_clock::time_point draft_pass_begin_;
-  WorkByPart work_before_{};  // of all passes before this step
+  WorkByPart work_before_{};       // of all passes before this step
+  double attention_s_before_ = 0;  // the same
   Ticket last_ticket_ = 0;
 };
 

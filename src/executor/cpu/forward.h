@@ -102,6 +102,9 @@ class CpuForward {
   /// without a barrier.
   void keep_hidden(const TeamContext& context, std::span<const int> rows);
 
+  /// Seconds that attention took in all passes since construction.
+  [[nodiscard]] double attention_s() const { return attention_s_; }
+
   /// What all passes since construction asked for.
   [[nodiscard]] const WorkByPart& work() const { return work_; }
 
@@ -150,6 +153,7 @@ class CpuForward {
   ExpertRows experts_;
   DraftInput draft_input_;
   WorkByPart work_{};
+  double attention_s_ = 0;              // written by thread 0
   bool has_read_head_ = false;          // in this batch
   std::vector<uint32_t> page_batches_;  // [n_pages] the last batch that read a page
   uint32_t batch_idx_ = 0;
@@ -180,6 +184,7 @@ class CpuOps {
   void norm_row(const float* x, const CpuNorm& norm, int row_idx, const ActivationRows& out);
   void normalise(const float* x, const CpuNorm& norm, float* out) const;
   void normalise_heads(const CpuLayer& weights, float* q) const;
+  void attend_batch(int layer);
   void attend_stage(int layer, std::span<const PlannedUnit> units, std::span<const PlannedFinish> finishes,
                     std::atomic<int>* next_idx);
   /// next: the unit that this thread goes on with, or null

@@ -1,10 +1,20 @@
 // Attention of a planned batch: units of work for the threads, and what they leave in the form that the next product
 // reads.
+#include <chrono>
+
 #include "executor/cpu/forward.h"
 
 namespace bass::cpu {
 
 void CpuOps::attend(int layer) {
+  using Clock = std::chrono::steady_clock;
+  if (context_.thread_idx() != 0) return attend_batch(layer);
+  const Clock::time_point begin = Clock::now();
+  attend_batch(layer);
+  f_.attention_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void CpuOps::attend_batch(int layer) {
   const ModelConfig& config = f_.model_->config();
   const AttentionPlan& plan = f_.plan_of(layer);
   attend_stage(layer, plan.units, {}, &f_.next_unit_);

@@ -172,7 +172,9 @@ Status GpuExecutor::run_step() {
 Status GpuExecutor::draft() {
   if (!draft_) return ok_status();
   for (int step_idx = 0;; ++step_idx) {
-    batches_.fill_draft(step_idx, *draft_forward_, [this](int segment, int idx) { return drafted(segment, idx); });
+    batches_.fill_draft(
+        step_idx, *draft_forward_, [this](int segment, int idx) { return drafted(segment, idx); },
+        [this](int segment) { return sampling_->draft(segment).has_ended; });
     if (draft_forward_->n_rows() == 0) return ok_status();
     const auto begin_time = std::chrono::steady_clock::now();
     draft_forward_->run();

@@ -35,6 +35,11 @@ TokenId sample(const cpu::Kernels& kernels, const RowDistribution& row, const Ra
   return row.token(entry >= 0 ? entry : row.argmax);
 }
 
+float draft_confidence(const float* logits, const RowDistribution& row) {
+  const float confidence = std::exp(logits[row.argmax] - row.raw_log_sum_exp);
+  return confidence <= 1.0f ? confidence : 1.0f;  // also of what is no number: such a row is one-hot
+}
+
 float raw_logprob(const float* logits, const RowDistribution& row, TokenId token) {
   return logits[token] - row.raw_log_sum_exp;
 }

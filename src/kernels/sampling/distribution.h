@@ -71,6 +71,10 @@ double probability(const RowDistribution& row, TokenId id);
 /// The token that this stream draws: argmax of z + Gumbel noise over the kept tokens.
 TokenId sample(const cpu::Kernels& kernels, const RowDistribution& row, const RandomStream& stream);
 
+/// The raw probability (temperature 1, before processors) that a draft gives to its best token: what its row says of
+/// its chance before any token is drawn from it. logits: [row.n] raw, which `row` was built from.
+float draft_confidence(const float* logits, const RowDistribution& row);
+
 /// Natural log of the model's raw probability (temperature 1, before processors) of a token.
 /// logits: [n] raw
 float raw_logprob(const float* logits, const RowDistribution& row, TokenId token);

@@ -18,6 +18,7 @@ struct DraftEvidence {
   float block =
       0;  // h_i of block.h if tokens follow; if it is the round's last, h_i is p_i, the product that p, q give
   TokenId token = 0;
+  float confidence = 1;  // draft_confidence() of the row that the token was drawn from; 1: one-hot
 };
 
 /// Adds the evidence on a row's drafted token. p, q: the row's distributions, normalised where distributions are

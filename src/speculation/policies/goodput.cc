@@ -1,6 +1,7 @@
 #include "speculation/policies/goodput.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "speculation/policies/survival_estimate.h"
@@ -8,83 +9,155 @@
 namespace bass {
 namespace {
 
-constexpr double kOptimism = 0.25;  // a step of a size that was never measured may cost so much less
-constexpr double kMinGain = 1.02;   // over regular decoding, or nothing is drafted
-constexpr int kGrowth = 2;          // rows of a step at most, in times of the most that was measured
-constexpr float kThresholds[] = {0.95f, 0.9f, 0.85f, 0.8f, 0.75f, 0.7f, 0.65f, 0.6f, 0.55f, 0.5f,
-                                 0.45f, 0.4f, 0.35f, 0.3f, 0.25f, 0.2f, 0.15f, 0.1f, 0.05f};
+constexpr double kOptimism = 0.25;    // a step of a size that was never measured may cost so much less
+constexpr double kMinGain = 1.02;     // over regular decoding, or nothing is drafted
+constexpr double kProbeShare = 0.01;  // of the time, for looks at drafts that are not used
+constexpr int kFirstLook = 12;        // steps without a draft before one is looked at
+constexpr int kLastLook = 192;
+constexpr int kGrowth = 2;  // rows of a step at most, in times of the most that was measured
+// What is expected of confidences is a few steps old, and rounded: where all tokens lie at the edge, a device would
+// drop what was to be drafted, and nothing would be learnt from.
+constexpr float kStopMargin = 0.85f;
 
+// What a batch may do: leave out tokens whose survival is below a level, and end the model's drafts at a length.
 struct Option {
-  double goodput = 0;      // tokens a second
-  float threshold = 2.0f;  // above 1: nothing is drafted
+  double goodput = 0;  // tokens a second
+  int level = -1;      // below 0: nothing is drafted
   bool uses_model = false;
+  int max_model_len = GoodputState::kMaxLen;
 };
 
 // A batch whose next step is planned.
 struct Batch {
   const GoodputState& learnt;
   const StepCosts& costs;
-  int n_sequences;
+  StepLoad regular;
   std::span<DraftCandidate> candidates;
 };
 
-// Sets the option's goodput. doubt: how little the costs of larger steps are trusted at least, 0 .. 1.
-Option evaluate(const Batch& batch, Option option, double doubt) {
-  double expected = batch.n_sequences;
-  int n_rows = batch.n_sequences;
-  int n_draft_steps = 0;
-  int n_model_drafts = 0;
-  for (const DraftCandidate& candidate : batch.candidates) {
-    const ExpectedDraft draft = draft_above(batch.learnt, candidate, option.threshold, option.uses_model);
-    expected += draft.expected;
-    n_rows += draft.len;
-    if (draft.source != DraftSource::kModel) continue;
-    n_draft_steps = std::max(n_draft_steps, draft.len);
-    n_model_drafts += draft.len;
+// Sums over the candidates at one level.
+struct Totals {
+  StepLoad load;  // without the model's drafts
+  double expected = 0;
+  double n_kept[GoodputState::kMaxLen] = {};  // of the model's j-th tokens
+  double n_accepted[GoodputState::kMaxLen] = {};
+  double n_seen[GoodputState::kMaxLen] = {};
+  int n_drafting = 0;  // sequences that the model drafts for
+};
+
+void add_model_draft(const Batch& batch, const DraftCandidate& candidate, int level, int len, Totals* totals) {
+  const ExpectedStops& stops = expected_stops_of(batch.learnt, candidate.skills.model.offset);
+  ++totals->n_drafting;
+  for (int j = 0; j < len; ++j) {
+    totals->n_kept[j] += stops.n_kept[level][j];
+    totals->n_accepted[j] += stops.n_accepted[level][j];
+    totals->n_seen[j] += stops.n_kept[level][j] * candidate.context_len;
   }
-  if (n_rows > std::max(kGrowth * batch.costs.max_rows_seen, batch.n_sequences)) return option;
-  if (n_rows == batch.n_sequences) doubt = 0;
-  const double novelty = std::max(step_novelty(batch.costs, n_rows), doubt);
-  const double step_s = predicted_step_seconds(batch.costs, n_rows) * (1 - kOptimism * novelty);
-  const double seconds = step_s + predicted_draft_seconds(batch.costs, n_draft_steps, n_model_drafts);
-  option.goodput = seconds > 0 ? expected / seconds : 0;
-  return option;
+}
+
+Totals totals_of(const Batch& batch, int level, bool uses_model) {
+  Totals totals{batch.regular, static_cast<double>(batch.regular.n_rows)};
+  for (const DraftCandidate& candidate : batch.candidates) {
+    const ExpectedDraft draft = draft_above(batch.learnt, candidate, level, uses_model);
+    if (draft.source == DraftSource::kModel) {
+      if (draft.len > 0) add_model_draft(batch, candidate, level, draft.len, &totals);
+      continue;
+    }
+    totals.expected += draft.expected;
+    totals.load.n_rows += draft.len;
+    totals.load.n_seen += static_cast<double>(draft.len) * candidate.context_len;
+  }
+  return totals;
+}
+
+// Seconds of a step. doubt: how little the costs of larger steps are trusted at least, 0 .. 1.
+double step_seconds(const Batch& batch, const StepLoad& load, double doubt) {
+  if (load.n_rows == batch.regular.n_rows) doubt = 0;
+  const double novelty = std::max(step_novelty(batch.costs, load.n_rows), doubt);
+  return predicted_step_seconds(batch.costs, load) * (1 - kOptimism * novelty);
+}
+
+// Tokens a second; 0 if the step would have far more rows than any before. n_drafts: of the model, in expectation: the
+// step has so many rows more than `load`, or a few more or less.
+double goodput_of(const Batch& batch, StepLoad load, double n_drafts, double expected, double draft_s, double doubt) {
+  const int n_least = static_cast<int>(n_drafts);
+  const double part = n_drafts - n_least;
+  load.n_rows += n_least;
+  if (load.n_rows + std::ceil(part) > std::max(kGrowth * batch.costs.max_rows_seen, batch.regular.n_rows)) return 0;
+  double seconds = step_seconds(batch, load, doubt);
+  if (part > 0) {
+    ++load.n_rows;
+    seconds += part * (step_seconds(batch, load, doubt) - seconds);
+  }
+  return seconds > 0 ? expected / (seconds + draft_s) : 0;
+}
+
+// The best length of the model's drafts at a level, if that beats `best`. A pass is for the sequences whose last token
+// was kept; the first one is for all.
+void try_lengths(const Batch& batch, int level, const Totals& totals, double doubt, Option* best) {
+  double n_drafts = 0, expected = totals.expected, draft_s = 0;
+  StepLoad load = totals.load;
+  for (int j = 0; j < GoodputState::kMaxLen; ++j) {
+    const double n_drafting = j == 0 ? totals.n_drafting : totals.n_kept[j - 1];
+    n_drafts += totals.n_kept[j];
+    expected += totals.n_accepted[j];
+    load.n_seen += totals.n_seen[j];
+    draft_s += std::min(n_drafting, 1.0) *
+               predicted_draft_seconds(batch.costs, 1, std::max(1, static_cast<int>(std::lround(n_drafting))));
+    const double goodput = goodput_of(batch, load, n_drafts, expected, draft_s, doubt);
+    if (goodput > best->goodput) *best = {goodput, level, true, j + 1};
+  }
 }
 
 Option best_option(const Batch& batch, double doubt) {
-  Option best = evaluate(batch, {}, 0);
-  best.goodput *= kMinGain;
+  Option best;
+  best.goodput = kMinGain * goodput_of(batch, batch.regular, 0, batch.regular.n_rows, 0, 0);
   const bool has_model = std::any_of(batch.candidates.begin(), batch.candidates.end(), [](const auto& candidate) {
     return candidate.source == DraftSource::kModel || candidate.max_model_len > 0;
   });
-  for (const bool uses_model : {false, true}) {
-    if (uses_model && !has_model) break;
-    for (const float threshold : kThresholds) {
-      const Option option = evaluate(batch, {0, threshold, uses_model}, doubt);
-      if (option.goodput > best.goodput) best = option;
-    }
+  for (int level = 0; level < ExpectedStops::kLevels; ++level) {
+    const Totals ngrams = totals_of(batch, level, /*uses_model=*/false);
+    const double goodput = goodput_of(batch, ngrams.load, 0, ngrams.expected, 0, doubt);
+    if (goodput > best.goodput) best = {goodput, level, false};
+    if (has_model) try_lengths(batch, level, totals_of(batch, level, /*uses_model=*/true), doubt, &best);
   }
   return best;
 }
 
+// Steps without a draft after which drafts are looked at again: the cheaper a look, the sooner, and at once where the
+// last one was a surprise.
+int steps_between_looks(const Batch& batch) {
+  for (const DraftCandidate& candidate : batch.candidates) {
+    if (has_turned_good(batch.learnt, candidate.source)) return 1;
+  }
+  const int n_tokens = n_probed(batch.candidates.size());
+  StepLoad load = batch.regular;
+  const double regular_s = predicted_step_seconds(batch.costs, load);
+  if (regular_s <= 0) return kFirstLook;
+  load.n_rows += n_tokens;
+  const double look_s =
+      predicted_step_seconds(batch.costs, load) + predicted_draft_seconds(batch.costs, 1, n_tokens) - regular_s;
+  return static_cast<int>(std::clamp(look_s / (kProbeShare * regular_s), 1.0 * kFirstLook, 1.0 * kLastLook));
+}
+
 // When nothing was drafted for long, a try is due, with what would pay if steps were cheaper than was measured: that
 // may be long ago, or bad luck.
-void choose(const DraftLengthState& state, const StepCosts& costs, int n_sequences,
+void choose(const DraftLengthState& state, const StepCosts& costs, const StepLoad& regular,
             std::span<DraftCandidate> candidates) {
   const GoodputState& learnt = state.goodput;
   for (DraftCandidate& candidate : candidates) candidate.len = 0;
   if (costs.max_rows_seen == 0) return;  // the first step is a regular one: it is measured
   const bool is_due = is_probe_due(learnt);
-  const Option best = best_option({learnt, costs, n_sequences, candidates}, is_due ? 1.0 : 0.0);
-  if (best.threshold > 1.0f) {
-    if (is_due) probe(candidates);
+  const Batch batch{learnt, costs, regular, candidates};
+  const Option best = best_option(batch, is_due ? 1.0 : 0.0);
+  if (best.level < 0) {
+    if (is_due || learnt.n_idle_steps >= steps_between_looks(batch)) probe(learnt, candidates);
     return;
   }
-  if (is_step_stale(costs, n_sequences)) return;  // a regular step, which is what drafts must beat
+  if (is_step_stale(costs, regular.n_rows)) return;  // a regular step, which is what drafts must beat
   for (DraftCandidate& candidate : candidates) {
-    const ExpectedDraft draft = draft_above(learnt, candidate, best.threshold, best.uses_model);
-    candidate.source = draft.source;
-    candidate.len = draft.len;
+    const ExpectedDraft draft = draft_above(learnt, candidate, best.level, best.uses_model);
+    set_draft(learnt, draft, kStopMargin * stop_level(best.level), best.max_model_len, &candidate);
   }
 }
 

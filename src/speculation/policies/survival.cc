@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/check.h"
@@ -31,15 +32,23 @@ DraftLengthState start(const DraftLengthSpec& spec) {
   return state;
 }
 
-void choose(const DraftLengthState& state, const StepCosts&, int, std::span<DraftCandidate> candidates) {
+void choose(const DraftLengthState& state, const StepCosts&, const StepLoad&, std::span<DraftCandidate> candidates) {
   bool has_drafts = false;
   for (DraftCandidate& candidate : candidates) {
-    const ExpectedDraft draft = draft_above(state.goodput, candidate, state.min_survival, /*uses_model=*/true);
-    candidate.source = draft.source;
-    candidate.len = draft.len;
-    has_drafts |= draft.len > 0;
+    ExpectedDraft draft =
+        draft_above(state.goodput, candidate, nearest_stop_level(state.min_survival), /*uses_model=*/true);
+    if (draft.source != DraftSource::kModel) {  // to the letter, not to the nearest level
+      draft = ngram_above(state.goodput, draft.source, candidate.max_len, state.min_survival,
+                          candidate.skills.ngram.offset);
+    }
+    if (state.min_survival == 0 && draft.source == DraftSource::kModel) {  // all, however unlikely
+      const bool is_model = candidate.source == DraftSource::kModel;
+      draft.len = std::min(is_model ? candidate.max_len : candidate.max_model_len, GoodputState::kMaxLen);
+    }
+    set_draft(state.goodput, draft, state.min_survival, draft.len, &candidate);
+    has_drafts |= candidate.len > 0;
   }
-  if (!has_drafts && is_probe_due(state.goodput)) probe(candidates);
+  if (!has_drafts && is_probe_due(state.goodput)) probe(state.goodput, candidates);
 }
 
 }  // namespace

@@ -1,29 +1,46 @@
 #include "speculation/policies/survival_estimate.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 namespace bass {
 namespace {
 
 constexpr float kPriorWeight = 4.0f;  // observations that a belief is worth
 constexpr float kMemory = 40.0f;      // observations that are remembered: drafts turn good and bad
+constexpr float kErrorRate = 0.1f;    // of the latest error in the mean ones
+constexpr float kNewsRate = 0.5f;     // of an error that is all news in the estimate
+constexpr float kLuck = 0.15f;        // mean error of a good draft's run of successes: no news
+constexpr float kGoodSignal = 0.7f;   // of errors that deserve another look at once,
+constexpr float kGoodDrift = 0.05f;   // if they are as large as this
+constexpr float kLeastNews = 0.05f;   // of a model's token: what was seen once is not certain
+constexpr float kMinSeen = 8.0f;      // observations behind which errors say that something has changed
 constexpr float kMaxWeight = 400.0f;  // observations that count against what is believed
 constexpr float kForget = 0.998f;     // of that weight, in each step that does not look: so much is tried again
 constexpr int kFirstProbe = 12;       // steps without a draft after which one is tried again; twice as many each time
 constexpr int kLastProbe = 192;       // that it is in vain, up to this
 
-// The tokens of a source whose survival is at least `threshold`.
-ExpectedDraft tokens_above(const GoodputState& state, DraftSource source, int max_len, float threshold) {
-  ExpectedDraft draft{source};
-  float product = 1.0f;
-  float survival = kFirstSurvival;
-  for (; draft.len < std::min(max_len, GoodputState::kMaxLen); ++draft.len) {
-    survival = survival_belief(state, source, draft.len, survival);
-    product *= survival;
-    if (product < threshold) break;
-    draft.expected += product;
-  }
-  return draft;
+constexpr int kStepsBetween = 16;  // computations of what is expected of confidences
+constexpr float kMove = 0.2f;      // of the terms, after which it is computed at once
+constexpr float kOffsetStep = 0.5f;
+constexpr float kMinKept = 0.05f;  // chance that a model drafts anything, below which it is not asked
+
+float with_offset(float chance, float offset) {
+  if (offset == 0) return chance;
+  const float odds = chance / std::max(1.0f - chance, 1e-6f) * std::exp(offset);
+  return odds / (1.0f + odds);
+}
+
+constexpr std::array<float, GoodputState::kMaxLen> filled_with(float value) {
+  std::array<float, GoodputState::kMaxLen> values{};
+  values.fill(value);
+  return values;
+}
+
+float offset_of_class(int idx) {
+  constexpr int kMiddle = GoodputState::kOffsets / 2;
+  return kOffsetStep * static_cast<float>(idx - kMiddle);
 }
 
 // Without labels: tokens behind the first rejected one were not looked at.
@@ -38,16 +55,98 @@ AcceptanceLabel label_of(const DraftOutcome& outcome, int j) {
   return outcome.labels[static_cast<size_t>(j)];
 }
 
+// -1 .. 1: whether the latest errors have one sign, which says that the draft has turned good or bad, or cancel out,
+// which is luck (the tracking signal of Trigg and Leach 1967). Above 0: it has turned good.
+// luck: errors that say nothing, as large as this
+float tracking_signal(const GoodputState& state, size_t source, int j, float luck) {
+  const float spread = state.spread[source][j] + luck;
+  return state.weight[source][j] >= kMinSeen && spread > 0 ? state.drift[source][j] / spread : 0;
+}
+
+// How much of an error goes into the estimate because it is news. What has gone into it is no error any more.
+// believed: the chance that the error is of
+float learn_error(float error, float label_weight, float believed, size_t source, int j, GoodputState* learnt) {
+  float& drift = learnt->drift[source][j];
+  float& spread = learnt->spread[source][j];
+  const float rate = kErrorRate * label_weight;
+  drift += rate * (error - drift);
+  spread += rate * (std::abs(error) - spread);
+  const float signal = tracking_signal(*learnt, source, j, kLuck * believed);
+  const float news = kNewsRate * label_weight * signal * signal * signal * signal;
+  drift *= 1 - news;
+  spread *= 1 - news;
+  return news;
+}
+
 // A mean of the chances by their weights: the mean over drafts whose tokens before it were accepted, whatever became of
-// this one.
-void learn_outcome(const DraftOutcome& outcome, GoodputState* learnt) {
-  float* survival = learnt->survival[static_cast<size_t>(outcome.source)];
-  float* weight = learnt->weight[static_cast<size_t>(outcome.source)];
+// this one. Where it has changed, what was seen of the tokens behind it is old, too.
+void learn_ngram(const DraftOutcome& outcome, GoodputState* learnt) {
+  const auto source = static_cast<size_t>(outcome.source);
+  float* survival = learnt->survival[source];
+  float* weight = learnt->weight[source];
+  float before = first_survival(outcome.source);
   for (int j = 0; j < n_looked_at(outcome); ++j) {
     const AcceptanceLabel label = label_of(outcome, j);
+    if (label.weight <= 0) continue;
+    before = survival_belief(*learnt, outcome.source, j, before);
+    if (outcome.skills != nullptr) {
+      DraftSkill& skill = outcome.skills->ngram;
+      learn_skill(with_offset(before, skill.offset), label.chance, label.weight, &skill);
+    }
+    const float error = label.chance - survival[j];
+    const float news = learn_error(error, label.weight, survival[j], source, j, learnt);
     weight[j] = std::min(weight[j] + label.weight, kMaxWeight);
-    if (label.weight > 0) survival[j] += label.weight * (label.chance - survival[j]) / std::min(weight[j], kMemory);
+    survival[j] += std::max(label.weight / std::min(weight[j], kMemory), news) * error;
+    for (int k = j + 1; k < GoodputState::kMaxLen; ++k) weight[k] *= 1 - news;
   }
+}
+
+// Where the draft model has turned good or bad, what is known of its confidence counts less.
+void learn_news(const AcceptanceLabel& label, float believed, GoodputState* learnt) {
+  constexpr auto kSource = static_cast<size_t>(DraftSource::kModel);
+  float& weight = learnt->weight[kSource][0];
+  weight = std::min(weight + label.weight, kMaxWeight);
+  const float news = learn_error(label.chance - believed, label.weight, believed, kSource, 0, learnt);
+  for (float& sum : learnt->confidence.information) sum *= 1 - news;
+  const float distance =
+      confidence_log_odds(std::clamp(label.chance, kLeastNews, 1 - kLeastNews)) - confidence_log_odds(believed);
+  learnt->confidence.model.bias += news * distance;
+}
+
+// A mean of chances alone would take drafts for good that end before their bad tokens.
+void learn_model(const DraftOutcome& outcome, GoodputState* learnt) {
+  DraftSkill unknown;
+  DraftSkill& skill = outcome.skills != nullptr ? outcome.skills->model : unknown;
+  ConfidenceState& state = learnt->confidence;
+  constexpr auto kUnknownConfidences = filled_with(kUnknownConfidence);
+  const std::span<const float> confidences =
+      outcome.confidences.empty()
+          ? std::span(kUnknownConfidences)
+                .first(static_cast<size_t>(std::clamp(outcome.n_drafted, 0, GoodputState::kMaxLen)))
+          : outcome.confidences;
+  const int n = std::min(n_looked_at(outcome), static_cast<int>(confidences.size()));
+  for (int j = 0; j < n; ++j) {
+    const AcceptanceLabel label = label_of(outcome, j);
+    const float confidence = confidences[static_cast<size_t>(j)];
+    const float believed = confident_chance(state.model, confidence, skill.offset);
+    if (j == 0) learn_news(label, believed, learnt);
+    learn_skill(believed, label.chance, label.weight, &skill);
+    learn_chance(confidence, skill.offset, label.chance, label.weight, &state);
+  }
+  learn_confidences(confidences, &state);
+}
+
+void expect_stops(GoodputState* learnt) {
+  for (int i = 0; i < GoodputState::kOffsets; ++i)
+    learnt->stops[i] = expected_stops(learnt->confidence, offset_of_class(i));
+  learnt->n_until_stops = kStepsBetween;
+  learnt->stops_of = learnt->confidence.model;
+}
+
+// Since then.
+bool has_moved(const GoodputState& learnt) {
+  const ConfidenceTerms& now = learnt.confidence.model;
+  return std::abs(now.bias - learnt.stops_of.bias) + std::abs(now.slope - learnt.stops_of.slope) > kMove;
 }
 
 // What nobody looked at in this step may have changed: another drafter took its place, or shorter drafts.
@@ -68,22 +167,35 @@ DraftLengthState start_survival(const DraftLengthSpec&) {
   DraftLengthState state;
   state.len = GoodputState::kMaxLen;
   state.goodput.probe_interval = kFirstProbe;
+  expect_stops(&state.goodput);
   return state;
 }
 
 void learn_survival(DraftLengthState& state, std::span<const DraftOutcome> outcomes) {
   GoodputState& learnt = state.goodput;
   bool has_drafts = false;
+  bool has_looked = false;
   for (const DraftOutcome& outcome : outcomes) {
-    has_drafts |= outcome.n_drafted > 0;
-    learn_outcome(outcome, &learnt);
+    has_drafts |= outcome.n_drafted > 0 || !outcome.confidences.empty();
+    if (outcome.source == DraftSource::kModel) {
+      learn_model(outcome, &learnt);
+      has_looked |= outcome.n_drafted > 0;  // tokens that were dropped tell nothing
+    } else {
+      learn_ngram(outcome, &learnt);
+    }
   }
+  fade_chances(has_looked, &learnt.confidence);
+  if (--learnt.n_until_stops <= 0 || has_moved(learnt)) expect_stops(&learnt);
   forget_unseen(outcomes, &learnt);
-  const bool is_probe = is_probe_due(learnt);
+  const bool is_try = is_probe_due(learnt);
+  const bool is_used = learnt.n_idle_steps == 0;  // the step before had drafts, too: this is no try
   ++learnt.n_idle_steps;
+  ++learnt.n_untried_steps;
   if (!has_drafts) return;
   learnt.n_idle_steps = 0;
-  learnt.probe_interval = is_probe ? std::min(2 * learnt.probe_interval, kLastProbe) : kFirstProbe;
+  if (!is_used && !is_try) return;
+  learnt.n_untried_steps = 0;
+  learnt.probe_interval = is_used ? kFirstProbe : std::min(2 * learnt.probe_interval, kLastProbe);
 }
 
 float survival_belief(const GoodputState& state, DraftSource source, int j, float before) {
@@ -92,29 +204,94 @@ float survival_belief(const GoodputState& state, DraftSource source, int j, floa
   return (weight * seen + kPriorWeight * before) / (weight + kPriorWeight);
 }
 
-ExpectedDraft draft_above(const GoodputState& state, const DraftCandidate& candidate, float threshold,
-                          bool uses_model) {
+float first_survival(DraftSource source) {
+  constexpr float kFirst[kNumDraftSources] = {0.3f, 0.4f, 0.5f, 0.6f, 0.5f};
+  return kFirst[static_cast<size_t>(source)];
+}
+
+ExpectedDraft ngram_above(const GoodputState& state, DraftSource source, int max_len, float min_survival,
+                          float offset) {
+  ExpectedDraft draft{source};
+  float product = 1.0f;
+  float belief = first_survival(source);
+  for (; draft.len < std::min(max_len, GoodputState::kMaxLen); ++draft.len) {
+    belief = survival_belief(state, source, draft.len, belief);
+    product *= with_offset(belief, offset);
+    if (product < min_survival) break;
+    draft.expected += product;
+  }
+  return draft;
+}
+
+const ExpectedStops& expected_stops_of(const GoodputState& state, float offset) {
+  const int idx = static_cast<int>(std::lround(offset / kOffsetStep)) + GoodputState::kOffsets / 2;
+  return state.stops[std::clamp(idx, 0, GoodputState::kOffsets - 1)];
+}
+
+ExpectedDraft model_above(const GoodputState& state, int max_len, int level, float offset) {
+  const ExpectedStops& stops = expected_stops_of(state, offset);
+  ExpectedDraft draft{DraftSource::kModel};
+  // As far as tokens have a chance to be kept: a pass for less is for next to nothing.
+  while (draft.len < std::min(max_len, GoodputState::kMaxLen) && stops.n_kept[level][draft.len] >= kMinKept) {
+    draft.expected += stops.n_accepted[level][draft.len++];
+  }
+  return draft;
+}
+
+ExpectedDraft draft_above(const GoodputState& state, const DraftCandidate& candidate, int level, bool uses_model) {
   const bool is_ngram = candidate.source != DraftSource::kModel;
   const int max_model_len = is_ngram ? candidate.max_model_len : candidate.max_len;
   ExpectedDraft draft{candidate.source};
-  if (is_ngram) draft = tokens_above(state, candidate.source, candidate.max_len, threshold);
+  if (is_ngram) {
+    draft = ngram_above(state, candidate.source, candidate.max_len, stop_level(level), candidate.skills.ngram.offset);
+  }
   if (!uses_model || max_model_len == 0) return draft;
-  const ExpectedDraft other = tokens_above(state, DraftSource::kModel, max_model_len, threshold);
+  const ExpectedDraft other = model_above(state, max_model_len, level, candidate.skills.model.offset);
   return other.expected > draft.expected ? other : draft;
 }
 
-double expected_accepted(const DraftLengthState& state, const DraftOutcome& outcome) {
-  return tokens_above(state.goodput, outcome.source, outcome.n_drafted, 0.0f).expected;
+void set_draft(const GoodputState& state, const ExpectedDraft& draft, float min_survival, int max_len,
+               DraftCandidate* candidate) {
+  candidate->source = draft.source;
+  candidate->len = draft.len;
+  if (draft.source != DraftSource::kModel) return;
+  candidate->len = std::min(draft.len, max_len);
+  candidate->stop = {min_survival, candidate->skills.model.offset, state.confidence.model};
 }
 
-bool is_probe_due(const GoodputState& state) { return state.n_idle_steps >= state.probe_interval; }
+double expected_accepted(const DraftLengthState& state, const DraftOutcome& outcome) {
+  const SequenceSkills skills = outcome.skills != nullptr ? *outcome.skills : SequenceSkills{};
+  if (outcome.source != DraftSource::kModel)
+    return ngram_above(state.goodput, outcome.source, outcome.n_drafted, 0.0f, skills.ngram.offset).expected;
+  double expected = 0;
+  float survival = 1;
+  for (int j = 0; j < outcome.n_drafted; ++j) {
+    const auto i = static_cast<size_t>(j);
+    const float confidence = i < outcome.confidences.size() ? outcome.confidences[i] : kUnknownConfidence;
+    survival *= confident_chance(state.goodput.confidence.model, confidence, skills.model.offset);
+    expected += survival;
+  }
+  return expected;
+}
 
-void probe(std::span<DraftCandidate> candidates) {
-  size_t n_left = (candidates.size() + 7) / 8;
-  for (DraftCandidate& candidate : candidates) {
-    if (n_left == 0 || candidate.max_len == 0) continue;
-    candidate.len = 1;
-    --n_left;
+bool is_probe_due(const GoodputState& state) { return state.n_untried_steps >= state.probe_interval; }
+
+bool has_turned_good(const GoodputState& state, DraftSource source) {
+  const auto i = static_cast<size_t>(source);
+  return state.drift[i][0] > kGoodDrift && tracking_signal(state, i, 0, 0) > kGoodSignal;
+}
+
+void probe(const GoodputState& state, std::span<DraftCandidate> candidates) {
+  int n_left = n_probed(candidates.size());
+  for (const bool is_good_turn : {true, false}) {
+    for (DraftCandidate& candidate : candidates) {
+      if (n_left == 0) return;
+      if (candidate.max_len == 0 || candidate.len > 0 || has_turned_good(state, candidate.source) != is_good_turn)
+        continue;
+      candidate.len = 1;
+      candidate.stop = {};  // however unlikely it looks
+      --n_left;
+    }
   }
 }
 

@@ -9,8 +9,8 @@ class EnginePolicy final : public LengthChooser {
       : spec_(spec), state_(spec.policy->start(spec)), costs_(costs) {}
 
   [[nodiscard]] int max_len() const override { return state_.len; }
-  void choose(int n_sequences, std::span<DraftCandidate> candidates) override {
-    choose_draft_lengths(spec_, state_, costs_, n_sequences, candidates);
+  void choose(const StepLoad& regular, std::span<DraftCandidate> candidates) override {
+    choose_draft_lengths(spec_, state_, costs_, regular, candidates);
   }
   void learn(const StepCost& cost, int, std::span<const DraftOutcome> outcomes) override {
     learn_step_cost(cost, &costs_);

@@ -14,8 +14,8 @@ class LengthChooser {
 
   /// Tokens that a sequence may draft in the next step at most.
   [[nodiscard]] virtual int max_len() const = 0;
-  /// Sets the lengths (and may change the sources) of a step with n_sequences sequences.
-  virtual void choose(int n_sequences, std::span<DraftCandidate> candidates) = 0;
+  /// Sets the lengths (and may change the sources) of a step, which asks for `regular` without drafts.
+  virtual void choose(const StepLoad& regular, std::span<DraftCandidate> candidates) = 0;
   /// What became of it, and what it took.
   virtual void learn(const StepCost& cost, int n_sequences, std::span<const DraftOutcome> outcomes) = 0;
 };

@@ -53,8 +53,12 @@ class Replay {
     size_t position = 0;
     DraftSource source = DraftSource::kModel;
     int len = 0;  // of the running step's draft
+    SequenceSkills skills = {};
+    std::array<float, kMaxDraftLen> confidences = {};  // of the running step's draft, if it is the model's
+    int n_confidences = 0;
 
     [[nodiscard]] const TracedRound& round() const { return sequence->rounds[position]; }
+    [[nodiscard]] int context_len() const { return sequence->prompt_len + static_cast<int>(position); }
     [[nodiscard]] std::span<const DraftEvidence> draft() const {
       const auto& tokens = source == DraftSource::kModel ? round().model : round().ngram;
       return std::span(tokens).first(static_cast<size_t>(len));
@@ -72,54 +76,75 @@ class Replay {
 
   // As the scheduler does: an n-gram match's continuation, whatever the draft model says, or the model's draft.
   void choose() {
+    regular_ = {};
+    for (const Slot& slot : slots_) {
+      ++regular_.n_rows;
+      regular_.n_read += slot.context_len();
+    }
+    regular_.n_seen = regular_.n_read;
     candidates_.clear();
     owners_.clear();
     const int max_len = chooser_->max_len();
     for (Slot& slot : slots_) {
       slot.len = 0;
+      slot.n_confidences = 0;
       const TracedRound& round = slot.round();
       const bool has_ngram =
           options_.uses_ngrams && !round.ngram.empty() && round.ngram_order >= options_.min_ngram_order;
       const int n_model = options_.uses_model ? std::min(static_cast<int>(round.model.size()), max_len) : 0;
       const int n_ngram = has_ngram ? std::min(static_cast<int>(round.ngram.size()), max_len) : 0;
       if (n_ngram == 0 && n_model == 0) continue;
-      DraftCandidate candidate{DraftSource::kModel, n_model, n_model, 0};
-      if (n_ngram > 0) candidate = {ngram_source(round.ngram_order), n_ngram, n_model, 0};
+      DraftCandidate candidate{DraftSource::kModel, n_model, n_model, 0, slot.context_len(), slot.skills};
+      if (n_ngram > 0)
+        candidate = {ngram_source(round.ngram_order), n_ngram, n_model, 0, slot.context_len(), slot.skills};
       candidates_.push_back(candidate);
       owners_.push_back(&slot);
     }
-    chooser_->choose(static_cast<int>(slots_.size()), candidates_);
+    chooser_->choose(regular_, candidates_);
     for (size_t i = 0; i < candidates_.size(); ++i) {
-      owners_[i]->source = candidates_[i].source;
-      owners_[i]->len = candidates_[i].len;
+      Slot* slot = owners_[i];
+      slot->source = candidates_[i].source;
+      slot->len = candidates_[i].len;
+      if (slot->source == DraftSource::kModel) end_draft(candidates_[i].stop, slot);
     }
   }
 
+  // As a device does.
+  static void end_draft(const DraftStop& stop, Slot* slot) {
+    const std::span confidences(slot->confidences.data(), static_cast<size_t>(slot->len));
+    std::transform(slot->round().model.begin(), slot->round().model.begin() + slot->len, confidences.begin(),
+                   [](const DraftEvidence& token) { return token.confidence; });
+    slot->len = drafted_len(stop, confidences, &slot->n_confidences);
+  }
+
   void advance() {
-    StepCost cost{static_cast<int32_t>(slots_.size()), 0, true};
-    double n_context = 0;
+    StepCost cost{.n_rows = regular_.n_rows, .is_clean = true, .n_read = regular_.n_read, .n_seen = regular_.n_seen};
     outcomes_.clear();
     labels_.clear();
     n_drafting_.fill(0);
     for (Slot& slot : slots_) {
       const int n_accepted = draw_accepted(options_.rule, slot.draft(), [this] { return uniform_(random_); });
-      n_context += static_cast<double>(slot.sequence->prompt_len) + static_cast<double>(slot.position);
       cost.n_rows += slot.len;
-      if (slot.len > 0) outcomes_.push_back({slot.len, n_accepted, slot.source, labels_of(slot.draft(), n_accepted)});
-      if (slot.source == DraftSource::kModel) {
-        cost.n_draft_steps = std::max(cost.n_draft_steps, slot.len);
-        cost.n_model_drafts += slot.len;
-        for (int pass = 0; pass < slot.len; ++pass) ++n_drafting_[static_cast<size_t>(pass)];
+      cost.n_seen += static_cast<double>(slot.len) * slot.context_len();
+      if (slot.len > 0 || slot.n_confidences > 0) {
+        outcomes_.push_back({slot.len, n_accepted, slot.source, labels_of(slot.draft(), n_accepted),
+                             std::span<const float>(slot.confidences).first(static_cast<size_t>(slot.n_confidences)),
+                             &slot.skills});
       }
+      cost.n_draft_steps = std::max(cost.n_draft_steps, slot.n_confidences);
+      cost.n_model_drafts += slot.n_confidences;
+      for (int pass = 0; pass < slot.n_confidences; ++pass) ++n_drafting_[static_cast<size_t>(pass)];
       count(slot, n_accepted);
       slot.position += static_cast<size_t>(n_accepted) + 1;
     }
-    cost.step_s = seconds_at(machine_.step, cost.n_rows) + machine_.context_token_s * n_context;
+    cost.attention_s = machine_.context_token_s * cost.n_read + machine_.seen_token_s * (cost.n_seen - cost.n_read);
+    cost.step_s = seconds_at(machine_.step, cost.n_rows) + cost.attention_s;
     for (int pass = 0; pass < cost.n_draft_steps; ++pass) {
       cost.draft_s += seconds_at(machine_.draft_pass, n_drafting_[static_cast<size_t>(pass)]);
     }
     const double disturbance = std::exp(options_.noise * normal_(random_));
     cost.step_s *= disturbance;
+    cost.attention_s *= disturbance;
     cost.draft_s *= disturbance;
     result_.seconds += cost.step_s + cost.draft_s;
     result_.draft_s += cost.draft_s;
@@ -159,7 +184,8 @@ class Replay {
   std::uniform_real_distribution<> uniform_;
   std::normal_distribution<> normal_;
   std::vector<Slot> slots_;
-  size_t next_ = 0;  // sequence, where each comes once
+  size_t next_ = 0;   // sequence, where each comes once
+  StepLoad regular_;  // of the running step without drafts
   std::vector<DraftCandidate> candidates_;
   std::vector<Slot*> owners_;  // of the candidates
   std::vector<DraftOutcome> outcomes_;

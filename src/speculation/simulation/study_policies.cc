@@ -23,7 +23,7 @@ class Bandit final : public LengthChooser {
 
   [[nodiscard]] int max_len() const override { return static_cast<int>(arms_.size()) - 1; }
 
-  void choose(int, std::span<DraftCandidate> candidates) override {
+  void choose(const StepLoad&, std::span<DraftCandidate> candidates) override {
     double n_all = 1;
     double best_mean = 1e-30;  // rewards count as shares of it
     for (const Arm& arm : arms_) {
@@ -67,7 +67,7 @@ class Gradient final : public LengthChooser {
 
   [[nodiscard]] int max_len() const override { return max_len_; }
 
-  void choose(int, std::span<DraftCandidate> candidates) override {
+  void choose(const StepLoad&, std::span<DraftCandidate> candidates) override {
     const double wanted = std::clamp(centre_ + (is_above_ ? kStep : -kStep), 0.0, 1.0 * max_len_);
     carry_ += wanted - std::floor(wanted);  // lengths whose mean is what is wanted
     const bool is_longer = carry_ >= 1;

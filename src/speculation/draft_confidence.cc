@@ -1,0 +1,186 @@
+#include "speculation/draft_confidence.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace bass {
+namespace {
+
+constexpr int kBins = ConfidenceState::kBins;
+constexpr float kMaxLogOdds = 7.0f;
+constexpr std::array<float, kBins - 1> kEdges{-1.2f, 0.2f, 1.5f, 2.7f, 4.0f};  // of the bins, log odds
+constexpr float kFading = 0.995f;                                              // of counts, with each draft
+constexpr float kStepFading = 0.95f;      // of what the terms were learnt from, with each step
+constexpr float kForgetting = 0.002f;     // of the way back to the first terms, with each step without a look
+constexpr float kBiasInformation = 4.0f;  // that the first terms are worth: about 20 tokens
+constexpr float kSlopeInformation = 16.0f;
+constexpr float kSkillInformation = 12.0f;  // that a sequence like the others is worth
+constexpr float kSkillFading = 0.99f;
+constexpr float kMaxOffset = 1.5f;
+constexpr float kMaxBias = 4.0f;
+constexpr float kMaxSlope = 2.0f;
+constexpr float kMaxInBin = 50.0f;
+
+float chance_of(float log_odds) { return 1.0f / (1.0f + std::exp(-log_odds)); }
+
+int bin_of(float log_odds) {
+  return static_cast<int>(std::upper_bound(kEdges.begin(), kEdges.end(), log_odds) - kEdges.begin());
+}
+
+// Survival on a grid of its logarithm.
+constexpr int kGrid = 48;
+constexpr float kGridStep = 0.0667f;  // the last point: exp(-3.1), below the last level
+using Survival = std::array<float, kGrid>;
+using SurvivalByBin = std::array<Survival, kBins>;
+
+// Adds `mass` at a survival that lies `distance` behind grid point i's: at the nearest point, as tokens that are
+// equally sure are all kept or all dropped.
+void add_behind(float mass, int i, float distance, Survival* grid) {
+  const int place = i + static_cast<int>(std::lround(distance));
+  if (place < kGrid) (*grid)[static_cast<size_t>(place)] += mass;  // no level is lower
+}
+
+// How far each bin's chance moves a survival on the grid.
+std::array<float, kBins> distances(const ConfidenceState& state, float offset) {
+  std::array<float, kBins> result{};
+  for (size_t bin = 0; bin < kBins; ++bin) {
+    result[bin] = -std::log(chance_of(state.model.bias + state.model.slope * state.log_odds[bin] + offset)) / kGridStep;
+  }
+  return result;
+}
+
+// Behind each bin of the last token: the bin of the next one and the survival up to it.
+SurvivalByBin next_survival(const ConfidenceState& state, const SurvivalByBin& last,
+                            const std::array<float, kBins>& distance) {
+  SurvivalByBin result{};
+  for (size_t from = 0; from < kBins; ++from) {
+    float n = 0;
+    for (const float count : state.next[from]) n += count;
+    for (size_t to = 0; to < kBins; ++to) {
+      const float part = state.next[from][to] / n;
+      for (int i = 0; i < kGrid; ++i) {
+        const float mass = last[from][static_cast<size_t>(i)];
+        if (mass > 0) add_behind(mass * part, i, distance[to], &result[to]);
+      }
+    }
+  }
+  return result;
+}
+
+SurvivalByBin first_survival(const ConfidenceState& state, const std::array<float, kBins>& distance) {
+  SurvivalByBin result{};
+  float n = 0;
+  for (const float count : state.first) n += count;
+  for (size_t bin = 0; bin < kBins; ++bin) add_behind(state.first[bin] / n, 0, distance[bin], &result[bin]);
+  return result;
+}
+
+// How many tokens have at least the survival of each level, and their sum.
+void count_levels(const SurvivalByBin& survival, int j, ExpectedStops* stops) {
+  float n_kept = 0;
+  float n_accepted = 0;
+  int i = 0;
+  for (int level = 0; level < ExpectedStops::kLevels; ++level) {
+    const float last = -std::log(stop_level(level)) / kGridStep;
+    for (; i < kGrid && static_cast<float>(i) <= last; ++i) {
+      float mass = 0;
+      for (const Survival& of_bin : survival) mass += of_bin[static_cast<size_t>(i)];
+      n_kept += mass;
+      n_accepted += mass * std::exp(-kGridStep * static_cast<float>(i));
+    }
+    stops->n_kept[level][j] = n_kept;
+    stops->n_accepted[level][j] = n_accepted;
+  }
+}
+
+}  // namespace
+
+float confidence_log_odds(float confidence) {
+  return std::clamp(std::log(confidence / std::max(1.0f - confidence, 1e-6f)), -kMaxLogOdds, kMaxLogOdds);
+}
+
+float confident_chance(const ConfidenceTerms& model, float confidence, float offset) {
+  return chance_of(model.bias + model.slope * confidence_log_odds(confidence) + offset);
+}
+
+int drafted_len(const DraftStop& stop, std::span<const float> confidences, int* n_looked_at) {
+  float survival = 1;
+  *n_looked_at = 0;
+  for (const float confidence : confidences) {
+    survival = stop.survival_behind(survival, confidence);
+    if (stop.drops(survival)) return (*n_looked_at)++;
+    ++*n_looked_at;
+    if (stop.ends_behind(survival)) break;
+  }
+  return *n_looked_at;
+}
+
+// A step of Newton's method for the log odds alone, as far as the sequence was seen.
+void learn_skill(float predicted, float seen, float weight, DraftSkill* skill) {
+  skill->information = skill->information * kSkillFading + weight * predicted * (1 - predicted);
+  const float step = weight * (seen - predicted) / (kSkillInformation + skill->information);
+  skill->offset = std::clamp(skill->offset + step, -kMaxOffset, kMaxOffset);
+}
+
+void learn_confidences(std::span<const float> confidences, ConfidenceState* state) {
+  int last_bin = -1;
+  for (const float confidence : confidences.first(std::min<size_t>(confidences.size(), ExpectedStops::kMaxLen))) {
+    const float log_odds = confidence_log_odds(confidence);
+    const int bin = bin_of(log_odds);
+    float* counts = last_bin < 0 ? state->first : state->next[last_bin];
+    for (int i = 0; i < kBins; ++i) counts[i] *= kFading;
+    counts[bin] += 1;
+    state->n_in_bin[bin] = std::min(state->n_in_bin[bin] + 1, kMaxInBin);
+    state->log_odds[bin] += (log_odds - state->log_odds[bin]) / state->n_in_bin[bin];
+    last_bin = bin;
+  }
+}
+
+// Online logistic regression: a step of Newton's method with the information of what was seen lately.
+void learn_chance(float confidence, float offset, float seen, float weight, ConfidenceState* state) {
+  const float x = confidence_log_odds(confidence);
+  const float predicted = confident_chance(state->model, confidence, offset);
+  const float information = weight * predicted * (1 - predicted);
+  float* sums = state->information;
+  sums[0] += information;
+  sums[1] += information * x;
+  sums[2] += information * x * x;
+  const float bias = sums[0] + kBiasInformation;
+  const float slope = sums[2] + kSlopeInformation;
+  const float determinant = bias * slope - sums[1] * sums[1];
+  const float error = weight * (seen - predicted);
+  ConfidenceTerms& model = state->model;
+  model.bias = std::clamp(model.bias + error * (slope - sums[1] * x) / determinant, -kMaxBias, kMaxBias);
+  model.slope = std::clamp(model.slope + error * (bias * x - sums[1]) / determinant, 0.0f, kMaxSlope);
+}
+
+void fade_chances(bool has_looked, ConfidenceState* state) {
+  if (has_looked) {
+    for (float& sum : state->information) sum *= kStepFading;
+    return;
+  }
+  const ConfidenceTerms first;
+  state->model.bias += kForgetting * (first.bias - state->model.bias);
+  state->model.slope += kForgetting * (first.slope - state->model.slope);
+  for (float& sum : state->information) sum *= 1 - kForgetting;
+}
+
+int nearest_stop_level(float min_survival) {
+  const float level = (0.95f - min_survival) / 0.05f;
+  return std::clamp(static_cast<int>(std::lround(level)), 0, ExpectedStops::kLevels - 1);
+}
+
+ExpectedStops expected_stops(const ConfidenceState& state, float offset) {
+  ExpectedStops stops;
+  const std::array<float, kBins> distance = distances(state, offset);
+  SurvivalByBin survival = first_survival(state, distance);
+  count_levels(survival, 0, &stops);
+  for (int j = 1; j < ExpectedStops::kMaxLen; ++j) {
+    survival = next_survival(state, survival, distance);
+    count_levels(survival, j, &stops);
+  }
+  return stops;
+}
+
+}  // namespace bass

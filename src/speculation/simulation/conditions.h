@@ -1,0 +1,154 @@
+// For tests: a policy on a machine whose conditions change from step to step, without a trace. Fixed lengths are worth
+// what their formula says, so that what a policy reaches is compared with the best of them under the same conditions.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "speculation/simulation/length_chooser.h"
+
+namespace bass::testing {
+
+/// Of a draft model that is always as sure.
+inline constexpr std::array<float, 8> kConfidences{0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f};
+
+/// What holds in a step.
+struct Conditions {
+  int n_sequences = 8;
+  double model_acceptance = 0.8;  // of every token of the draft model's, if those before it are accepted
+  double ngram_acceptance = -1;   // of an n-gram's; below 0: there is no match
+  double step_factor = 1;         // how much longer steps take, passes of the draft model with them
+  double row_factor = 1;          // how much longer each row takes than the first
+  double context_s = 0;           // that reading the contexts adds to the step, whatever its rows
+};
+
+struct ChangingMachine {
+  std::function<double(int n_rows)> step_s;
+  double draft_pass_s = 0.05;  // of a pass of the draft model; 0: there is none
+  std::function<Conditions(int step)> conditions;
+  bool has_labels = true;  // chances are told, as `rejection` does; else what was accepted
+  double noise = 0.05;     // standard deviation of the logarithm of a measured time; one in 100 takes 3 times as long
+
+  static constexpr int kMaxLen = 8;
+
+  [[nodiscard]] double seconds(const Conditions& now, int n_rows, int n_passes) const {
+    const double first = step_s(now.n_sequences);
+    const double rows = (step_s(n_rows) - first) * now.row_factor;
+    return (first + rows + now.context_s + n_passes * draft_pass_s) * now.step_factor;
+  }
+  static double expected_tokens(double acceptance, int len) {
+    double sum = 1, product = 1;
+    for (int i = 0; i < len; ++i) sum += product *= acceptance;
+    return sum;
+  }
+};
+
+/// Steps of a run, added up.
+struct Progress {
+  double tokens = 0;  // in expectation of the lengths that were chosen
+  double seconds = 0;
+  [[nodiscard]] double goodput() const { return seconds > 0 ? tokens / seconds : 0; }
+};
+
+/// What each step of a policy's run brought, without the luck of its draws, and took, without its noise.
+inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthChooser* chooser, int n_steps,
+                                       uint64_t seed = 1) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<> uniform;
+  std::normal_distribution<> normal;
+  std::vector<Progress> steps;
+  for (int step = 0; step < n_steps; ++step) {
+    const Conditions now = machine.conditions(step);
+    const bool has_model = machine.draft_pass_s > 0;
+    const bool has_ngram = now.ngram_acceptance >= 0;
+    const int max_len = std::min(chooser->max_len(), ChangingMachine::kMaxLen);
+    const int max_model_len = has_model ? max_len : 0;
+    std::vector<DraftCandidate> candidates;
+    for (int i = 0; i < now.n_sequences && (has_model || has_ngram); ++i) {
+      candidates.push_back(has_ngram ? DraftCandidate{DraftSource::kNgram4, max_len, max_model_len, 0}
+                                     : DraftCandidate{DraftSource::kModel, max_model_len, max_model_len, 0});
+    }
+    chooser->choose(StepLoad{now.n_sequences}, candidates);
+    Progress progress{1.0 * (now.n_sequences - static_cast<int>(candidates.size())), 0};
+    StepCost cost;
+    cost.n_rows = now.n_sequences;
+    cost.is_clean = true;
+    std::vector<std::vector<AcceptanceLabel>> labels(candidates.size());
+    std::vector<DraftOutcome> outcomes;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      const bool is_model = candidates[i].source == DraftSource::kModel;
+      const double acceptance = is_model ? now.model_acceptance : now.ngram_acceptance;
+      int n_looked_at = candidates[i].len;
+      const int len = is_model
+                          ? drafted_len(candidates[i].stop, std::span(kConfidences).first(n_looked_at), &n_looked_at)
+                          : candidates[i].len;
+      progress.tokens += ChangingMachine::expected_tokens(acceptance, len);
+      int n_accepted = 0;
+      for (bool is_reached = true; is_reached && n_accepted < len; n_accepted += is_reached ? 1 : 0) {
+        // Chances differ from token to token; their mean is the acceptance.
+        const double spread = std::min(acceptance, 1 - acceptance);
+        const double chance = acceptance + spread * (2 * uniform(random) - 1);
+        labels[i].push_back({static_cast<float>(chance), 1.0f});
+        is_reached = uniform(random) < chance;
+      }
+      if (!machine.has_labels) labels[i].clear();
+      if (is_model && n_looked_at > 0) {
+        outcomes.push_back({len, n_accepted, candidates[i].source, labels[i],
+                            std::span<const float>(kConfidences).first(n_looked_at)});
+      } else if (len > 0) {
+        outcomes.push_back({len, n_accepted, candidates[i].source, labels[i]});
+      }
+      cost.n_rows += len;
+      if (!is_model) continue;
+      cost.n_draft_steps = std::max(cost.n_draft_steps, n_looked_at);
+      cost.n_model_drafts += n_looked_at;
+    }
+    progress.seconds = machine.seconds(now, cost.n_rows, cost.n_draft_steps);
+    const double outlier = uniform(random) < 0.01 ? 3 : 1;
+    const double disturbance = outlier * std::exp(machine.noise * normal(random));
+    cost.draft_s = cost.n_draft_steps * machine.draft_pass_s * now.step_factor * disturbance;
+    cost.step_s = progress.seconds * disturbance - cost.draft_s;
+    steps.push_back(progress);
+    chooser->learn(cost, now.n_sequences, outcomes);
+  }
+  return steps;
+}
+
+inline Progress sum_of(const std::vector<Progress>& steps, int from, int to) {
+  Progress sum;
+  for (int step = from; step < to; ++step) {
+    sum.tokens += steps[static_cast<size_t>(step)].tokens;
+    sum.seconds += steps[static_cast<size_t>(step)].seconds;
+  }
+  return sum;
+}
+
+/// Tokens a second of a fixed length of one drafter over the steps [from, to).
+inline double fixed_goodput(const ChangingMachine& machine, int len, bool is_model, int from, int to) {
+  Progress sum;
+  for (int step = from; step < to; ++step) {
+    const Conditions now = machine.conditions(step);
+    const double acceptance = is_model ? now.model_acceptance : std::max(0.0, now.ngram_acceptance);
+    sum.tokens += now.n_sequences * ChangingMachine::expected_tokens(acceptance, len);
+    sum.seconds += machine.seconds(now, now.n_sequences * (1 + len), is_model ? len : 0);
+  }
+  return sum.goodput();
+}
+
+/// Of the best length of the best drafter, regular decoding among them.
+inline double best_fixed_goodput(const ChangingMachine& machine, int from, int to) {
+  double best = fixed_goodput(machine, 0, true, from, to);
+  const bool has_ngram = machine.conditions(from).ngram_acceptance >= 0;
+  for (int len = 1; len <= ChangingMachine::kMaxLen; ++len) {
+    if (machine.draft_pass_s > 0) best = std::max(best, fixed_goodput(machine, len, true, from, to));
+    if (has_ngram) best = std::max(best, fixed_goodput(machine, len, false, from, to));
+  }
+  return best;
+}
+
+}  // namespace bass::testing
