@@ -1,9 +1,12 @@
 // Everything that rounds of speculation with toy models (toy_model.h) may do, with its probability, in double
-// precision: the rows are renormalised, so that only the rule decides whether the result is exact.
+// precision: the rows are renormalised, so that only the rule decides whether the result is exact. Policies see the
+// numbers that they would see in ToyDecoder, and decide as they do there.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "kernels/sampling/block.h"
@@ -19,7 +22,8 @@ class ToyEnumerator : public ToyRows {
   /// decisions.
   std::vector<double> joint(size_t n_tokens) {
     joint_.assign(static_cast<size_t>(std::lround(std::pow(setup_.main.n_vocab, n_tokens))), 0.0);
-    enumerate_rounds({}, -1, n_tokens, 1.0);
+    rounds_.clear();
+    enumerate_rounds({}, n_tokens, 1.0);
     return joint_;
   }
 
@@ -31,7 +35,7 @@ class ToyEnumerator : public ToyRows {
       std::vector<double> next;
       std::vector<Tokens> next_prefixes;
       for (size_t j = 0; j < all.size(); ++j) {
-        const std::vector<double> p = main_probabilities(prefixes[j]);
+        const std::vector<double>& p = main_probabilities(prefixes[j]);
         for (size_t token = 0; token < p.size(); ++token) {
           next.push_back(all[j] * p[token]);
           next_prefixes.push_back(followed_by(prefixes[j], token));
@@ -46,18 +50,35 @@ class ToyEnumerator : public ToyRows {
   /// Accepted drafts, in expectation, of a round of `len` behind `text`.
   double expected_accepted(const Tokens& text, int len) {
     double sum = 0;
-    enumerate_round(text, len, 1.0, [&](const Tokens&, int n_accepted, double mass) { sum += n_accepted * mass; });
+    for (const auto& [outcome, mass] : enumerate_round(text, len)) sum += outcome.second.n_accepted * mass;
     return sum;
   }
 
  private:
+  /// A position behind a text: what main model and draft say of its token.
   struct Position {
-    std::vector<double> p, q;  // by token
+    std::vector<double> p, q;              // by token
+    std::vector<double> heard_p, heard_q;  // as the real functions give them, not renormalised: policies hear of these
+    std::vector<float> chances;            // by drafted token
+    std::vector<DraftView> views;          // by drafted token; their k is not set
   };
+  /// A round's drafts so far. positions has one more: the one behind the last draft.
+  struct Path {
+    Tokens text;  // with the drafts
+    std::vector<const Position*> positions;
+    std::vector<size_t> drafts;
+    double mass = 1;
+  };
+  /// What a round may come to (its text, what policies hear of it), with its probability. What looks alike is one.
+  using Outcomes = std::map<std::pair<Tokens, ToyRound>, double>;
 
-  std::vector<double> main_probabilities(const Tokens& prefix) {
-    const std::vector<float> logits = setup_.main.logits(prefix);
-    return normalised(main_row(logits, prefix));
+  const std::vector<double>& main_probabilities(const Tokens& prefix) {
+    std::vector<double>& p = main_probabilities_[prefix];
+    if (p.empty()) {
+      const std::vector<float> logits = setup_.main.logits(prefix);
+      p = normalised(main_row(logits, prefix));
+    }
+    return p;
   }
 
   [[nodiscard]] std::vector<double> normalised(const RowDistribution& row) const {
@@ -68,16 +89,26 @@ class ToyEnumerator : public ToyRows {
     return p;
   }
 
-  Position look_at(const Tokens& prefix) {
-    Position at;
-    if (setup_.draft_kind == DraftKind::kOneHot) {
-      at.q.assign(static_cast<size_t>(setup_.main.n_vocab), 0.0);
-      at.q[static_cast<size_t>(one_hot_draft(prefix))] = 1;
-    } else {
-      const std::vector<uint16_t> stored = draft_row(prefix);
-      at.q = normalised(load_draft_row(sampler_, stored.data(), setup_.draft.n_vocab));
-    }
+  const Position& look_at(const Tokens& prefix, DraftKind kind) {
+    const bool is_certain = is_one_hot(kind, prefix);
+    Position& at = positions_[{prefix, is_certain}];
+    if (!at.p.empty()) return at;
     at.p = main_probabilities(prefix);
+    const std::vector<float> logits = setup_.main.logits(prefix);
+    const std::vector<uint16_t> stored = is_certain ? std::vector<uint16_t>{} : draft_row(prefix);
+    RowDistribution q;
+    if (!is_certain) q = load_draft_row(sampler_, stored.data(), setup_.draft.n_vocab);
+    const RowDistribution p = main_row(logits, prefix);
+    const TokenId certain = one_hot_draft(prefix);
+    for (TokenId token = 0; token < setup_.main.n_vocab; ++token) {
+      const DraftedToken draft{token, is_certain ? nullptr : &q};
+      const bool is_possible = !is_certain || token == certain;
+      at.heard_p.push_back(probability(p, token));
+      at.heard_q.push_back(is_possible ? draft_probability(draft, token) : 0);
+      at.chances.push_back(is_possible ? static_cast<float>(acceptance_chance(sampler_, p, draft)) : 0);
+      at.views.push_back(is_certain ? DraftView{0, true, token, 1, 1, 0} : view_of(0, token, q));
+    }
+    at.q = is_certain ? at.heard_q : normalised(q);
     return at;
   }
 
@@ -99,94 +130,136 @@ class ToyEnumerator : public ToyRows {
     return rest;
   }
 
-  std::vector<double> bonus(const Tokens& text, const Position& at, int n_accepted) {
-    if (setup_.fault != Fault::kBonusFromRowBefore || n_accepted == 0) return at.p;
+  std::vector<double> bonus(const Tokens& text, int n_accepted) {
+    if (setup_.fault != Fault::kBonusFromRowBefore || n_accepted == 0) return main_probabilities(text);
     return main_probabilities({text.begin(), text.end() - 1});
   }
 
-  [[nodiscard]] bool is_dropped(double q_x) const {
-    return setup_.fault == Fault::kDropUnlikelyDrafts && q_x < kUnlikely;
-  }
-
-  void enumerate_rounds(const Tokens& text, int n_accepted, size_t n_tokens, double mass) {
-    if (mass == 0) return;
+  void enumerate_rounds(const Tokens& text, size_t n_tokens, double mass) {
     if (text.size() >= n_tokens) {
       joint_[index_of({text.begin(), text.begin() + static_cast<ptrdiff_t>(n_tokens)})] += mass;
       return;
     }
-    enumerate_round(text, setup_.length({n_accepted, -1}), mass, [&](const Tokens& longer, int accepted, double part) {
-      enumerate_rounds(longer, accepted, n_tokens, part);
-    });
-  }
-
-  /// Calls emit(text, n_accepted, mass) for everything that one round may append.
-  template <class Emit>
-  void enumerate_round(const Tokens& text, int len, double mass, const Emit& emit) {
-    if (is_block()) {
-      enumerate_block(text, 0, len, {1.0, 1.0}, mass, emit);
-    } else {
-      enumerate_rejection(text, 0, len, mass, emit);
+    const DraftChoice choice = setup_.length({rounds_.empty() ? -1 : rounds_.back().n_accepted, -1, text, rounds_});
+    for (const auto& [outcome, part] : enumerate_round(text, choice)) {
+      rounds_.push_back(outcome.second);
+      enumerate_rounds(outcome.first, n_tokens, mass * part);
+      rounds_.pop_back();
     }
   }
 
-  template <class Emit>
-  void emit_each(const Tokens& text, int n_accepted, const std::vector<double>& p, double mass, const Emit& emit) {
-    for (size_t y = 0; y < p.size(); ++y) {
-      if (mass * p[y] > 0) emit(followed_by(text, y), n_accepted, mass * p[y]);
-    }
+  Outcomes enumerate_round(const Tokens& text, const DraftChoice& choice) {
+    Outcomes outcomes;
+    Path path{text, {&look_at(text, kind_of(choice))}, {}, 1.0};
+    enumerate_drafts(choice, &path, &outcomes);
+    return outcomes;
   }
 
-  // k drafts of this round have been accepted, len - k are to come.
-  template <class Emit>
-  void enumerate_rejection(const Tokens& text, int k, int len, double mass, const Emit& emit) {
-    if (mass == 0) return;
-    const Position at = look_at(text);
-    if (k == len) return emit_each(text, k, bonus(text, at, k), mass, emit);
+  void enumerate_drafts(const DraftChoice& choice, Path* path, Outcomes* outcomes) {
+    const size_t k = path->drafts.size();
+    if (static_cast<int>(k) == choice.len) return decide(choice, *path, outcomes);
+    const Position& at = *path->positions.back();
+    const double mass = path->mass;
     for (size_t x = 0; x < at.q.size(); ++x) {
       if (at.q[x] == 0) continue;
-      const double drafted = mass * at.q[x];
-      if (is_dropped(at.q[x])) {
-        emit_each(text, k, at.p, drafted, emit);
-        continue;
+      path->text.push_back(static_cast<TokenId>(x));
+      path->drafts.push_back(x);
+      path->mass = mass * at.q[x];
+      path->positions.push_back(&look_at(path->text, kind_of(choice)));
+      DraftView view = at.views[x];
+      view.k = k;
+      if (const size_t n = n_thrown_away(view); n > 0) {
+        decide(choice, without_last(*path, n), outcomes);
+      } else {
+        enumerate_drafts(choice, path, outcomes);
       }
-      const double kept = drafted * acceptance_probability(at.p[x], at.q[x]);
-      enumerate_rejection(followed_by(text, x), k + 1, len, kept, emit);
-      emit_each(text, k, emitted_residual(at, 1), drafted - kept, emit);
+      path->positions.pop_back();
+      path->drafts.pop_back();
+      path->text.pop_back();
+    }
+    path->mass = mass;
+  }
+
+  static Path without_last(Path path, size_t n) {
+    n = std::min(n, path.drafts.size());
+    path.text.resize(path.text.size() - n);
+    path.drafts.resize(path.drafts.size() - n);
+    path.positions.resize(path.positions.size() - n);
+    return path;
+  }
+
+  // Adds what verification of these drafts may come to.
+  void decide(const DraftChoice& choice, const Path& path, Outcomes* outcomes) {
+    const size_t n = path.drafts.size();
+    std::vector<double> joints(n + 1, 1.0);  // p_i of block.h
+    std::vector<double> heard_joints;
+    std::vector<float> chances;
+    for (size_t i = 0; i < n; ++i) {
+      const Position& at = *path.positions[i];
+      const size_t x = path.drafts[i];
+      joints[i + 1] = next_joint(joints[i], at.p[x], at.q[x]);
+      heard_joints.push_back(next_joint(i == 0 ? 1 : heard_joints.back(), at.heard_p[x], at.heard_q[x]));
+      chances.push_back(at.chances[x]);
+    }
+    const std::vector<double> ends = is_block() ? block_ends(path, joints) : rejection_ends(path);
+    for (size_t i = 0; i <= n; ++i) {
+      const int n_accepted = static_cast<int>(i);
+      if (path.mass * ends[i] == 0) continue;
+      const Tokens text{path.text.begin(), path.text.end() - static_cast<ptrdiff_t>(n - i)};
+      const double factor = is_block() ? joints[i] : 1;
+      const std::vector<double> p = i == n ? bonus(text, n_accepted) : emitted_residual(*path.positions[i], factor);
+      const ToyRound round{static_cast<int>(n), n_accepted, kind_of(choice), choice.source,
+                           labels_of(chances, heard_joints, n_accepted)};
+      for (size_t y = 0; y < p.size(); ++y) {
+        const double mass = path.mass * ends[i] * p[y];
+        if (mass > 0) (*outcomes)[{followed_by(text, y), round}] += mass;
+      }
     }
   }
 
-  struct BlockPath {
-    double joint;       // p_i
-    double all_so_far;  // probability that every u_j < h_j, 1 <= j < i: for kStopAtFirstRejection
-  };
-
-  // `text` ends with x_1 .. x_i, drafted with probability `mass`. Returns the probability that neither x_1 .. x_i nor
-  // something longer is accepted.
-  template <class Emit>
-  double enumerate_block(const Tokens& text, int i, int len, BlockPath path, double mass, const Emit& emit) {
-    const Position at = look_at(text);
-    const bool stops_early = setup_.fault == Fault::kStopAtFirstRejection;
-    double sum = 0;
-    if (i < len) residual(at, path.joint, &sum);
-    const double h = block_acceptance(path.joint, sum);
-    double dropped = i == len ? 1 : 0, longer_rejected = 0;  // parts of what the draft may do here
-    for (size_t x = 0; x < at.q.size() && i < len; ++x) {
-      if (at.q[x] == 0) continue;
-      if (is_dropped(at.q[x])) {
-        dropped += at.q[x];
-        continue;
-      }
-      const BlockPath next{next_joint(path.joint, at.p[x], at.q[x]), path.all_so_far * h};
-      longer_rejected += at.q[x] * enumerate_block(followed_by(text, x), i + 1, len, next, mass * at.q[x], emit);
+  // Probabilities that 0 .. n drafts are accepted. [n + 1]
+  static std::vector<double> rejection_ends(const Path& path) {
+    std::vector<double> ends;
+    double reached = 1;
+    for (size_t i = 0; i < path.drafts.size(); ++i) {
+      const size_t x = path.drafts[i];
+      const double kept = acceptance_probability(path.positions[i]->p[x], path.positions[i]->q[x]);
+      ends.push_back(reached * (1 - kept));
+      reached *= kept;
     }
-    const double before = stops_early ? path.all_so_far : 1;
-    emit_each(text, i, emitted_residual(at, path.joint), mass * before * h * longer_rejected, emit);
-    emit_each(text, i, bonus(text, at, i), mass * before * path.joint * dropped, emit);
-    if (stops_early) return i == len ? 1 - path.joint : 1 - h;
-    return (1 - h) * longer_rejected + (1 - path.joint) * dropped;
+    ends.push_back(reached);
+    return ends;
+  }
+
+  // The same for tau of block.h: the largest i with u_i < h_i. joints: p_i [n + 1]
+  std::vector<double> block_ends(const Path& path, const std::vector<double>& joints) const {
+    const size_t n = path.drafts.size();
+    std::vector<double> h(n + 1, 1.0), ends(n + 1);
+    for (size_t i = 1; i <= n; ++i) {
+      double sum = 0;
+      if (i < n) residual(*path.positions[i], joints[i], &sum);
+      h[i] = i < n ? block_acceptance(joints[i], sum) : joints[i];
+    }
+    if (setup_.fault == Fault::kStopAtFirstRejection) {
+      double all = 1;
+      for (size_t i = 0; i <= n; ++i) {
+        all *= h[i];
+        ends[i] = all * (i < n ? 1 - h[i + 1] : 1);
+      }
+      return ends;
+    }
+    double none_behind = 1;
+    for (size_t i = n + 1; i-- > 0;) {
+      ends[i] = h[i] * none_behind;
+      none_behind *= 1 - h[i];
+    }
+    return ends;
   }
 
   std::vector<double> joint_;
+  std::vector<ToyRound> rounds_;  // in front of the one that is enumerated
+  std::map<Tokens, std::vector<double>> main_probabilities_;
+  std::map<std::pair<Tokens, bool>, Position> positions_;  // by text and whether the draft is one-hot
 };
 
 }  // namespace bass::testing

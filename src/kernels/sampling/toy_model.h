@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <functional>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/sampling/draft_row.h"
@@ -54,18 +57,57 @@ enum class Fault {
   kBonusFromRowBefore,    // the extra token is drawn from the row of the last drafted token
 };
 
-enum class DraftKind { kModel, kOneHot };
+/// kMixed: some positions of a round are one-hot and others are not, by the text in front of them.
+enum class DraftKind { kModel, kOneHot, kMixed };
+
+/// What a device says of a drafted token that was looked at (executor/step_plan.h, SegmentResult::labels): its chance
+/// to be accepted, before it was drawn, if all before it are, and the chance of that.
+struct ToyLabel {
+  float chance = 0;
+  float weight = 0;
+  auto operator<=>(const ToyLabel&) const = default;
+};
+
+/// What a policy hears of a round when it is over.
+struct ToyRound {
+  int n_drafted = 0;
+  int n_accepted = 0;
+  DraftKind kind = DraftKind::kModel;
+  int source = 0;                // as the policy has named it
+  std::vector<ToyLabel> labels;  // where the setup asks for them
+  auto operator<=>(const ToyRound&) const = default;
+};
 
 /// What a draft-length policy may look at before a round.
 struct PolicyView {
   int n_accepted = 0;          // in the round before; -1 before the first
   TokenId earlier_draft = -1;  // the token that some earlier round drafted at the position where this one starts
+  std::span<const TokenId> text = {};
+  std::span<const ToyRound> rounds = {};  // all before
 };
-using LengthPolicy = std::function<int(const PolicyView&)>;
+
+/// What a policy wants of a round.
+struct DraftChoice {
+  int len = 0;
+  std::optional<DraftKind> kind = {};  // none: the setup's
+  int source = 0;                      // comes back in ToyRound
+  DraftChoice(int n) : len(n) {}       // NOLINT(google-explicit-constructor): most policies say nothing else
+  DraftChoice(int n, DraftKind drafter, int name) : len(n), kind(drafter), source(name) {}
+};
+using LengthPolicy = std::function<DraftChoice(const PolicyView&)>;
 
 inline LengthPolicy fixed_length(int len) {
   return [len](const PolicyView&) { return len; };
 }
+
+/// A token that has just been drafted, for rules that end a draft in the middle of a round.
+struct DraftView {
+  size_t k = 0;  // of the round's drafts
+  bool is_one_hot = false;
+  TokenId token = 0;               // looking at it is forbidden, unless it is one-hot
+  double q_token = 0;              // so is this
+  double q_max = 0, q_second = 0;  // of its distribution: known before it was drawn
+};
 
 struct ToySetup {
   ToyModel main;
@@ -73,6 +115,10 @@ struct ToySetup {
   SamplingParams params;
   LengthPolicy length = fixed_length(0);
   DraftKind draft_kind = DraftKind::kModel;
+  bool tells_labels = false;  // policies hear them: the enumeration walks through more
+  /// How many of the round's last drafted tokens are thrown away unverified, this one first; then the draft ends. 0: it
+  /// goes on.
+  std::function<size_t(const DraftView&)> n_thrown_away;
   Fault fault = Fault::kNone;
 };
 
@@ -112,6 +158,45 @@ class ToyRows {
   [[nodiscard]] TokenId one_hot_draft(const Tokens& prefix) const {
     const std::vector<float> logits = setup_.draft.logits(prefix);
     return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  }
+
+  // Whether the draft of a round's position is one-hot: known before it is drawn.
+  [[nodiscard]] static bool is_one_hot(DraftKind kind, const Tokens& prefix) {
+    if (kind != DraftKind::kMixed) return kind == DraftKind::kOneHot;
+    size_t sum = prefix.size();
+    for (const TokenId token : prefix) sum += static_cast<size_t>(token);
+    return sum % 2 == 0;
+  }
+
+  [[nodiscard]] DraftKind kind_of(const DraftChoice& choice) const { return choice.kind.value_or(setup_.draft_kind); }
+
+  [[nodiscard]] size_t n_thrown_away(const DraftView& draft) const {
+    if (setup_.fault == Fault::kDropUnlikelyDrafts && !draft.is_one_hot && draft.q_token < kUnlikely) return 1;
+    return setup_.n_thrown_away ? setup_.n_thrown_away(draft) : 0;
+  }
+
+  // q: as loaded
+  DraftView view_of(size_t k, TokenId token, const RowDistribution& q) const {
+    DraftView view{k, false, token, probability(q, token)};
+    for (TokenId x = 0; x < setup_.draft.n_vocab; ++x) {
+      view.q_second = std::max(view.q_second, std::min(view.q_max, probability(q, x)));
+      view.q_max = std::max(view.q_max, probability(q, x));
+    }
+    return view;
+  }
+
+  // As the executor does: of the tokens that verification has looked at. chances: of all drafted tokens; joints: p_i
+  // behind each of them, for `block`
+  [[nodiscard]] std::vector<ToyLabel> labels_of(const std::vector<float>& chances, const std::vector<double>& joints,
+                                                int n_accepted) const {
+    std::vector<ToyLabel> labels;
+    if (!setup_.tells_labels) return labels;
+    double weight = 1;
+    for (size_t k = 0; k < chances.size() && weight > 0; ++k) {
+      labels.push_back({chances[k], static_cast<float>(weight)});
+      weight = is_block() ? joints[k] : static_cast<int>(k) < n_accepted ? 1 : 0;
+    }
+    return labels;
   }
 
   [[nodiscard]] bool is_block() const { return setup_.params.rule == VerifyRule::kBlock; }

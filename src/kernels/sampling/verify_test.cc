@@ -87,11 +87,14 @@ TEST_P(Lossless, SamplingRejectsTheOtherControls) {
 
 // The controls run through the rule as the toy decoder writes it out: without a fault that is the real one.
 TEST_P(Lossless, TheControlsDifferByTheirFaultOnly) {
-  ToySetup setup = wide_setup(GetParam());
-  ToyDecoder real(kernels(), setup);
-  setup.fault = Fault::kNoneWrittenOut;
-  ToyDecoder written_out(kernels(), setup);
-  for (uint64_t seed = 0; seed < 2000; ++seed) EXPECT_EQ(real.generate(seed, 12), written_out.generate(seed, 12));
+  for (const DraftKind kind : {DraftKind::kModel, DraftKind::kOneHot, DraftKind::kMixed}) {
+    ToySetup setup = wide_setup(GetParam());
+    setup.draft_kind = kind;
+    ToyDecoder real(kernels(), setup);
+    setup.fault = Fault::kNoneWrittenOut;
+    ToyDecoder written_out(kernels(), setup);
+    for (uint64_t seed = 0; seed < 2000; ++seed) ASSERT_EQ(real.generate(seed, 12), written_out.generate(seed, 12));
+  }
 }
 
 TEST_P(Lossless, WithoutDraftsItIsRegularDecoding) {

@@ -47,10 +47,10 @@ inline ToySetup wide_setup(VerifyRule rule) {
 }
 
 // Independent of the code under test: products of softmaxes in double precision.
-inline std::vector<double> exact_joint(const ToyModel& model) {
+inline std::vector<double> exact_joint(const ToyModel& model, size_t text_len = kTextLen) {
   std::vector<double> joint{1.0};
   std::vector<Tokens> prefixes{{}};
-  for (size_t i = 0; i < kTextLen; ++i) {
+  for (size_t i = 0; i < text_len; ++i) {
     std::vector<double> next;
     std::vector<Tokens> next_prefixes;
     for (size_t j = 0; j < joint.size(); ++j) {
@@ -93,6 +93,8 @@ inline std::vector<std::pair<const char*, ToySetup>> exact_setups(VerifyRule rul
   setups.emplace_back("model", model_setup(rule));
   setups.emplace_back("one-hot", model_setup(rule));
   setups.back().second.draft_kind = DraftKind::kOneHot;
+  setups.emplace_back("mixed", model_setup(rule));
+  setups.back().second.draft_kind = DraftKind::kMixed;
   setups.emplace_back("smaller vocabulary", model_setup(rule));
   setups.back().second.draft.n_vocab = 3;
   setups.emplace_back("main model as draft", model_setup(rule));
