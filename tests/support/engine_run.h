@@ -39,6 +39,9 @@ inline std::string default_model() {
   return cache_folder() + "/SmolLM2-135M-Instruct.Q4_1.gguf";
 }
 
+/// The draft that comes with the default model.
+inline std::string shipped_draft() { return data_file("../../models/smollm2-135m-draft.gguf"); }
+
 inline std::unique_ptr<Engine> load_engine(const EngineOptions& options) {
   Result<std::unique_ptr<Engine>> engine = Engine::load(options);
   EXPECT_TRUE(engine.ok()) << engine.status().message() << " (tools/test.sh fetches the default model)";
