@@ -1,5 +1,5 @@
-// Random numbers of vocabulary rows, lane by lane: Philox, and the exponential and Gumbel noise made of its bits. Include
-// after a simd_*.h and math_impl.h; every instruction set and every device gets the same bits.
+// Random numbers of vocabulary rows, lane by lane: Philox, and the exponential and Gumbel noise made of its bits.
+// Include after a simd_*.h and math_impl.h; every instruction set and every device gets the same bits.
 #pragma once
 
 #include "base/philox.h"
