@@ -56,7 +56,7 @@ class GpuExecutor final : public Executor {
   Status verify();
   /// Waits for the block of logits, and for all that was queued before.
   Status fetch_logits(size_t n_rows, int row_len);
-  void end_part(StepPart part) {
+  void end_part(StepPart part) const {
     if (options_.profile != nullptr) options_.profile->end_part(part);
   }
 

@@ -59,7 +59,7 @@ class Device {
 template <class Kernel>
 void launch(Device& device, const Kernel& kernel, const LaunchShape& shape) {
   static_assert(std::is_trivially_copyable_v<Kernel> && sizeof(Kernel) <= 4096);
-  device.launch(kernel_id<Kernel>, &kernel, sizeof(Kernel), shape);
+  device.launch(kKernelId<Kernel>, &kernel, sizeof(Kernel), shape);
 }
 
 /// Owns memory of a device, or of the host for copies. Movable, not copyable. ok() is false when there was none.

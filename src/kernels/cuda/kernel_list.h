@@ -63,10 +63,10 @@ enum class KernelId : int {
 };
 
 template <class Kernel>
-inline constexpr KernelId kernel_id = KernelId::kCount;
+inline constexpr KernelId kKernelId = KernelId::kCount;
 #define BASS_IDENTIFY_KERNEL(Kernel) \
   template <>                        \
-  inline constexpr KernelId kernel_id<Kernel> = KernelId::k##Kernel;
+  inline constexpr KernelId kKernelId<Kernel> = KernelId::k##Kernel;
 BASS_GPU_KERNELS(BASS_IDENTIFY_KERNEL)
 #undef BASS_IDENTIFY_KERNEL
 

@@ -8,6 +8,11 @@ namespace bass::cuda {
 /// Tokens lie in the batch as in their segment.
 inline constexpr const int32_t* kNoTokenList = nullptr;
 
+/// A block for each tile of each KV head.
+inline LaunchShape tiles_shape(const AttentionArguments& args, int n_tiles) {
+  return {{n_tiles, args.kv.n_kv_heads, 1}, kAttentionThreads, tile_shared_bytes(args.kv.head_dim)};
+}
+
 /// BASS-SPLIT: a launch a sequence. Grid: n_tiles_of its upper bound of rows, n_kv_heads.
 struct AttendSegment {
   static constexpr const char* kName = "attend_segment";
@@ -18,9 +23,7 @@ struct AttendSegment {
   int32_t segment;
 
   [[nodiscard]] LaunchShape shape(int max_rows) const {
-    return {{ceil_div(max_rows * args.group_size(), kTileRows), args.kv.n_kv_heads, 1},
-            kAttentionThreads,
-            tile_shared_bytes(args.kv.head_dim)};
+    return tiles_shape(args, ceil_div(max_rows * args.group_size(), kTileRows));
   }
   template <class Context>
   BASS_HD void operator()(Context& context) const {
@@ -97,9 +100,7 @@ struct AttendGrouped {
   AttentionArguments args;
   const int32_t* tile_begins;  // [n_segments + 1]
 
-  [[nodiscard]] LaunchShape shape(int max_tiles) const {
-    return {{max_tiles, args.kv.n_kv_heads, 1}, kAttentionThreads, tile_shared_bytes(args.kv.head_dim)};
-  }
+  [[nodiscard]] LaunchShape shape(int max_tiles) const { return tiles_shape(args, max_tiles); }
   template <class Context>
   BASS_HD void operator()(Context& context) const {
     const int idx = context.block().x;
@@ -122,9 +123,7 @@ struct AttendTiles {
   const AttentionTile* tiles;  // [*n_tiles]
   const int32_t* n_tiles;
 
-  [[nodiscard]] LaunchShape shape(int max_tiles) const {
-    return {{max_tiles, args.kv.n_kv_heads, 1}, kAttentionThreads, tile_shared_bytes(args.kv.head_dim)};
-  }
+  [[nodiscard]] LaunchShape shape(int max_tiles) const { return tiles_shape(args, max_tiles); }
   template <class Context>
   BASS_HD void operator()(Context& context) const {
     if (context.block().x >= *n_tiles) return;
