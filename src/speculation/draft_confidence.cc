@@ -34,25 +34,25 @@ constexpr float kGridStep = 0.0667f;  // the last point: exp(-3.1), below the la
 using Survival = std::array<float, kGrid>;
 using SurvivalByBin = std::array<Survival, kBins>;
 
-// Adds `mass` at a survival that lies `distance` behind grid point i's: at the nearest point, as tokens that are
-// equally sure are all kept or all dropped.
-void add_behind(float mass, int i, float distance, Survival* grid) {
-  const int place = i + static_cast<int>(std::lround(distance));
-  if (place < kGrid) (*grid)[static_cast<size_t>(place)] += mass;  // no level is lower
+// Adds `mass` so many points behind point i.
+void add_behind(float mass, int i, int distance, Survival* grid) {
+  if (i + distance < kGrid) (*grid)[static_cast<size_t>(i + distance)] += mass;  // no level is lower
 }
 
-// How far each bin's chance moves a survival on the grid.
-std::array<float, kBins> distances(const ConfidenceState& state, float offset) {
-  std::array<float, kBins> result{};
+// How far each bin's chance moves a survival on the grid: to the nearest point, as tokens that are equally sure are all
+// kept or all dropped.
+std::array<int, kBins> distances(const ConfidenceState& state, float offset) {
+  std::array<int, kBins> result{};
   for (size_t bin = 0; bin < kBins; ++bin) {
-    result[bin] = -std::log(chance_of(state.model.bias + state.model.slope * state.log_odds[bin] + offset)) / kGridStep;
+    const float chance = chance_of(state.model.bias + state.model.slope * state.log_odds[bin] + offset);
+    result[bin] = static_cast<int>(std::lround(-std::log(chance) / kGridStep));
   }
   return result;
 }
 
 // Behind each bin of the last token: the bin of the next one and the survival up to it.
 SurvivalByBin next_survival(const ConfidenceState& state, const SurvivalByBin& last,
-                            const std::array<float, kBins>& distance) {
+                            const std::array<int, kBins>& distance) {
   SurvivalByBin result{};
   for (size_t from = 0; from < kBins; ++from) {
     float n = 0;
@@ -68,7 +68,7 @@ SurvivalByBin next_survival(const ConfidenceState& state, const SurvivalByBin& l
   return result;
 }
 
-SurvivalByBin first_survival(const ConfidenceState& state, const std::array<float, kBins>& distance) {
+SurvivalByBin first_survival(const ConfidenceState& state, const std::array<int, kBins>& distance) {
   SurvivalByBin result{};
   float n = 0;
   for (const float count : state.first) n += count;
@@ -167,13 +167,13 @@ void fade_chances(bool has_looked, ConfidenceState* state) {
 }
 
 int nearest_stop_level(float min_survival) {
-  const float level = (0.95f - min_survival) / 0.05f;
+  const float level = (stop_level(0) - min_survival) / (stop_level(0) - stop_level(1));
   return std::clamp(static_cast<int>(std::lround(level)), 0, ExpectedStops::kLevels - 1);
 }
 
 ExpectedStops expected_stops(const ConfidenceState& state, float offset) {
   ExpectedStops stops;
-  const std::array<float, kBins> distance = distances(state, offset);
+  const std::array<int, kBins> distance = distances(state, offset);
   SurvivalByBin survival = first_survival(state, distance);
   count_levels(survival, 0, &stops);
   for (int j = 1; j < ExpectedStops::kMaxLen; ++j) {

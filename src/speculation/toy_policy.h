@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kernels/sampling/toy_model.h"
-#include "speculation/draft_length.h"
+#include "speculation/draft_testing.h"
 
 namespace bass::testing {
 
@@ -81,11 +81,7 @@ class ToyPolicy {
     for (const ToyRound& round : rounds) learn(round, step++, &state, &costs);
     DraftCandidate candidate = candidate_of(text, std::min(options_.max_len, state.len));
     if (candidate.max_len > 0) choose_draft_lengths(spec_, state, costs, StepLoad{1}, {&candidate, 1});
-    if (candidate.source == DraftSource::kModel) {
-      int n_looked_at = 0;
-      const std::span all(kConfidences);
-      candidate.len = drafted_len(candidate.stop, all.first(static_cast<size_t>(candidate.len)), &n_looked_at);
-    }
+    end_draft(&candidate, kConfidences);
     return {candidate.len, static_cast<int>(candidate.source)};
   }
 

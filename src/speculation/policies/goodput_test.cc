@@ -3,31 +3,28 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <random>
 #include <vector>
 
+#include "speculation/draft_testing.h"
+
 namespace bass {
 namespace {
-
-// Of a draft model that is always as sure.
-constexpr std::array<float, 8> kConfidences{0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f};
 
 /// What an engine keeps for the policy.
 struct Learner {
   DraftLengthState state = start();
   StepCosts costs;
 
-  // What a device makes of the choice, whose draft model is always as sure.
-  void choose(int n_sequences, std::span<DraftCandidate> candidates) const {
+  void plan(int n_sequences, std::span<DraftCandidate> candidates) const {
     kGoodputPolicy.choose(state, costs, StepLoad{n_sequences}, candidates);
-    for (DraftCandidate& candidate : candidates) {
-      if (candidate.source != DraftSource::kModel) continue;
-      int n_looked_at = 0;
-      candidate.len = drafted_len(candidate.stop, std::span(kConfidences).first(candidate.len), &n_looked_at);
-    }
+  }
+  // What a device makes of the plan.
+  void choose(int n_sequences, std::span<DraftCandidate> candidates) const {
+    plan(n_sequences, candidates);
+    for (DraftCandidate& candidate : candidates) testing::end_draft(&candidate);
   }
   void learn(std::span<const DraftOutcome> outcomes, const StepCost& cost) {
     learn_step_cost(cost, &costs);
@@ -215,7 +212,7 @@ struct Simulation {
     for (int step = 0; step < to; ++step) {
       auto candidates = candidates_of(n_sequences, DraftSource::kModel);
       if (fixed_len < 0) {
-        learner.choose(n_sequences, candidates);
+        learner.plan(n_sequences, candidates);
       } else {
         for (DraftCandidate& candidate : candidates) candidate.len = fixed_len;
       }
@@ -224,18 +221,12 @@ struct Simulation {
       StepCost cost{n_sequences, 0, true};
       int n_emitted = n_sequences;
       for (DraftCandidate& candidate : candidates) {
-        int n_looked_at = 0;
-        candidate.len = drafted_len(candidate.stop, std::span(kConfidences).first(candidate.len), &n_looked_at);
+        const std::span<const float> confidences = testing::end_draft(&candidate);
+        const auto n_looked_at = static_cast<int>(confidences.size());
         int n_accepted = 0;
         while (n_accepted < candidate.len && std::uniform_real_distribution<>()(random) < acceptance(step))
           ++n_accepted;
-        if (n_looked_at > 0) {
-          outcomes.push_back({candidate.len,
-                              n_accepted,
-                              candidate.source,
-                              {},
-                              std::span<const float>(kConfidences).first(n_looked_at)});
-        }
+        if (n_looked_at > 0) outcomes.push_back({candidate.len, n_accepted, candidate.source, {}, confidences});
         cost.n_rows += candidate.len;
         cost.n_draft_steps = std::max(cost.n_draft_steps, n_looked_at);
         cost.n_model_drafts += n_looked_at;

@@ -11,6 +11,8 @@
 namespace bass {
 namespace {
 
+constexpr float kLeastLevel = stop_level(ExpectedStops::kLevels - 1);
+
 Status parse(std::string_view arguments, DraftLengthSpec& spec) {
   constexpr std::string_view kMin = "min=";
   if (arguments.empty()) return ok_status();
@@ -41,7 +43,7 @@ void choose(const DraftLengthState& state, const StepCosts&, const StepLoad&, st
       draft = ngram_above(state.goodput, draft.source, candidate.max_len, state.min_survival,
                           candidate.skills.ngram.offset);
     }
-    if (state.min_survival == 0 && draft.source == DraftSource::kModel) {  // all, however unlikely
+    if (state.min_survival < kLeastLevel && draft.source == DraftSource::kModel) {  // nothing is known of so little
       const bool is_model = candidate.source == DraftSource::kModel;
       draft.len = std::min(is_model ? candidate.max_len : candidate.max_model_len, GoodputState::kMaxLen);
     }

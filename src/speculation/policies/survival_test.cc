@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
-
+#include <span>
 #include <string>
 #include <vector>
+
+#include "speculation/draft_testing.h"
 
 namespace bass {
 namespace {
@@ -19,19 +20,15 @@ void teach(DraftLengthState* state, const std::vector<DraftOutcome>& outcomes, i
   for (int i = 0; i < n_steps; ++i) kSurvivalPolicy.learn(*state, outcomes);
 }
 
-// Of a draft model that is always as sure.
-constexpr std::array<float, 8> kConfidences{0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f};
-
 // What a device makes of the choice: the candidate's len is what it drafts. The costs are of a machine on which each
-// row costs a step: the policy does not care. n_looked_at: tokens whose confidence is known then
-DraftCandidate choose(const DraftLengthState& state, DraftCandidate candidate, int* n_looked_at = nullptr) {
+// row costs a step: the policy does not care. confidences: of the tokens that the draft model has looked at
+DraftCandidate choose(const DraftLengthState& state, DraftCandidate candidate,
+                      std::span<const float>* confidences = nullptr) {
   StepCosts costs;
   for (int rows = 1; rows <= 64; ++rows) learn_step_cost({rows, 1.0 * rows, true}, &costs);
   kSurvivalPolicy.choose(state, costs, StepLoad{1}, {&candidate, 1});
-  int n = 0;
-  if (candidate.source == DraftSource::kModel)
-    candidate.len = drafted_len(candidate.stop, std::span(kConfidences).first(candidate.len), &n);
-  if (n_looked_at != nullptr) *n_looked_at = n;
+  const std::span<const float> looked_at = testing::end_draft(&candidate);
+  if (confidences != nullptr) *confidences = looked_at;
   return candidate;
 }
 
@@ -47,6 +44,8 @@ TEST(Survival, DraftsTheTokensWhoseChanceIsAtLeastTheThreshold) {
   state.min_survival = 0.0f;
   EXPECT_EQ(choose(state, {DraftSource::kModel, 8, 0, -1}).len, 8);
   EXPECT_EQ(choose(state, {DraftSource::kModel, 2, 0, -1}).len, 2) << "never more than there is";
+  state.min_survival = 1e-6f;  // tokens of so little survival are planned, and end by the stop
+  EXPECT_EQ(choose(state, {DraftSource::kModel, 8, 0, -1}).len, 8);
 }
 
 TEST(Survival, TheFirstStepDraftsWhatIsBelievedOfADraftThatWasNeverTried) {
@@ -69,14 +68,13 @@ TEST(Survival, ABadDraftIsRarelyTriedAgainAndUsedWhenItIsGood) {
   bool is_good = false;
   int n_drafted_when_good = 0;
   for (int step = 0; step < 3000; ++step) {
-    int n_looked_at = 0;
-    const int len = choose(state, {DraftSource::kModel, 8, 0, -1}, &n_looked_at).len;
+    std::span<const float> confidences;
+    const int len = choose(state, {DraftSource::kModel, 8, 0, -1}, &confidences).len;
     if (len > 0 && !is_good) tries.push_back(step);
     if (is_good) n_drafted_when_good += len;
     is_good = step >= 1000;
-    const std::vector<DraftOutcome> outcomes = {
-        {len, is_good ? len : 0, DraftSource::kModel, {}, std::span<const float>(kConfidences).first(n_looked_at)}};
-    teach(&state, n_looked_at > 0 ? outcomes : std::vector<DraftOutcome>{}, 1);
+    const std::vector<DraftOutcome> outcomes = {{len, is_good ? len : 0, DraftSource::kModel, {}, confidences}};
+    teach(&state, confidences.empty() ? std::vector<DraftOutcome>{} : outcomes, 1);
   }
   ASSERT_GE(tries.size(), 4u);
   EXPECT_LE(tries.size(), 25u);

@@ -3,19 +3,16 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <random>
 #include <span>
 #include <vector>
 
+#include "speculation/draft_testing.h"
 #include "speculation/simulation/length_chooser.h"
 
 namespace bass::testing {
-
-/// Of a draft model that is always as sure.
-inline constexpr std::array<float, 8> kConfidences{0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f};
 
 /// What holds in a step.
 struct Conditions {
@@ -83,10 +80,9 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
     for (size_t i = 0; i < candidates.size(); ++i) {
       const bool is_model = candidates[i].source == DraftSource::kModel;
       const double acceptance = is_model ? now.model_acceptance : now.ngram_acceptance;
-      int n_looked_at = candidates[i].len;
-      const int len = is_model
-                          ? drafted_len(candidates[i].stop, std::span(kConfidences).first(n_looked_at), &n_looked_at)
-                          : candidates[i].len;
+      const std::span<const float> confidences = end_draft(&candidates[i]);
+      const auto n_looked_at = static_cast<int>(confidences.size());
+      const int len = candidates[i].len;
       progress.tokens += ChangingMachine::expected_tokens(acceptance, len);
       int n_accepted = 0;
       for (bool is_reached = true; is_reached && n_accepted < len; n_accepted += is_reached ? 1 : 0) {
@@ -97,14 +93,9 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
         is_reached = uniform(random) < chance;
       }
       if (!machine.has_labels) labels[i].clear();
-      if (is_model && n_looked_at > 0) {
-        outcomes.push_back({len, n_accepted, candidates[i].source, labels[i],
-                            std::span<const float>(kConfidences).first(n_looked_at)});
-      } else if (len > 0) {
-        outcomes.push_back({len, n_accepted, candidates[i].source, labels[i]});
-      }
+      if (len > 0 || n_looked_at > 0)
+        outcomes.push_back({len, n_accepted, candidates[i].source, labels[i], confidences});
       cost.n_rows += len;
-      if (!is_model) continue;
       cost.n_draft_steps = std::max(cost.n_draft_steps, n_looked_at);
       cost.n_model_drafts += n_looked_at;
     }
