@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, PolicyOn,
                          name_of);
 
 TEST_P(PolicyOn, JointDistributionEnumeratedExactly) {
-  bool has_drafted = false, has_learnt = false;
+  bool has_drafted = false, has_learnt = false, has_dropped = false;
   for (const ToyPolicyOptions& options : variants(draft_length_, drafter_)) {
     const ToyPolicy policy(options);
     const ToySetup setup = setup_of(rule_, policy);
@@ -91,8 +91,11 @@ TEST_P(PolicyOn, JointDistributionEnumeratedExactly) {
         << options.draft_length << ", " << options.row_s << ", " << options.is_warm;
     has_drafted |= policy.has_drafted();
     has_learnt |= policy.has_learnt();
+    has_dropped |= policy.has_dropped();
   }
   EXPECT_TRUE(has_drafted);
+  const bool has_ends = drafter_ != ToyDrafter::kNgram && (draft_length_ == "survival" || draft_length_ == "goodput");
+  EXPECT_EQ(has_dropped, has_ends) << "drafts that end by their confidence";
   EXPECT_EQ(has_learnt, is_learning_) << "the same lengths whatever came of the rounds before: nothing is shown";
 }
 
@@ -180,9 +183,9 @@ TEST_P(PolicyOnControl, LooksAtDistributionsAndAtCertainDraftsAreExact) {
 }
 
 // Noise that an earlier round has looked at. `block` looks at the numbers of positions that it does not accept, at any
-// policy. What `rejection` looks at is emitted, and these policies hear of nothing else (labels end at the first
-// rejected token, confidences are always the same here), so that with them even this fault does not show:
-// kernels/sampling/verify_test.cc has one that reads more.
+// policy. What `rejection` looks at is emitted, and all that these policies hear of other tokens is how sure the draft
+// was behind them, from which they learn too little for this fault to show: draft_end_exactness_test.cc and
+// kernels/sampling/verify_test.cc have policies that make more of it.
 TEST_P(PolicyOnControl, NoiseOfAnEarlierRoundIsFoundUnderBlock) {
   if (!is_block()) return;
   ToySetup faulty = setup(ToyDrafter::kModel, 4);

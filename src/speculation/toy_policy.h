@@ -3,7 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
+#include <compare>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kernels/sampling/toy_model.h"
-#include "speculation/draft_testing.h"
+#include "speculation/draft_length.h"
 
 namespace bass::testing {
 
@@ -29,12 +29,29 @@ struct ToyPolicyOptions {
   int max_len = 4;      // that a sequence may draft
 };
 
+/// Where a draft ends before its length, as a device goes by it.
+inline EndRule ends_where(const DraftStop& stop) {
+  return [stop](std::span<const float> confidences) {
+    int n_looked_at = 0;
+    const auto n = static_cast<int>(confidences.size());
+    float survival = 1;
+    for (const float confidence : confidences) survival = stop.survival_behind(survival, confidence);
+    if (drafted_len(stop, confidences, &n_looked_at) < n) return DraftEnd::kInFront;
+    return stop.ends_behind(survival) ? DraftEnd::kBehind : DraftEnd::kNotYet;
+  };
+}
+
 /// A function of the rounds so far: it begins anew for each decision, so that an enumeration may ask it about any past.
 class ToyPolicy {
  public:
   using Question = std::pair<Tokens, std::vector<ToyRound>>;
-  /// What it was asked, and what it answered (length, source).
-  using Answers = std::map<Question, std::pair<int, int>>;
+  struct Answer {
+    int len = 0;
+    int source = 0;
+    float min_survival = 0, offset = 0, bias = 0, slope = 0;  // DraftStop
+    auto operator<=>(const Answer&) const = default;
+  };
+  using Answers = std::map<Question, Answer>;  // what it was asked, and what it answered
 
   explicit ToyPolicy(const ToyPolicyOptions& options)
       : options_(options),
@@ -46,17 +63,25 @@ class ToyPolicy {
 
   DraftChoice operator()(const PolicyView& view) const {
     const Tokens text{view.text.begin(), view.text.end()};
-    const auto [len, source] = answer(text, view.rounds);
-    (*answers_)[{text, {view.rounds.begin(), view.rounds.end()}}] = {len, source};
-    const bool is_model = static_cast<DraftSource>(source) == DraftSource::kModel;
-    if (options_.drafter == ToyDrafter::kMixedPositions) return {len, DraftKind::kMixed, source};
-    return {len, is_model ? DraftKind::kModel : DraftKind::kOneHot, source};
+    const Answer given = answer(text, view.rounds);
+    (*answers_)[{text, {view.rounds.begin(), view.rounds.end()}}] = given;
+    if (static_cast<DraftSource>(given.source) != DraftSource::kModel) {
+      return {given.len, DraftKind::kOneHot, given.source};
+    }
+    const bool is_mixed = options_.drafter == ToyDrafter::kMixedPositions;
+    const DraftStop stop{given.min_survival, given.offset, {given.bias, given.slope}};
+    return {given.len, is_mixed ? DraftKind::kMixed : DraftKind::kModel, given.source, ends_where(stop)};
   }
 
   /// Of all copies of this one.
   [[nodiscard]] const Answers& answers() const { return *answers_; }
   [[nodiscard]] bool has_drafted() const {
-    return std::any_of(answers_->begin(), answers_->end(), [](const auto& entry) { return entry.second.first > 0; });
+    return any_round([](const ToyRound& round) { return round.n_drafted > 0; });
+  }
+  /// A token was dropped for what the draft said in front of it.
+  [[nodiscard]] bool has_dropped() const {
+    return any_round(
+        [](const ToyRound& round) { return static_cast<int>(round.confidences.size()) > round.n_drafted; });
   }
   /// Some answer is not what it would have been without the rounds before.
   [[nodiscard]] bool has_learnt() const {
@@ -67,22 +92,30 @@ class ToyPolicy {
   }
 
  private:
-  // Of a draft model that is always as sure.
-  static constexpr std::array<float, kMaxDraftLen> kConfidences = [] {
-    std::array<float, kMaxDraftLen> all{};
-    all.fill(0.9f);
-    return all;
-  }();
+  /// What is learnt on the way.
+  struct Past {
+    DraftLengthState state;
+    StepCosts costs;
+    SequenceSkills skills;
+  };
 
-  [[nodiscard]] std::pair<int, int> answer(const Tokens& text, std::span<const ToyRound> rounds) const {
-    DraftLengthState state = state_;
-    StepCosts costs = costs_;
+  template <class Is>
+  [[nodiscard]] bool any_round(Is is) const {
+    return std::any_of(answers_->begin(), answers_->end(), [&](const auto& entry) {
+      return std::any_of(entry.first.second.begin(), entry.first.second.end(), is);
+    });
+  }
+
+  [[nodiscard]] Answer answer(const Tokens& text, std::span<const ToyRound> rounds) const {
+    Past past{state_, costs_, {}};
     int step = 0;
-    for (const ToyRound& round : rounds) learn(round, step++, &state, &costs);
-    DraftCandidate candidate = candidate_of(text, std::min(options_.max_len, state.len));
-    if (candidate.max_len > 0) choose_draft_lengths(spec_, state, costs, StepLoad{1}, {&candidate, 1});
-    end_draft(&candidate, kConfidences);
-    return {candidate.len, static_cast<int>(candidate.source)};
+    for (const ToyRound& round : rounds) learn(round, step++, &past);
+    DraftCandidate candidate = candidate_of(text, std::min(options_.max_len, past.state.len));
+    candidate.skills = past.skills;
+    if (candidate.max_len > 0) choose_draft_lengths(spec_, past.state, past.costs, StepLoad{1}, {&candidate, 1});
+    const DraftStop& stop = candidate.stop;
+    return {candidate.len,   static_cast<int>(candidate.source), stop.min_survival, stop.offset, stop.model.bias,
+            stop.model.slope};
   }
 
   // The order of a match depends on the text alone; every fifth text has none.
@@ -97,34 +130,32 @@ class ToyPolicy {
     return {DraftSource::kModel, has_model ? limit : 0, has_model ? limit : 0, 0};
   }
 
-  [[nodiscard]] StepCost cost_of(int n_drafted, bool is_model, int step) const {
+  // n_passes: of the draft model
+  [[nodiscard]] StepCost cost_of(int n_drafted, int n_passes, int step) const {
     StepCost cost;
     cost.n_rows = 1 + n_drafted;
     cost.step_s = (1 + options_.row_s * cost.n_rows) * (step % 3 == 1 ? 1.2 : 1.0);  // not an even clock
     cost.is_clean = true;
-    if (!is_model) return cost;
-    cost.n_draft_steps = cost.n_model_drafts = n_drafted;
-    cost.draft_s = 0.05 * n_drafted;
+    cost.n_draft_steps = cost.n_model_drafts = n_passes;
+    cost.draft_s = 0.05 * n_passes;
     return cost;
   }
 
-  void learn(const ToyRound& round, int step, DraftLengthState* state, StepCosts* costs) const {
+  void learn(const ToyRound& round, int step, Past* past) const {
     std::vector<AcceptanceLabel> labels;
     for (const ToyLabel& label : round.labels) labels.push_back({label.chance, label.weight});
     std::vector<DraftOutcome> outcomes;
     const auto source = static_cast<DraftSource>(round.source);
-    if (round.n_drafted > 0) {
-      const bool is_model = source == DraftSource::kModel;
-      const auto confidences = std::span(kConfidences).first(is_model ? static_cast<size_t>(round.n_drafted) : 0);
-      outcomes.push_back({round.n_drafted, round.n_accepted, source, labels, confidences});
+    if (round.n_drafted > 0 || !round.confidences.empty()) {
+      outcomes.push_back({round.n_drafted, round.n_accepted, source, labels, round.confidences, &past->skills});
     }
-    advance_draft_length(spec_, *state, outcomes);
-    learn_step_cost(cost_of(round.n_drafted, source == DraftSource::kModel, step), costs);
+    advance_draft_length(spec_, past->state, outcomes);
+    learn_step_cost(cost_of(round.n_drafted, static_cast<int>(round.confidences.size()), step), &past->costs);
   }
 
   // Costs of all sizes, the regular step's last; and so little of each source that a round's outcome still counts.
   void warm_up() {
-    for (int step = 0; step < 60; ++step) learn_step_cost(cost_of(5 - step % 6, true, step), &costs_);
+    for (int step = 0; step < 60; ++step) learn_step_cost(cost_of(5 - step % 6, 5 - step % 6, step), &costs_);
     const std::vector<AcceptanceLabel> labels = {{0.7f, 1.0f}, {0.6f, 0.7f}, {0.5f, 0.4f}};
     for (const DraftSource source : {DraftSource::kModel, DraftSource::kNgram3, DraftSource::kNgram5}) {
       const std::vector<DraftOutcome> outcomes = {{3, 1, source, labels}};

@@ -22,11 +22,12 @@ class ToyDecoder : public ToyRows {
     while (text.size() < n_tokens) {
       const int n_accepted = rounds_.empty() ? -1 : rounds_.back().n_accepted;
       const DraftChoice choice = setup_.length({n_accepted, earlier_drafts[text.size()], text, rounds_});
-      const std::vector<Draft> drafts = draft_round(text, choice);
+      std::vector<float> confidences;
+      const std::vector<Draft> drafts = draft_round(text, choice, &confidences);
       for (size_t k = 0; k < drafts.size(); ++k) earlier_drafts[text.size() + k] = drafts[k].token;
       const Heard heard = verify_round(text, drafts);
       rounds_.push_back({static_cast<int>(drafts.size()), heard.n_accepted, kind_of(choice), choice.source,
-                         labels_of(heard.chances, heard.joints, heard.n_accepted)});
+                         labels_of(heard.chances, heard.joints, heard.n_accepted), std::move(confidences)});
     }
     text.resize(n_tokens);
     return text;
@@ -63,23 +64,33 @@ class ToyDecoder : public ToyRows {
     return stream;
   }
 
-  std::vector<Draft> draft_round(const Tokens& text, const DraftChoice& choice) {
+  // confidences: of the places that a draft with an end of its own comes to
+  std::vector<Draft> draft_round(const Tokens& text, const DraftChoice& choice, std::vector<float>* confidences) {
     std::vector<Draft> drafts;
     Tokens prefix = text;
     for (int k = 0; k < choice.len; ++k) {
       Draft draft;
       DraftView view{static_cast<size_t>(k), true, 0, 1, 1, 0};
+      float confidence = 1;
+      double q_token = 1;
       if (is_one_hot(kind_of(choice), prefix)) {
         view.token = draft.token = one_hot_draft(prefix);
       } else {
-        draft.stored = draft_row(prefix);
+        DraftRow row = draft_row(prefix);
+        draft.stored = std::move(row.stored);
+        confidence = row.confidence;
         const RowDistribution q = load_draft_row(sampler_, draft.stored.data(), setup_.draft.n_vocab);
         const RandomStream noise = faulty(draft_stream(params_, noise_position(prefix.size(), text.size())));
         draft.token = sample(sampler_.kernels(), q, noise);
+        q_token = probability(q, draft.token);
         if (is_view_wanted()) view = view_of(view.k, draft.token, q);
       }
+      if (choice.ends) confidences->push_back(confidence);
+      const DraftEnd end = end_of(choice, *confidences, q_token);
+      if (end == DraftEnd::kInFront) break;
       prefix.push_back(draft.token);
       drafts.push_back(std::move(draft));
+      if (end == DraftEnd::kBehind) break;
       if (!is_view_wanted()) continue;
       if (const size_t n = n_thrown_away(view); n > 0) {
         drafts.resize(drafts.size() - std::min(n, drafts.size()));

@@ -61,12 +61,14 @@ class ToyEnumerator : public ToyRows {
     std::vector<double> heard_p, heard_q;  // as the real functions give them, not renormalised: policies hear of these
     std::vector<float> chances;            // by drafted token
     std::vector<DraftView> views;          // by drafted token; their k is not set
+    float confidence = 1;                  // of the draft
   };
   /// A round's drafts so far. positions has one more: the one behind the last draft.
   struct Path {
     Tokens text;  // with the drafts
     std::vector<const Position*> positions;
     std::vector<size_t> drafts;
+    std::vector<float> confidences;  // of the places that a draft with an end of its own has come to
     double mass = 1;
   };
   /// What a round may come to (its text, what policies hear of it), with its probability. What looks alike is one.
@@ -95,9 +97,10 @@ class ToyEnumerator : public ToyRows {
     if (!at.p.empty()) return at;
     at.p = main_probabilities(prefix);
     const std::vector<float> logits = setup_.main.logits(prefix);
-    const std::vector<uint16_t> stored = is_certain ? std::vector<uint16_t>{} : draft_row(prefix);
+    const DraftRow drafted = is_certain ? DraftRow{} : draft_row(prefix);
+    at.confidence = drafted.confidence;
     RowDistribution q;
-    if (!is_certain) q = load_draft_row(sampler_, stored.data(), setup_.draft.n_vocab);
+    if (!is_certain) q = load_draft_row(sampler_, drafted.stored.data(), setup_.draft.n_vocab);
     const RowDistribution p = main_row(logits, prefix);
     const TokenId certain = one_hot_draft(prefix);
     for (TokenId token = 0; token < setup_.main.n_vocab; ++token) {
@@ -150,7 +153,7 @@ class ToyEnumerator : public ToyRows {
 
   Outcomes enumerate_round(const Tokens& text, const DraftChoice& choice) {
     Outcomes outcomes;
-    Path path{text, {&look_at(text, kind_of(choice))}, {}, 1.0};
+    Path path{text, {&look_at(text, kind_of(choice))}, {}, {}, 1.0};
     enumerate_drafts(choice, &path, &outcomes);
     return outcomes;
   }
@@ -160,16 +163,24 @@ class ToyEnumerator : public ToyRows {
     if (static_cast<int>(k) == choice.len) return decide(choice, *path, outcomes);
     const Position& at = *path->positions.back();
     const double mass = path->mass;
+    if (choice.ends) path->confidences.push_back(at.confidence);
     for (size_t x = 0; x < at.q.size(); ++x) {
       if (at.q[x] == 0) continue;
+      const DraftEnd end = end_of(choice, path->confidences, at.views[x].q_token);
+      path->mass = mass * at.q[x];
+      if (end == DraftEnd::kInFront) {
+        decide(choice, *path, outcomes);
+        continue;
+      }
       path->text.push_back(static_cast<TokenId>(x));
       path->drafts.push_back(x);
-      path->mass = mass * at.q[x];
       path->positions.push_back(&look_at(path->text, kind_of(choice)));
       DraftView view = at.views[x];
       view.k = k;
       if (const size_t n = n_thrown_away(view); n > 0) {
         decide(choice, without_last(*path, n), outcomes);
+      } else if (end == DraftEnd::kBehind) {
+        decide(choice, *path, outcomes);
       } else {
         enumerate_drafts(choice, path, outcomes);
       }
@@ -177,6 +188,7 @@ class ToyEnumerator : public ToyRows {
       path->drafts.pop_back();
       path->text.pop_back();
     }
+    if (choice.ends) path->confidences.pop_back();
     path->mass = mass;
   }
 
@@ -208,8 +220,9 @@ class ToyEnumerator : public ToyRows {
       const Tokens text{path.text.begin(), path.text.end() - static_cast<ptrdiff_t>(n - i)};
       const double factor = is_block() ? joints[i] : 1;
       const std::vector<double> p = i == n ? bonus(text, n_accepted) : emitted_residual(*path.positions[i], factor);
-      const ToyRound round{static_cast<int>(n), n_accepted, kind_of(choice), choice.source,
-                           labels_of(chances, heard_joints, n_accepted)};
+      const ToyRound round{
+          static_cast<int>(n), n_accepted, kind_of(choice), choice.source, labels_of(chances, heard_joints, n_accepted),
+          path.confidences};
       for (size_t y = 0; y < p.size(); ++y) {
         const double mass = path.mass * ends[i] * p[y];
         if (mass > 0) (*outcomes)[{followed_by(text, y), round}] += mass;

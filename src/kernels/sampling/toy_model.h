@@ -55,10 +55,17 @@ enum class Fault {
   kResidualOfRejection,   // `block` with the residual (p - q)+
   kStopAtFirstRejection,  // `block` ends its walk at the first u_i >= h_i
   kBonusFromRowBefore,    // the extra token is drawn from the row of the last drafted token
+  kEndLooksAtToken,       // the draft's own end takes the drawn token's q for the confidence of its place
 };
 
 /// kMixed: some positions of a round are one-hot and others are not, by the text in front of them.
 enum class DraftKind { kModel, kOneHot, kMixed };
+
+/// Whether a model's draft goes on at a place whose token is not drawn yet.
+enum class DraftEnd { kNotYet, kInFront, kBehind };
+
+/// By the confidences of the round's places so far, this one's last.
+using EndRule = std::function<DraftEnd(std::span<const float> confidences)>;
 
 /// What a device says of a drafted token that was looked at (executor/step_plan.h, SegmentResult::labels): its chance
 /// to be accepted, before it was drawn, if all before it are, and the chance of that.
@@ -73,8 +80,9 @@ struct ToyRound {
   int n_drafted = 0;
   int n_accepted = 0;
   DraftKind kind = DraftKind::kModel;
-  int source = 0;                // as the policy has named it
-  std::vector<ToyLabel> labels;  // where the setup asks for them
+  int source = 0;                  // as the policy has named it
+  std::vector<ToyLabel> labels;    // where the setup asks for them
+  std::vector<float> confidences;  // of the places that a draft with an end of its own has come to, the dropped one too
   auto operator<=>(const ToyRound&) const = default;
 };
 
@@ -91,8 +99,10 @@ struct DraftChoice {
   int len = 0;
   std::optional<DraftKind> kind = {};  // none: the setup's
   int source = 0;                      // comes back in ToyRound
+  EndRule ends = {};                   // where the draft ends before `len` tokens; none: nowhere
   DraftChoice(int n) : len(n) {}       // NOLINT(google-explicit-constructor): most policies say nothing else
-  DraftChoice(int n, DraftKind drafter, int name) : len(n), kind(drafter), source(name) {}
+  DraftChoice(int n, DraftKind drafter, int name, EndRule rule = {})
+      : len(n), kind(drafter), source(name), ends(std::move(rule)) {}
 };
 using LengthPolicy = std::function<DraftChoice(const PolicyView&)>;
 
@@ -145,13 +155,27 @@ class ToyRows {
     return sampler_.build(logits.data(), setup_.main.n_vocab, params_, {{}, prefix, {}}, Normalise::kYes);
   }
 
-  std::vector<uint16_t> draft_row(const Tokens& prefix) {
+  /// What a draft model says of a place before its token is drawn.
+  struct DraftRow {
+    std::vector<uint16_t> stored;
+    float confidence = 1;  // as sure as a certain draft
+  };
+
+  DraftRow draft_row(const Tokens& prefix) {
     const std::vector<float> logits = setup_.draft.logits(prefix);
-    std::vector<uint16_t> stored(logits.size());
+    DraftRow draft{std::vector<uint16_t>(logits.size())};
     const RowDistribution row =
         sampler_.build(logits.data(), setup_.draft.n_vocab, params_, {{}, prefix, {}}, Normalise::kNo);
-    store_draft_row(sampler_, row, stored.data());
-    return stored;
+    draft.confidence = draft_confidence(logits.data(), row);
+    store_draft_row(sampler_, row, draft.stored.data());
+    return draft;
+  }
+
+  // Whether the draft ends at its last place. q_token: of the token that was drawn there, at which only a fault looks
+  [[nodiscard]] DraftEnd end_of(const DraftChoice& choice, std::vector<float> confidences, double q_token) const {
+    if (!choice.ends) return DraftEnd::kNotYet;
+    if (setup_.fault == Fault::kEndLooksAtToken) confidences.back() = static_cast<float>(q_token);
+    return choice.ends(confidences);
   }
 
   // An n-gram drafter's part: any function of the text.
