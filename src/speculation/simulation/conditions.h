@@ -30,6 +30,7 @@ struct ChangingMachine {
   std::function<Conditions(int step)> conditions;
   bool has_labels = true;  // chances are told, as `rejection` does; else what was accepted
   double noise = 0.05;     // standard deviation of the logarithm of a measured time; one in 100 takes 3 times as long
+  double disturbed = 0;    // of the steps take twice as long, at random: somebody else works on the machine
 
   static constexpr int kMaxLen = 8;
 
@@ -100,7 +101,8 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
       cost.n_model_drafts += n_looked_at;
     }
     progress.seconds = machine.seconds(now, cost.n_rows, cost.n_draft_steps);
-    const double outlier = uniform(random) < 0.01 ? 3 : 1;
+    double outlier = uniform(random) < 0.01 ? 3 : 1;
+    if (machine.disturbed > 0 && uniform(random) < machine.disturbed) outlier *= 2;
     const double disturbance = outlier * std::exp(machine.noise * normal(random));
     cost.draft_s = cost.n_draft_steps * machine.draft_pass_s * now.step_factor * disturbance;
     cost.step_s = progress.seconds * disturbance - cost.draft_s;
