@@ -82,6 +82,11 @@ float raw_logprob(const float* logits, const RowDistribution& row, TokenId token
 /// Builds distributions in its own scratch memory; nothing is allocated after construction. One for each thread.
 class RowSampler {
  public:
+  struct Candidate {
+    float z;
+    TokenId id;  // the row's entry
+  };
+
   /// n_vocab: the longest row that will come.
   RowSampler(const cpu::Kernels* kernels, int n_vocab);
 
@@ -103,6 +108,13 @@ class RowSampler {
   /// must be the last one that build gave; it becomes invalid.
   RowDistribution without_token(const RowDistribution& row, TokenId token);
 
+  /// The entries with z >= lowest (finite ones only), ascending, kept or not. Valid until the next call of this or of
+  /// build.
+  std::span<const Candidate> entries_above(const RowDistribution& row, float lowest) {
+    collect(row.z, row.n, lowest);
+    return candidates_;
+  }
+
   /// Scratch for a row of draft logits. [n_vocab]
   [[nodiscard]] float* draft_row() { return draft_row_.data(); }
   /// Scratch for the same row with an entry for each token. [n_vocab]
@@ -110,11 +122,6 @@ class RowSampler {
   [[nodiscard]] const cpu::Kernels& kernels() const { return *kernels_; }
 
  private:
-  struct Candidate {
-    float z;
-    TokenId id;
-  };
-
   void apply_edits(const RowDistribution& row, const SamplingParams& params, const TokenHistory& history);
   void apply_penalties(const RowDistribution& row, const SamplingParams& params, const TokenHistory& history);
   [[nodiscard]] float log_of(float x) const;  // the kernels', the same on every device

@@ -13,8 +13,9 @@ namespace bass {
 struct DraftEvidence {
   float p = 0;  // of the token, under the main model and after every processor
   float q = 1;  // that it was drafted with; 1: one-hot
-  float overlap =
-      0;  // sum over x of min(p(x), q(x)): the probability that `rejection` keeps the token, before it is drawn
+  /// Sum over x of min(p(x), q(x)): the probability that `rejection` keeps the token, before it is drawn. Of sampled
+  /// `match` traces the probability that both models draw the same one (agreement.h), which add_evidence does not know.
+  float overlap = 0;
   float block =
       0;  // h_i of block.h if tokens follow; if it is the round's last, h_i is p_i, the product that p, q give
   TokenId token = 0;
