@@ -10,6 +10,8 @@ namespace bass {
 namespace {
 
 constexpr size_t kTop = 5;  // tokens that scoring reports
+// Bounds of a chance that lie further apart say less than what became of the token.
+constexpr double kWidestBounds = 0.3;
 // Memory for draft distributions, touched only as far as it is used. 680 drafts of a vocabulary of 49152.
 constexpr size_t kStoredBytes = size_t{64} << 20;
 
@@ -29,6 +31,7 @@ void describe_draft(const ModelFile& draft, bool has_part_of_head, SamplingShape
 
 bool StepSampling::open(const SamplingShape& shape, bool is_on_device) {
   shape_ = shape;
+  is_on_device_ = is_on_device;
   if (shape.draft_row_len > 0) {
     n_stored_rows_ = static_cast<int>(kStoredBytes / (sizeof(uint16_t) * static_cast<size_t>(shape.n_draft_entries())));
   }
@@ -46,16 +49,23 @@ void StepSampling::prepare(const StepPlan& plan) {
   drafts_.assign(n_segments, Draft{});
   last_rows_.assign(n_segments, std::numeric_limits<int>::max());
   block_rounds_.assign(n_segments, BlockVerification{});
-  size_t n_stored = 0;
-  for (size_t i = 0; i < n_segments; ++i) start_draft(plan.segments[i], &drafts_[i], &n_stored);
+  size_t n_stored = 0, n_likely = 0;
+  for (size_t i = 0; i < n_segments; ++i) start_draft(plan.segments[i], &drafts_[i], &n_stored, &n_likely);
   BASS_CHECK(n_stored <= static_cast<size_t>(n_stored_rows_));
+  if (likely_tokens_.size() < n_likely) likely_tokens_.resize(n_likely);
   reserve_for(plan);
 }
 
-void StepSampling::start_draft(const SegmentPlan& segment, Draft* draft, size_t* n_stored) {
+void StepSampling::start_draft(const SegmentPlan& segment, Draft* draft, size_t* n_stored, size_t* n_likely) {
   draft->n = static_cast<int>(segment.proposed.size());
   std::copy(segment.proposed.begin(), segment.proposed.end(), draft->tokens.begin());
-  if (segment.n_model_drafts == 0 || !needs_draft_distribution(segment.sampling)) return;
+  if (segment.n_model_drafts == 0) return;
+  if (knows_agreement(segment.sampling)) {
+    draft->has_likely_tokens = true;
+    draft->likely_begin = *n_likely;
+    *n_likely += static_cast<size_t>(segment.n_model_drafts) * kMaxLikelyTokens;
+  }
+  if (!needs_draft_distribution(segment.sampling)) return;
   draft->has_stored_rows = true;
   draft->stored_begin = *n_stored;
   *n_stored += static_cast<size_t>(segment.n_model_drafts);
@@ -140,9 +150,17 @@ void StepSampling::draft_row(RowSampler& row_sampler, int segment_idx, const flo
   draft.has_ended = stop.drops(draft.survival);
   if (draft.has_ended) return;  // before the token is drawn
   draft.has_ended = stop.ends_behind(draft.survival);
+  if (draft.has_likely_tokens) keep_likely_tokens(row_sampler, q, logits, &draft);
   if (draft.has_stored_rows) q = store_draft_row(row_sampler, q, stored_row(draft, draft.n));
   draft.tokens[static_cast<size_t>(draft.n)] = draft_token(*kernels_, q, params, round_position(segment_idx, draft.n));
   ++draft.n;
+}
+
+void StepSampling::keep_likely_tokens(RowSampler& row_sampler, const RowDistribution& q, const float* logits,
+                                      Draft* draft) {
+  const auto i = static_cast<size_t>(draft->n);
+  draft->n_likely[i] =
+      likely_tokens(row_sampler, q, logits, likely_tokens_.data() + draft->likely_begin + i * kMaxLikelyTokens);
 }
 
 void StepSampling::want(const WantedRow& row) {
@@ -247,7 +265,24 @@ void StepSampling::verify_wanted_row(RowSampler& row_sampler, size_t wanted_idx)
     chances_[wanted_idx] = static_cast<float>(acceptance_chance(row_sampler, row.p, draft));
   }
   verdict = verify_row(row_sampler, row.p, logits, params, at, draft);
+  if (knows_agreement(params)) chances_[wanted_idx] = match_chance(row_sampler, wanted_idx, row.p);
   if (!verdict.accepted) end_round_at(wanted);
+}
+
+// Where the bounds are wide, what became of the token is as right, on average.
+float StepSampling::match_chance(RowSampler& row_sampler, size_t wanted_idx, const RowDistribution& p) {
+  const WantedRow& wanted = wanted_[wanted_idx];
+  const Draft& draft = drafts_[static_cast<size_t>(wanted.segment)];
+  const auto k = static_cast<size_t>(wanted.idx);
+  const LikelyToken certain{draft.tokens[k], 1.0f};
+  std::span<const LikelyToken> likely(&certain, 1);
+  if (draft.has_likely_tokens) {
+    likely = std::span(likely_tokens_)
+                 .subspan(draft.likely_begin + k * kMaxLikelyTokens, static_cast<size_t>(draft.n_likely[k]));
+  }
+  const std::optional<AgreementBounds> bounds = agreement_chance(row_sampler, p, row_logits(wanted_idx), likely);
+  if (bounds && bounds->width() <= kWidestBounds) return static_cast<float>(bounds->estimate());
+  return verdicts_[wanted_idx].token == draft.tokens[k] ? 1.0f : 0.0f;
 }
 
 void StepSampling::end_round_at(const WantedRow& wanted) {
@@ -341,7 +376,7 @@ void StepSampling::collect_decode(int segment_idx, size_t first_wanted) {
 void StepSampling::collect_labels(int segment_idx, size_t first_wanted) {
   SegmentResult& result = result_.segments[static_cast<size_t>(segment_idx)];
   const SamplingParams& params = plan_->segments[static_cast<size_t>(segment_idx)].sampling;
-  if (!needs_draft_distribution(params)) return;
+  if (!knows_chances(params)) return;
   const bool is_block = is_judged_as_block(params);
   double weight = 1;
   for (int k = 0; k < result.n_drafted && weight > 0; ++k) {

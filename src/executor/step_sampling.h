@@ -12,6 +12,7 @@
 #include "base/aligned_buffer.h"
 #include "base/thread_team.h"
 #include "executor/executor.h"
+#include "kernels/sampling/agreement.h"
 #include "kernels/sampling/block.h"
 #include "kernels/sampling/distribution.h"
 #include "kernels/sampling/draft_row.h"
@@ -56,6 +57,9 @@ class StepSampling {
     bool has_ended = false;   // before as many as were planned
     size_t stored_begin = 0;  // index into the stored rows of the first q row, if rows are stored
     bool has_stored_rows = false;
+    size_t likely_begin = 0;  // index into the likely tokens of the first drafted token, if they are kept
+    std::array<int, kMaxDraftLen> n_likely{};  // of each drafted token
+    bool has_likely_tokens = false;
   };
 
   /// A row of the main model whose logits are wanted.
@@ -142,7 +146,7 @@ class StepSampling {
     RowVerdict stop;  // of the token behind the last accepted one
   };
 
-  void start_draft(const SegmentPlan& segment, Draft* draft, size_t* n_stored);
+  void start_draft(const SegmentPlan& segment, Draft* draft, size_t* n_stored, size_t* n_likely);
   void reserve_for(const StepPlan& plan);
   void want(const WantedRow& row);
   void find_block_rounds();
@@ -160,6 +164,8 @@ class StepSampling {
   DecodeRow load_decode_row(RowSampler& sampler, size_t wanted_idx);
   DecodeRow load_looked_at_row(RowSampler& sampler, size_t wanted_idx);
   void load_q(RowSampler& sampler, const WantedRow& wanted, DecodeRow* row);
+  void keep_likely_tokens(RowSampler& sampler, const RowDistribution& q, const float* logits, Draft* draft);
+  [[nodiscard]] float match_chance(RowSampler& sampler, size_t wanted_idx, const RowDistribution& p);
   void end_round_at(const WantedRow& wanted);
   [[nodiscard]] bool is_behind_end(const WantedRow& wanted) {
     const std::atomic_ref<int> last(last_rows_[static_cast<size_t>(wanted.segment)]);
@@ -183,6 +189,13 @@ class StepSampling {
     const Draft& draft = drafts_[static_cast<size_t>(wanted.segment)];
     return {draft.tokens[static_cast<size_t>(wanted.idx)], row.has_q ? &row.q : nullptr};
   }
+  /// Whether chances_ of a sequence's rows are known when they have been verified.
+  [[nodiscard]] bool knows_chances(const SamplingParams& sampling) const {
+    return needs_draft_distribution(sampling) || knows_agreement(sampling);
+  }
+  [[nodiscard]] bool knows_agreement(const SamplingParams& sampling) const {
+    return sampling.rule == VerifyRule::kMatch && !sampling.is_greedy() && !is_on_device_;
+  }
   [[nodiscard]] bool is_block_row(const WantedRow& wanted) const {
     return wanted.is_decode && is_judged_as_block(plan_->segments[static_cast<size_t>(wanted.segment)].sampling);
   }
@@ -196,6 +209,7 @@ class StepSampling {
   bool traces_drafts_;
   StepProfile* profile_;
   SamplingShape shape_;
+  bool is_on_device_ = false;
   std::vector<std::unique_ptr<RowSampler>> samplers_;  // [n_threads]
 
   const StepPlan* plan_ = nullptr;
@@ -203,9 +217,10 @@ class StepSampling {
   std::vector<Draft> drafts_;      // [n_segments]
   AlignedBuffer stored_memory_;    // f16 [n_stored_rows_, n_draft_entries]: q of drafts that are to be verified
   int n_stored_rows_ = 0;
+  std::vector<LikelyToken> likely_tokens_;  // [drafts, kMaxLikelyTokens]: of a model's drafts under `match`
   std::vector<WantedRow> wanted_;
   std::vector<int> wanted_rows_;      // WantedRow::row of each
-  std::vector<float> chances_;        // [wanted] acceptance_chance, where the rule has one
+  std::vector<float> chances_;        // [wanted] of drafted tokens to be accepted, where that is known
   std::vector<LookedAt> looked_at_;   // [wanted], of rounds under `block`
   std::vector<size_t> block_begins_;  // of the runs of rows of a round that is judged in order, in a block of logits
   std::vector<RowVerdict> verdicts_;  // [wanted]

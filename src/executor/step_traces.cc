@@ -18,6 +18,9 @@ void StepSampling::trace_rows(RowSampler& row_sampler, size_t begin, size_t end)
     if (row.is_extra) return;
     add_evidence(row_sampler, row.p, params, drafted_token(wanted, row), verdicts_[i].token,
                  &block_rounds_[segment].round.joint, &result_.segments[segment].evidence);
+    if (knows_agreement(params)) {
+      result_.segments[segment].evidence.back().overlap = match_chance(row_sampler, i, row.p);
+    }
     if (plan_->segments[segment].proposed.empty()) {
       result_.segments[segment].evidence.back().confidence =
           drafts_[segment].confidences[static_cast<size_t>(wanted.idx)];
