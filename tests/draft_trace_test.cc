@@ -153,5 +153,61 @@ TEST_F(DraftTraceTest, EvidenceIsWhatWholeDistributionsGive) {
   EXPECT_GT(n_judged, 12U * kDrafts / 2);
 }
 
+// By its definition (kernels/sampling/agreement.h).
+double chance_of_agreement(const std::vector<double>& p, const std::vector<double>& q) {
+  double chance = 0;
+  for (size_t x = 0; x < p.size(); ++x) {
+    if (q[x] == 0) continue;
+    double sum = 0;
+    for (size_t y = 0; y < p.size(); ++y) sum += std::max(p[y] / p[x], q[y] / q[x]);
+    chance += 1 / sum;
+  }
+  return chance;
+}
+
+// What policies are told of `match`, too.
+TEST_F(DraftTraceTest, OverlapUnderMatchIsTheChanceOfTheSameToken) {
+  constexpr float kTemperature = 0.3f;  // so that drafts are likely to propose few tokens
+  constexpr double kTolerance = 0.05;   // activations are quantised, and bounds are not narrow
+  Steps steps;
+  EngineOptions tracing = options();
+  tracing.trace = &steps;
+  const auto engine = load_engine(tracing);
+  const ModelFile main = load_model_file(tiny_model(kMain)).value();
+  const ModelFile draft = load_model_file(draft_path_).value();
+  int n_chances = 0, n_drafted = 0;
+  for (const DrafterChoice drafter : {DrafterChoice::kModel, DrafterChoice::kNgram}) {
+    steps.of.clear();
+    Request request = requests_of(kTemperature, VerifyRule::kMatch, drafter)[2];
+    request.sampling.ignore_eos = false;  // no token is banned
+    const RequestResult result = run_one(*engine, request);
+    const std::vector<Step>& of_choice = steps.of.begin()->second;
+    std::vector<TokenId> text = request.prompt_tokens;
+    for (size_t k = 0; k < result.choices[0].tokens.size(); ++k) {
+      std::vector<TokenId> drafted_text = text;
+      for (const DraftEvidence& drafted : of_choice[k].evidence) drafted_text.push_back(drafted.token);
+      const auto main_rows = reference_logprobs(main, drafted_text);
+      const auto draft_rows = reference_logprobs(draft, drafted_text);
+      for (size_t i = 0; i < of_choice[k].evidence.size(); ++i) {
+        const DraftEvidence& drafted = of_choice[k].evidence[i];
+        const size_t row = text.size() - 1 + i;
+        const std::vector<double> p = softmax_row(main_rows[row], kTemperature);
+        std::vector<double> q = softmax_row(draft_rows[row], kTemperature);
+        if (of_choice[k].source != DraftSource::kModel) {
+          q.assign(q.size(), 0);
+          q[static_cast<size_t>(drafted.token)] = 1;
+        }
+        ++n_drafted;
+        if (drafted.overlap == drafted.p) continue;  // so little is known of the chance
+        ++n_chances;
+        EXPECT_NEAR(drafted.overlap, chance_of_agreement(p, q), kTolerance);
+      }
+      text.push_back(result.choices[0].tokens[k]);
+    }
+  }
+  EXPECT_GT(n_drafted, 12 * kDrafts / 2);
+  EXPECT_GT(2 * n_chances, n_drafted);
+}
+
 }  // namespace
 }  // namespace bass::testing

@@ -28,9 +28,13 @@ Json draft_json(const std::vector<DraftEvidence>& drafts) {
   Json json{{"p", numbers(drafts, &DraftEvidence::p)}};
   if (std::any_of(drafts.begin(), drafts.end(), [](const DraftEvidence& draft) { return draft.confidence != 1; }))
     json["confidence"] = numbers(drafts, &DraftEvidence::confidence);
-  if (std::all_of(drafts.begin(), drafts.end(), [](const DraftEvidence& draft) { return draft.q == 1; })) return json;
+  const bool is_one_hot =
+      std::all_of(drafts.begin(), drafts.end(), [](const DraftEvidence& draft) { return draft.q == 1; });
+  if (!is_one_hot ||
+      std::any_of(drafts.begin(), drafts.end(), [](const DraftEvidence& draft) { return draft.overlap != draft.p; }))
+    json["overlap"] = numbers(drafts, &DraftEvidence::overlap);
+  if (is_one_hot) return json;
   json["q"] = numbers(drafts, &DraftEvidence::q);
-  json["overlap"] = numbers(drafts, &DraftEvidence::overlap);
   json["block"] = numbers(drafts, &DraftEvidence::block);
   return json;
 }
@@ -68,7 +72,7 @@ bool read_draft(const Json& json, std::vector<DraftEvidence>* drafts) {
     return false;
   if (!json.contains("q")) {
     complete_one_hot(drafts);
-    return true;
+    return !json.contains("overlap") || read_numbers(json["overlap"], -1e-3f, &DraftEvidence::overlap, drafts);
   }
   return read_numbers(json["q"], 1e-30f, &DraftEvidence::q, drafts) &&
          read_numbers(json.value("overlap", Json()), -1e-3f, &DraftEvidence::overlap, drafts) &&

@@ -8,7 +8,7 @@
 // rounds[i]: what the drafters proposed when i tokens were generated; one more than tokens where an end token came.
 // DRAFT is {"p": [..], "q": [..], "overlap": [..], "block": [..], "order"?}, the members of DraftEvidence by drafted
 // token, with the n-gram's match order. One-hot drafts, and drafts that are compared by token (greedy, `match`), have p
-// alone: q is 1, overlap is p, and block follows.
+// alone: q is 1, overlap is p unless it is given (sampled `match`), and block follows.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -156,7 +156,7 @@ class Replay {
   std::span<const AcceptanceLabel> labels_of(std::span<const DraftEvidence> drafts, int n_accepted) {
     const size_t begin = labels_.size();
     double weight = 1;
-    for (size_t i = 0; i < drafts.size() && weight > 0 && !trace_.compares_tokens; ++i) {
+    for (size_t i = 0; i < drafts.size() && weight > 0; ++i) {
       labels_.push_back({drafts[i].overlap, static_cast<float>(weight)});
       if (options_.rule == VerifyRule::kBlock) {
         weight = next_joint(weight, drafts[i].p, drafts[i].q);

@@ -27,7 +27,7 @@ struct TracedSequence {
 
 struct Trace {
   int max_drafts = 8;            // tokens that a drafter proposed at most
-  bool compares_tokens = false;  // greedy or `match`: all p are 0 or 1, and engines have no labels for policies
+  bool compares_tokens = false;  // greedy or `match`: all p are 0 or 1
   std::vector<TracedSequence> sequences;
 };
 
