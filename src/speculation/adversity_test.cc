@@ -16,7 +16,7 @@ using namespace testing;  // NOLINT(google-build-using-namespace): what the test
 
 constexpr int kRecovery = 50;
 constexpr int kJudged = 200;
-constexpr uint64_t kSeeds = 4;
+constexpr uint64_t kSeeds = 8;
 
 struct NamedMachine {
   const char* name;
@@ -236,7 +236,7 @@ TEST(Adversity, RowsBesideTheFirstThatGetDearerAndCheaper) {
     for (const double factor : {3.0, 1.0 / 3}) {
       const auto conditions = [=](int n) { return rows_change_for_a_while(n, factor, acceptance); };
       const char* const name = factor > 1 ? "rows x 3 and back" : "rows / 3 and back";
-      expect_nearly_recovered(run_all(conditions, {1, 4, 16}, {500, 1000}, name), 0.93, 0.79, 0.82);
+      expect_nearly_recovered(run_all(conditions, {1, 4, 16}, {500, 1000}, name), 0.93, 0.76, 0.76);
     }
   }
 }
@@ -266,7 +266,7 @@ TEST(Adversity, AConstantTimeThatComesAndGoes) {
 
 TEST(Adversity, AConstantTimeThatComesAndGoesControl) {
   const ChangingMachine machine{kMachines[1].step_s, 0.05, longer_for_a_while(4, 3, 0.6)};
-  EXPECT_LT(run(machine, {1000}, stubborn(1000))[0].of_regular, 0.8) << "drafts as when it paid";
+  EXPECT_LT(run(machine, {1000}, stubborn(1000))[0].of_regular, 0.85) << "drafts as when it paid";
 }
 
 // --- a machine on which somebody else works
@@ -295,7 +295,7 @@ TEST(Adversity, ABatchThatGoesFromOneTo64AndBack) {
 
 TEST(Adversity, ABatchThatGoesFromOneTo64AndBackControl) {
   const ChangingMachine dear_rows{kMachines[1].step_s, 0.05, crowded_for_a_while(0.8)};
-  EXPECT_LT(run(dear_rows, {500}, stubborn(500))[0].of_regular, 0.8);
+  EXPECT_LT(run(dear_rows, {500}, stubborn(500))[0].of_regular, 0.85);
   const ChangingMachine free_rows{kMachines[0].step_s, 0.05, crowded_for_a_while(0.8)};
   EXPECT_LT(run(free_rows, {1000}, stubborn(1000))[0].of_best, 0.9);
 }

@@ -11,6 +11,9 @@ namespace {
 constexpr double kScaleRate = 0.15;  // of the whole table, by each step
 constexpr double kOwnRate = 0.05;    // of an entry that was measured often; at first it is the mean
 constexpr double kClip = 1.5;        // a measurement counts as at most so many times the old value: outliers
+constexpr double kFar = 1.3;         // times what is believed: others' work, which comes in bursts of a few steps,
+constexpr int kMaxFar = 8;           // until so many in a row say that the machine is slower
+constexpr float kMaxMove = 0.22f;    // of the whole table (logarithm), after which what was measured before is doubtful
 constexpr double kFading = 0.98;     // of an entry's measurements, with each step that measures others
 constexpr int kNear = 12;            // steps of a twelfth more or fewer rows are about the same
 constexpr double kBeside = 0.25;     // of a measurement, that sizes are worth which lie on both sides within twice
@@ -77,13 +80,35 @@ void replace_kept_entry(double sample, int idx, StepCosts* costs) {
   costs->n_measured[idx] = 1;
 }
 
+// What all steps have in common, passes of the draft model too.
+void move_table(double sample, double rate, int idx, StepCosts* costs) {
+  const auto predicted = static_cast<float>(predicted_rows_seconds(*costs, idx));
+  const float factor = moved(predicted, sample, rate) / predicted;
+  for (float& seconds : costs->step_s) seconds *= factor;
+  for (float& seconds : costs->draft_step_s) seconds *= factor;
+  costs->log_level += std::log(factor);
+}
+
+void note_measured(int idx, StepCosts* costs) {
+  costs->last_measured[idx] = costs->n_steps;
+  costs->log_level_at[idx] = costs->log_level;
+}
+
+// Whether the step is to teach nothing. Steps of one size would learn what a burst does to all, and look dearer than
+// the others behind it.
+bool count_disturbance(double sample, int idx, StepCosts* costs) {
+  const double believed = costs->step_s[idx];
+  if (believed <= 0) return false;  // says nothing of itself
+  const bool is_far = sample > kFar * believed;
+  costs->n_far_in_row = is_far ? std::min(costs->n_far_in_row + 1, kMaxFar) : 0;
+  costs->n_far[idx] = static_cast<uint8_t>(is_far ? std::min(costs->n_far[idx] + 1, kMaxFar) : 0);
+  return is_far && costs->n_far_in_row < kMaxFar && costs->n_far[idx] < kMaxFar;
+}
+
 void learn_step_entry(double sample, int idx, StepCosts* costs) {
   const double freshness = std::pow(kFading, costs->n_steps - costs->last_measured[idx] - 1);
-  if (step_novelty(*costs, idx) <= 0.25) {  // a size that was never seen says nothing about the others
-    const auto predicted = static_cast<float>(predicted_rows_seconds(*costs, idx));
-    const float factor = moved(predicted, sample, kScaleRate * freshness) / predicted;
-    for (float& seconds : costs->step_s) seconds *= factor;
-  }
+  // A size that was never seen says nothing about the others.
+  if (step_novelty(*costs, idx) <= 0.25) move_table(sample, kScaleRate * freshness, idx, costs);
   learn_entry(sample, freshness, &costs->step_s[idx], &costs->n_measured[idx]);
 }
 
@@ -94,15 +119,20 @@ void learn_step_cost(const StepCost& cost, StepCosts* costs) {
   if (!cost.is_clean || cost.n_rows <= 0 || rows_s <= 0) return;
   const int idx = row_idx(cost.n_rows);
   ++costs->n_steps;
+  const bool is_first_of_kept = is_kept(*costs, idx);
+  costs->max_rows_seen = std::max(costs->max_rows_seen, idx);
+  if (!is_first_of_kept && count_disturbance(rows_s, idx, costs)) {
+    note_measured(idx, costs);  // else it would be measured again and again while others work
+    return;
+  }
   learn_attention_cost(cost.load(), cost.attention_s, &costs->attention);
-  if (is_kept(*costs, idx)) {
+  if (is_first_of_kept) {
     replace_kept_entry(rows_s, idx, costs);
   } else {
     learn_step_entry(rows_s, idx, costs);
   }
-  costs->max_rows_seen = std::max(costs->max_rows_seen, idx);
-  costs->last_measured[idx] = costs->n_steps;
-  if (cost.n_draft_steps > 0 && cost.draft_s > 0) {
+  note_measured(idx, costs);
+  if (cost.n_draft_steps > 0 && cost.draft_s > 0 && !cost.is_caught_up) {
     const int size = draft_size(cost.n_draft_steps, cost.n_model_drafts);
     learn_entry(cost.draft_s / cost.n_draft_steps, 1, &costs->draft_step_s[size], &costs->n_drafts_measured[size]);
   }
@@ -139,12 +169,16 @@ double step_novelty(const StepCosts& costs, int n_rows) {
 bool is_step_stale(const StepCosts& costs, int n_rows) {
   int n = 0;
   int last = 0;
+  float log_level = 0;
   for_each_near(n_rows, [&](int rows) {
     if (costs.last_measured[rows] == 0) return;
     n += costs.n_measured[rows];
-    last = std::max(last, costs.last_measured[rows]);
+    if (costs.last_measured[rows] < last) return;
+    last = costs.last_measured[rows];
+    log_level = costs.log_level_at[rows];
   });
-  return n < kFirstMeasurements || costs.n_steps - last >= std::min(4 * (1 + n), kStaleSteps);
+  if (n < kFirstMeasurements || costs.n_steps - last >= std::min(4 * (1 + n), kStaleSteps)) return true;
+  return std::abs(costs.log_level - log_level) > kMaxMove;
 }
 
 }  // namespace bass

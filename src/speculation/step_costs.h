@@ -21,6 +21,7 @@ struct StepCost {
   double attention_s = 0;      // of step_s, the main model's attention; 0: not measured apart
   double n_read = 0;           // the main model's StepLoad
   double n_seen = 0;
+  bool is_caught_up = false;  // the draft model's first pass read much text that it had not followed
 
   [[nodiscard]] StepLoad load() const { return {n_rows, n_read, n_seen}; }
 };
@@ -38,12 +39,17 @@ struct StepCosts {
   int32_t n_steps = 0;                       // that were learnt from
   int32_t last_measured[kMaxRows + 1] = {};  // by the how many-th of them; 0: the entry is an earlier run's
   int32_t n_kept_seen = 0;                   // entries of an earlier run that were measured since
+  float log_level = 0;                       // sum of all moves of the whole table, as logarithms
+  float log_level_at[kMaxRows + 1] = {};     // when the entry was measured last
+  uint8_t n_far[kMaxRows + 1] = {};          // its latest steps that took far longer than believed
+  int32_t n_far_in_row = 0;                  // the same of all entries together
 };
 
 /// Learns from a clean step. What all steps have in common (machines slow down) moves the whole table,
 /// and quickly: choices depend on how its entries relate. The rest moves the step's own entry, and more of it if that
-/// was not measured for long: it may have been wrong. Outliers count little. An entry of an earlier run gives way to
-/// the first measurement, and those that are not measured yet follow it: the machine may be another one today.
+/// was not measured for long: it may have been wrong. Steps that take far longer than believed are another program's
+/// doing and teach nothing, until many come in a row. An entry of an earlier run gives way to the first measurement,
+/// and those that are not measured yet follow it: the machine may be another one today.
 void learn_step_cost(const StepCost& cost, StepCosts* costs);
 
 /// Seconds of a step: by its rows, linear between measured points, flat before the first, and behind the last along the
@@ -57,7 +63,8 @@ double predicted_draft_seconds(const StepCosts& costs, int n_draft_steps, int n_
 /// 1: no step of about so many rows was measured, nor of somewhat fewer and more; near 0: many were.
 double step_novelty(const StepCosts& costs, int n_rows);
 
-/// No step of about so many rows was measured for long: the less often in this run, the sooner.
+/// No step of about so many rows was measured for long (the less often in this run, the sooner), or since the machine
+/// became faster or slower.
 bool is_step_stale(const StepCosts& costs, int n_rows);
 
 }  // namespace bass

@@ -32,6 +32,56 @@ TEST(StepCosts, OneOutlierCountsLittleAndPromptsNothing) {
   EXPECT_LT(predicted_step_seconds(costs, StepLoad{4}), 1.2);
 }
 
+TEST(StepCosts, ABurstOfSlowStepsTeachesNothing) {
+  StepCosts costs;
+  measure(costs, 8, 1.0, 20);
+  measure(costs, 10, 1.2, 20);
+  measure(costs, 8, 1.0, 20);
+  const double before = predicted_step_seconds(costs, StepLoad{8});
+  for (const double seconds : {2.7, 1.7, 1.5}) measure(costs, 8, seconds);
+  EXPECT_DOUBLE_EQ(predicted_step_seconds(costs, StepLoad{8}), before);
+  measure(costs, 8, 1.5, 60);
+  EXPECT_NEAR(predicted_step_seconds(costs, StepLoad{8}), 1.5, 0.1) << "many say that the machine is slower";
+}
+
+TEST(StepCosts, ASizeThatIsMeasuredNowAndThenIsLearntToBeDearer) {
+  StepCosts costs;
+  for (int i = 0; i < 20; ++i) {
+    measure(costs, 8, 1.0);
+    measure(costs, 10, 1.2);
+  }
+  for (int i = 0; i < 40; ++i) {
+    measure(costs, 8, 1.0);
+    measure(costs, 10, 2.0);
+  }
+  EXPECT_GT(predicted_step_seconds(costs, StepLoad{10}) / predicted_step_seconds(costs, StepLoad{8}), 1.6);
+}
+
+TEST(StepCosts, WhatWasMeasuredBeforeTheMachineChangedIsStale) {
+  StepCosts costs;
+  measure(costs, 4, 1.0, 50);
+  measure(costs, 16, 2.0, 10);
+  EXPECT_FALSE(is_step_stale(costs, 4));
+  for (const double seconds : {2.4, 2.9, 3.5}) measure(costs, 16, seconds, 20);
+  EXPECT_TRUE(is_step_stale(costs, 4));
+}
+
+TEST(StepCosts, APassThatCatchesUpSaysNothingOfOthers) {
+  StepCosts costs;
+  learn_step_cost({6, 1.0, true, 1, 1, 0.1}, &costs);
+  StepCost caught_up{6, 1.0, true, 1, 1, 5.0};
+  caught_up.is_caught_up = true;
+  learn_step_cost(caught_up, &costs);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_draft_seconds(costs, 1, 1)), 0.1f);
+}
+
+TEST(StepCosts, PassesOfTheDraftModelFollowTheMachine) {
+  StepCosts costs;
+  for (int i = 0; i < 20; ++i) learn_step_cost({6, 1.0, true, 1, 1, 0.1}, &costs);
+  measure(costs, 6, 1.25, 60);
+  EXPECT_GT(predicted_draft_seconds(costs, 1, 1), 0.11);
+}
+
 TEST(StepCosts, WhatIsNotMeasuredAnyMoreFollowsTheMachine) {
   StepCosts costs;
   measure(costs, 4, 1.0, 50);

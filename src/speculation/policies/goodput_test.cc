@@ -107,6 +107,7 @@ struct ContextMachine {
     }
     regular.n_seen = regular.n_read;
     learner.costs.last_measured[n] = learner.costs.n_steps;
+    learner.costs.log_level_at[n] = learner.costs.log_level;
     kGoodputPolicy.choose(learner.state, learner.costs, regular, candidates);
     std::vector<int> lens;
     for (const DraftCandidate& candidate : candidates) lens.push_back(candidate.len);

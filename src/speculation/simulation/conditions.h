@@ -31,6 +31,7 @@ struct ChangingMachine {
   bool has_labels = true;  // chances are told, as `rejection` does; else what was accepted
   double noise = 0.05;     // standard deviation of the logarithm of a measured time; one in 100 takes 3 times as long
   double disturbed = 0;    // of the steps take twice as long, at random: somebody else works on the machine
+  double bursts = 0;       // of the steps begin a burst of such work: 2 to 6 take 1.5 to 3 times as long
 
   static constexpr int kMaxLen = 8;
 
@@ -60,6 +61,8 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
   std::uniform_real_distribution<> uniform;
   std::normal_distribution<> normal;
   std::vector<Progress> steps;
+  int n_disturbed = 0;
+  double burst = 1;
   for (int step = 0; step < n_steps; ++step) {
     const Conditions now = machine.conditions(step);
     const bool has_model = machine.draft_pass_s > 0;
@@ -103,7 +106,12 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
     progress.seconds = machine.seconds(now, cost.n_rows, cost.n_draft_steps);
     double outlier = uniform(random) < 0.01 ? 3 : 1;
     if (machine.disturbed > 0 && uniform(random) < machine.disturbed) outlier *= 2;
-    const double disturbance = outlier * std::exp(machine.noise * normal(random));
+    if (machine.bursts > 0 && n_disturbed == 0 && uniform(random) < machine.bursts) {
+      n_disturbed = 2 + static_cast<int>(5 * uniform(random));
+      burst = 1.5 + 1.5 * uniform(random);
+    }
+    const double disturbance = outlier * (n_disturbed > 0 ? burst : 1.0) * std::exp(machine.noise * normal(random));
+    n_disturbed = std::max(n_disturbed - 1, 0);
     cost.draft_s = cost.n_draft_steps * machine.draft_pass_s * now.step_factor * disturbance;
     cost.step_s = progress.seconds * disturbance - cost.draft_s;
     steps.push_back(progress);
