@@ -26,6 +26,7 @@
 namespace bass {
 
 class DraftTrace;
+class StepGate;
 class StepProfile;
 
 enum class AttentionKind : uint8_t { kPad, kSplit, kFused };
@@ -52,6 +53,7 @@ struct EngineOptions {
   std::string costs_folder;        ///< where what steps cost is kept between runs; empty: nowhere
   StepProfile* profile = nullptr;  ///< filled while the engine runs, which it must outlive; none: nothing is timed
   DraftTrace* trace = nullptr;     ///< drafts are judged and thrown away; must outlive the engine; none: they are used
+  StepGate* gate = nullptr;        ///< asked before each step; must outlive the engine; none: nobody is asked
 };
 
 /// Events wait here until somebody takes them. Thread-safe: any number of producers and consumers.

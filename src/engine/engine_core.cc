@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engine/step_gate.h"
 #include "executor/draft_trace.h"
 
 namespace bass {
@@ -13,6 +14,9 @@ namespace {
 
 // A text this short lies in the string itself.
 Status out_of_memory() noexcept { return {StatusCode::kResourceExhausted, "out of memory"}; }
+
+// Tokens that a sequence feeds at most to a draft model which follows it: what its last draft brought, and one more.
+constexpr size_t kMaxFed = GoodputState::kMaxLen + 1;
 
 int64_t regular_position(const Sequence& sequence) {
   return sequence.regular_start + static_cast<int64_t>(sequence.output.size());
@@ -23,6 +27,7 @@ int64_t regular_position(const Sequence& sequence) {
 // The step reads like the paper's loop: schedule -> draft -> forward -> verify -> commit -> emit. Host drafters propose
 // while the step is planned; draft model, forward pass and verification run on the device.
 void EngineCore::step() {
+  if (options_.gate != nullptr && scheduler_->has_work()) options_.gate->enter();
   const Clock::time_point begin = Clock::now();
   scheduler_->schedule(max_step_tokens(begin), &plan_, &owners_);
   if (plan_.segments.empty()) return;
@@ -135,8 +140,11 @@ void EngineCore::update_policies(const StepResult& result, double device_s, cons
                 .attention_s = result.attention_s,
                 .n_read = regular.n_read,
                 .n_seen = regular.n_seen};
+  size_t n_fed = 0, n_drafting = 0;
   for (size_t i = 0; i < owners_.size(); ++i) {
     const int n_drafted = result.segments[i].n_drafted;
+    n_fed += plan_.segments[i].draft_tokens.size();
+    n_drafting += plan_.segments[i].draft_tokens.empty() ? 0 : 1;
     cost.n_rows += n_drafted;
     cost.n_seen += static_cast<double>(n_drafted) * (plan_.segments[i].start + 1);
     // Of a device that tells no confidences, none was dropped.
@@ -145,6 +153,7 @@ void EngineCore::update_policies(const StepResult& result, double device_s, cons
     cost.is_clean &= owners_[i].sequence != nullptr;
     owners_[i].request->policy->is_marked = true;  // to be advanced once, whoever shares it
   }
+  cost.is_caught_up = n_fed > n_drafting * kMaxFed;
   std::optional<double> expected = 0;
   for (const SegmentOwner& owner : owners_) {
     PolicyState& policy = *owner.request->policy;
@@ -215,18 +224,9 @@ bool EngineCore::take_messages() {
 }
 
 void EngineCore::prepare_request(RequestState* state) {
-  const auto make_policy = [&] {
-    return std::make_shared<PolicyState>(
-        PolicyState{state->draft_length, state->draft_length.policy->start(state->draft_length), {}});
-  };
-  if (state->request.seed && needs_draft_distribution(state->sampling)) {
-    state->policy = make_policy();
-    return;
-  }
-  std::erase_if(policies_, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<PolicyState>& shared = policies_[state->request.speculation.draft_length];
-  state->policy = shared.lock();
-  if (state->policy == nullptr) shared = state->policy = make_policy();
+  const bool has_fixed_noise = state->request.seed && needs_draft_distribution(state->sampling);
+  state->policy = policies_.get(state->request.speculation.draft_length, state->draft_length,
+                                has_fixed_noise ? state->request.seed : std::nullopt);
 }
 
 void EngineCore::end_overdue() {
@@ -250,6 +250,7 @@ void EngineCore::end_overdue() {
 // some. Every try goes on where the last one failed.
 void EngineCore::end_all(FinishReason reason, const Status& error) noexcept {
   constexpr int kMaxTries = 20;
+  policies_.drop_step();
   for (int i = 0; i < kMaxTries; ++i) {
     try {
       for (const auto& request : scheduler_->requests()) finish_request(commit_context(), request.get(), reason, error);

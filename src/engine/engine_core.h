@@ -4,7 +4,6 @@
 #include <array>
 #include <condition_variable>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -16,6 +15,7 @@
 #include "bass/engine.h"
 #include "engine/account.h"
 #include "engine/commit.h"
+#include "engine/policy_registry.h"
 #include "engine/regular_batch.h"
 #include "engine/scheduler.h"
 #include "executor/executor.h"
@@ -106,7 +106,7 @@ class EngineCore final : public Engine {
   bool is_context_bounded_by_memory_ = false;  // it was not given, and the model's does not fit
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Scheduler> scheduler_;
-  std::map<std::string, std::weak_ptr<PolicyState>> policies_;  // shared ones, by the text of --draft-length
+  PolicyRegistry policies_;
   StepCosts costs_;
   std::optional<RegularBatch> regular_batch_;
   std::string costs_key_;  // of the kept ones

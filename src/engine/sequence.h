@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "bass/engine.h"
@@ -24,15 +25,19 @@ inline double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// One draft-length policy at work. Requests with the same --draft-length share it, so that Algorithm 1 sees its whole
-/// batch; it begins anew when the last of them has ended. A request that samples with a seed of its own and verifies by
-/// distributions has one for itself: another request with the same seed would let it see its own noise (a length must
-/// not depend on what it decides about), and its bytes would depend on what else runs.
+/// One draft-length policy at work, of all requests that share it (engine/policy_registry.h).
 struct PolicyState {
   DraftLengthSpec spec;
   DraftLengthState state;
   std::vector<DraftOutcome> outcomes;  // of the step that just ran
   bool is_marked = false;              // scratch of loops over sequences that share policies
+  std::set<uint64_t> seeds;            // of requests with fixed noise that it learnt from
+
+  /// False where it has learnt from the seed before, or from too many to know.
+  bool add_seed(uint64_t seed) {
+    constexpr size_t kMaxSeeds = 4096;
+    return seeds.size() < kMaxSeeds && seeds.insert(seed).second;
+  }
 };
 
 struct RequestState;

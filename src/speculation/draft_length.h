@@ -116,6 +116,8 @@ struct DraftLengthPolicy {
   /// How many tokens of a draft were expected to be accepted, by what was known before it was verified. nullptr: the
   /// policy expects nothing.
   double (*expected)(const DraftLengthState& state, const DraftOutcome& outcome) = nullptr;
+  /// Choices depend on what steps took, so no seed fixes them; what was learnt is worth keeping for later batches.
+  bool is_timed = false;
 };
 
 /// The policy's choice for a step, or the same length for all.

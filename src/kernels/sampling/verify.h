@@ -30,7 +30,7 @@
 //  - Drafts that do not come from noise (n-grams) are one-hot distributions; q(x) = 1 makes the acceptance p(x) and the
 //    residual p without x. They are fixed before any number of their position is read.
 //  - A draft may depend on siblings: samples of a request differ in sample_idx, so their numbers are independent. It
-//    must not depend on other requests, which may have the same seed.
+//    must not depend on other requests with the same seed (engine/policy_registry.h).
 #pragma once
 
 #include "kernels/sampling/distribution.h"

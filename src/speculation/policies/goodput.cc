@@ -169,6 +169,7 @@ Status parse(std::string_view arguments, DraftLengthSpec&) {
 }  // namespace
 
 constexpr DraftLengthPolicy kGoodputPolicy{
-    "goodput", "goodput", parse, start_survival, keep_draft_length_state, choose, learn_survival, expected_accepted};
+    "goodput",      "goodput",         parse, start_survival, keep_draft_length_state, choose,
+    learn_survival, expected_accepted, true};
 
 }  // namespace bass

@@ -1,0 +1,15 @@
+// Who may run a step now, where engines of one process take turns.
+#pragma once
+
+namespace bass {
+
+/// An engine asks before each of its steps. The gate must outlive the engine.
+class StepGate {
+ public:
+  virtual ~StepGate() = default;
+  /// On the engine's thread; returns when the step may begin. The wait is no part of the step's time. Cancellations and
+  /// the engine's destruction wait for it, too.
+  virtual void enter() = 0;
+};
+
+}  // namespace bass
