@@ -134,3 +134,28 @@ def test_context_leaves_out_what_does_not_fit(run, tiny):
     assert "4096 sequences of 200 tokens are left out" in done.err
     refused = run("bench", "context", "-m", tiny, "--context", "256")
     assert refused.code == 2 and "was trained for 256 tokens" in refused.err
+
+
+def test_policies(run, tiny, tmp_path):
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"prompt": f"one two three {i} one two"}) + "\n" for i in range(3)))
+    arguments = ["bench", "policies", "-m", tiny, "-d", tiny, "--prompts", prompts, "--max-tokens", "12", "--ignore-eos",
+                 "--temperature", "0", "--draft-lengths", "off,bass:l0=3,inc=1,fixed:2", "--rounds", "2"]
+    rows = rows_of(run(*arguments, "--prompts-per-round", "2", "--json"))
+    assert [(row["round"], row["policy"]) for row in rows] == [
+        (number, policy) for number in (0, 1) for policy in ("off", "bass:l0=3,inc=1", "fixed:2")]
+    for row in rows:
+        assert row["tokens_per_s"] > 0 and row["decode_s"] > 0
+        assert row["first_ratio"] == pytest.approx(row["tokens_per_s"] / rows[3 * row["round"]]["tokens_per_s"])
+        assert (row["drafted"] > 0) == (row["policy"] != "off")
+        assert row["accepted"] == row["drafted"]  # the draft is the main model
+        assert (row["sequence_steps"] == 24) == (row["policy"] == "off")
+    table = run(*arguments)
+    assert table.code == 0 and table.out.count("median") == 3
+
+
+def test_policies_that_are_none(run, tiny):
+    done = run("bench", "policies", "-m", tiny, "-p", "a", "--draft-lengths", "off,fixed:x")
+    assert done.code != 0 and "--draft-lengths" in done.err and "fixed" in done.err
+    done = run("bench", "policies", "-m", tiny, "-p", "a", "--drafter", "off")
+    assert done.code != 0 and "--drafter off" in done.err

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "cli/bench/bench_command.h"
+#include "cli/bench/policy_list.h"
 #include "cli/bench/table.h"
 #include "cli/bench/trace_file.h"
 #include "cli/number_lists.h"
@@ -25,22 +26,9 @@ struct Policy {
   std::optional<DraftLengthSpec> spec;
 };
 
-/// "bass:l0=7,inc=2,fixed:3" -> "bass:l0=7,inc=2", "fixed:3": a parameter belongs to what stands before it.
 Result<std::vector<Policy>> parse_policies(const std::string& texts) {
-  std::vector<std::string> pieces;
-  for (size_t begin = 0; begin <= texts.size();) {
-    const size_t end = std::min(texts.find(',', begin), texts.size());
-    const std::string piece = texts.substr(begin, end - begin);
-    const bool is_parameter = piece.find('=') < piece.find(':');
-    if (is_parameter && !pieces.empty()) {
-      pieces.back() += "," + piece;
-    } else {
-      pieces.push_back(piece);
-    }
-    begin = end + 1;
-  }
   std::vector<Policy> policies;
-  for (const std::string& piece : pieces) {
+  for (const std::string& piece : split_policies(texts)) {
     Policy policy{piece, std::nullopt};
     if (study_policy(piece, 0) == nullptr) {
       BASS_ASSIGN_OR_RETURN(policy.spec, parse_draft_length(piece));

@@ -1,0 +1,249 @@
+// bass bench policies: draft-length policies side by side on the same prompts, a few milliseconds each in turn.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <deque>
+#include <exception>
+#include <numeric>
+#include <system_error>
+#include <thread>
+
+#include "base/check.h"
+#include "cli/arguments.h"
+#include "cli/bench/bench_command.h"
+#include "cli/bench/policy_list.h"
+#include "cli/bench/table.h"
+#include "cli/bench/turns.h"
+#include "cli/bench/workload.h"
+#include "cli/engine_loading.h"
+#include "cli/generation.h"
+#include "cli/shipped_draft.h"
+#include "speculation/draft_length.h"
+
+namespace bass {
+namespace {
+
+/// A policy and the engine that it has for itself.
+struct Contestant {
+  std::string policy;
+  Request prototype;
+  std::unique_ptr<Engine> engine;
+  std::vector<BenchRun> runs;
+  Status status;
+};
+
+bool is_regular(const std::string& policy) { return policy == "off"; }
+
+double tokens_per_s(const BenchRun& run) {
+  return run.decode_s() > 0 ? static_cast<double>(run.decode_tokens()) / run.decode_s() : 0;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
+/// 0 where no step of one of them was without a prompt's tokens.
+double ratio(const BenchRun& run, const BenchRun& first) {
+  return tokens_per_s(first) > 0 ? tokens_per_s(run) / tokens_per_s(first) : 0;
+}
+
+int64_t n_sequence_steps(const SpeculationStats& stats) {
+  return std::accumulate(stats.draft_length_histogram.begin(), stats.draft_length_histogram.end(), int64_t{0});
+}
+
+std::vector<Column> columns() {
+  return {{"round", "round", -6},          {"policy", "policy", -14}, {"tokens/s", "tokens_per_s", 10, 1},
+          {"/first", "first_ratio", 8, 3}, {"tokens", "tokens", 8},   {"drafted", "drafted", 8},
+          {"accepted", "accepted", 8}};
+}
+
+class BenchPoliciesCommand final : public Command {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "policies"; }
+  [[nodiscard]] std::string_view summary() const override {
+    return "draft lengths compared on your prompts, in turns of milliseconds";
+  }
+  [[nodiscard]] std::string_view examples() const override {
+    return "  bass bench policies -m smollm2 --prompts prompts.jsonl --max-batch 8\n"
+           "  bass bench policies -m smollm2 --prompts prompts.jsonl --draft-lengths off,fixed:2,bass,goodput --rounds "
+           "5";
+  }
+  void add_options(CLI::App* app) override {
+    arguments_.add(app, {"model",       "draft",
+                         "prompt",      "file",
+                         "prompts",     "chat",
+                         "system",      "n",
+                         "max_tokens",  "ignore_eos",
+                         "temperature", "top_p",
+                         "top_k",       "min_p",
+                         "seed",        "drafter",
+                         "verify",      "max_batch",
+                         "threads",     "context",
+                         "kv_memory",   "max_step_tokens",
+                         "attention",   "activations",
+                         "kv_type",     "device",
+                         "json"});
+    const auto add = [&](const char* flag, auto& value, const std::string& help, const char* type_name) {
+      return app->add_option(flag, value, help)->type_name(type_name);
+    };
+    add("--draft-lengths", policies_, fmt::format("what is compared; off is regular decoding [{}]", policies_),
+        "POLICY,...");
+    add("--rounds", n_rounds_, fmt::format("of all policies [{}]", n_rounds_), "N")->check(CLI::Range(1, 1 << 20));
+    add("--prompts-per-round", n_prompts_, "the next N of the prompts in each round [all]", "N")
+        ->check(CLI::Range(1, 1 << 20));
+    add("--slice-ms", slice_ms_, fmt::format("a policy's turn, in milliseconds [{}]", slice_ms_), "T")
+        ->check(CLI::Range(0.0, 60e3));
+  }
+  int run(Console* console) override { return finish(console, bench(console)); }
+
+ private:
+  Status bench(Console* console) {
+    BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
+    BASS_RETURN_IF_ERROR(check_has_model(options_));
+    BASS_ASSIGN_OR_RETURN(const std::vector<PromptSpec> prompts, read_prompts(options_));
+    const std::vector<std::string> policies = split_policies(policies_);
+    BASS_RETURN_IF_ERROR(check(policies));
+    Turns turns(static_cast<int>(policies.size()), std::chrono::duration<double>(slice_ms_ / 1e3));
+    std::deque<Contestant> contestants;
+    for (const std::string& policy : policies) {
+      BASS_RETURN_IF_ERROR(add_contestant(policy, &turns, console, &contestants));
+    }
+    Table table(columns(), options_.json, &console->out);
+    for (int round = 0; round < n_rounds_; ++round) {
+      run_round(prompts_of(prompts, round), &turns, &contestants);
+      for (const Contestant& contestant : contestants) BASS_RETURN_IF_ERROR(contestant.status);
+      for (const Contestant& contestant : contestants) {
+        table.add(row_of(contestant, contestants.front(), static_cast<size_t>(round)));
+      }
+    }
+    if (!options_.json && n_rounds_ > 1) print_medians(contestants, &table);
+    return ok_status();
+  }
+
+  [[nodiscard]] Status check(const std::vector<std::string>& policies) const {
+    for (const std::string& policy : policies) {
+      if (const auto spec = parse_draft_length(policy); !spec.ok()) {
+        return {spec.status().code(), fmt::format("--draft-lengths: {}", spec.status().message())};
+      }
+    }
+    if (options_.request.speculation.drafter != DrafterChoice::kOff) return ok_status();
+    return invalid_argument("--drafter off: nothing would draft; regular decoding is --draft-lengths off");
+  }
+
+  Status add_contestant(const std::string& policy, Turns* turns, Console* console,
+                        std::deque<Contestant>* contestants) const {
+    GenerateOptions options = options_;
+    options.engine.gate = turns->gate(static_cast<int>(contestants->size()));
+    if (is_regular(policy)) {
+      drop_shipped_draft(&options);
+      options.engine.draft_path.clear();
+      options.request.speculation.drafter = DrafterChoice::kOff;
+    } else {
+      options.request.speculation.draft_length = policy;
+    }
+    Contestant& contestant = contestants->emplace_back();
+    contestant.policy = policy;
+    contestant.prototype = options.request;
+    BASS_ASSIGN_OR_RETURN(contestant.engine, load_engine(options, console));
+    return ok_status();
+  }
+
+  [[nodiscard]] std::vector<PromptSpec> prompts_of(const std::vector<PromptSpec>& prompts, int round) const {
+    if (!n_prompts_) return prompts;
+    std::vector<PromptSpec> chosen;
+    const size_t begin = static_cast<size_t>(round) * static_cast<size_t>(*n_prompts_);
+    for (int i = 0; i < *n_prompts_; ++i) {
+      chosen.push_back(prompts[(begin + static_cast<size_t>(i)) % prompts.size()]);
+    }
+    return chosen;
+  }
+
+  static void run_round(const std::vector<PromptSpec>& prompts, Turns* turns, std::deque<Contestant>* contestants) {
+    turns->begin_round();
+    std::vector<std::jthread> threads;
+    const int n = static_cast<int>(contestants->size());
+    int n_started = 0;
+    try {
+      for (; n_started < n; ++n_started) {
+        threads.emplace_back(
+            [&prompts, turns, i = n_started, contestant = &(*contestants)[static_cast<size_t>(n_started)]] {
+              contestant->status = try_generate(prompts, contestant);
+              turns->end_round(i);
+            });
+      }
+    } catch (const std::system_error& error) {
+      for (int i = n_started; i < n; ++i) turns->end_round(i);  // else the others would wait for their turn
+      (*contestants)[static_cast<size_t>(n_started)].status = {StatusCode::kResourceExhausted, error.what()};
+    }
+  }
+
+  static Status try_generate(const std::vector<PromptSpec>& prompts, Contestant* contestant) {
+    try {
+      return generate(prompts, contestant);
+    } catch (const std::exception& error) {
+      return {StatusCode::kResourceExhausted, error.what()};
+    }
+  }
+
+  static Status generate(std::vector<PromptSpec> prompts, Contestant* contestant) {
+    for (PromptSpec& prompt : prompts) prompt.request.speculation = contestant->prototype.speculation;
+    BenchRun run{contestant->engine->stats(), {}};
+    BASS_ASSIGN_OR_RETURN(const GenerationResult result,
+                          run_generation(contestant->engine.get(), std::move(prompts), {}));
+    if (result.was_interrupted) return {StatusCode::kCancelled, "interrupted"};
+    for (const PromptResult& prompt : result.prompts) {
+      for (const ChoiceResult& choice : prompt.choices) {
+        if (choice.finish_reason != FinishReason::kError) continue;
+        return {choice.error.code(), fmt::format("{}: {}", prompt.origin, choice.error.message())};
+      }
+    }
+    run.end = result.stats;
+    contestant->runs.push_back(run);
+    return ok_status();
+  }
+
+  static nlohmann::ordered_json row_of(const Contestant& contestant, const Contestant& first, size_t round) {
+    const BenchRun& run = contestant.runs[round];
+    const SpeculationStats& begin = run.begin.speculation;
+    const SpeculationStats& end = run.end.speculation;
+    return {{"round", round},
+            {"policy", contestant.policy},
+            {"tokens_per_s", tokens_per_s(run)},
+            {"first_ratio", ratio(run, first.runs[round])},
+            {"decode_s", run.decode_s()},
+            {"tokens", run.decode_tokens()},
+            {"drafted", end.drafted - begin.drafted},
+            {"accepted", end.accepted - begin.accepted},
+            {"sequence_steps", n_sequence_steps(end) - n_sequence_steps(begin)}};
+  }
+
+  static void print_medians(const std::deque<Contestant>& contestants, Table* table) {
+    for (const Contestant& contestant : contestants) {
+      std::vector<double> speeds;
+      std::vector<double> ratios;
+      for (size_t round = 0; round < contestant.runs.size(); ++round) {
+        speeds.push_back(tokens_per_s(contestant.runs[round]));
+        ratios.push_back(ratio(contestant.runs[round], contestants.front().runs[round]));
+      }
+      table->add({{"round", "median"},
+                  {"policy", contestant.policy},
+                  {"tokens_per_s", median(speeds)},
+                  {"first_ratio", median(ratios)}});
+    }
+  }
+
+  TableArguments arguments_;
+  GenerateOptions options_;
+  std::string policies_ = "off,fixed:1,fixed:2,fixed:4,goodput";
+  int n_rounds_ = 3;
+  std::optional<int> n_prompts_;
+  double slice_ms_ = 20;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench_policies() { return std::make_unique<BenchPoliciesCommand>(); }
+
+}  // namespace bass
