@@ -7,15 +7,19 @@ import statistics
 
 NEVER_SLOWER = 0.98  # of regular decoding
 NEAR_BEST = 0.97  # of the best fixed length
+_MIN_ROUNDS = 4  # for an interval
 OVER_BASS = 1.15  # Algorithm 1, geometric mean of the cells whose best length is above 0
-_PRUNE_AFTER, _PRUNE_BELOW = 2, 0.9
+_PRUNE = {1: 0.75, 2: 0.9}  # rounds: of the best fixed length; with more rounds as with the most of these
 
 
 def read_results(lines):
     """{cell: {round: {policy: tokens/s}}}; the last line of a run counts."""
     results = {}
     for line in lines:
-        row = json.loads(line)
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:  # the program was killed while it wrote
+            continue
         results.setdefault(row["cell"], {}).setdefault(row["round"], {})[row["policy"]] = row["tokens_per_s"]
     return results
 
@@ -33,9 +37,9 @@ def ratios(rounds, policy, reference):
 
 
 def bootstrap(values, statistic=statistics.median, n=2000, level=0.95, seed=1):
-    """The statistic, and the ends of its interval; None for all where there are no values."""
-    if not values:
-        return None, None, None
+    """The statistic, and the ends of its interval: None where there are too few values to say."""
+    if len(values) < _MIN_ROUNDS:
+        return (statistic(values) if values else None), None, None
     generator = random.Random(seed)
     drawn = sorted(statistic(generator.choices(values, k=len(values))) for _ in range(n))
     tail = (1 - level) / 2
@@ -68,15 +72,14 @@ def against_best_fixed(rounds, policy):
 
 def pruned(rounds, policies):
     """The policies that are worth another round: fixed lengths far behind the best one will not become it."""
-    complete = [speeds for speeds in rounds.values() if "off" in speeds]
     best = best_fixed(rounds)
-    if len(complete) < _PRUNE_AFTER or best is None:
+    if best is None:
         return list(policies)
     best_ratio = statistics.median(ratios(rounds, best, "off"))
 
     def is_behind(policy):
         found = ratios(rounds, policy, "off")
-        return len(found) >= _PRUNE_AFTER and statistics.median(found) < _PRUNE_BELOW * best_ratio
+        return bool(found) and statistics.median(found) < _PRUNE[min(len(found), max(_PRUNE))] * best_ratio
 
     return [policy for policy in policies if policy == "off" or length_of(policy) is None or not is_behind(policy)]
 
@@ -107,4 +110,5 @@ def over_bass(results, policy):
     generator = random.Random(1)
     drawn = sorted(geometric_mean([statistics.median(generator.choices(found, k=len(found))) for found in cells])
                    for _ in range(1000))
-    return geometric_mean([statistics.median(found) for found in cells]), drawn[25], drawn[974]
+    few = min(map(len, cells)) < _MIN_ROUNDS
+    return geometric_mean([statistics.median(found) for found in cells]), *((None, None) if few else (drawn[25], drawn[974]))

@@ -22,22 +22,13 @@ def draft_arguments(options, cell):
     return ["-d", path] if path else []
 
 
-def generate(options, cell, prompts, policy, seed):
-    """The JSON of a run. Regular decoding is one without any draft."""
-    drafts = ["--drafter", "off"] if policy == "off" else [*draft_arguments(options, cell), "--draft-length", policy]
-    return json.loads(run_bass(options.bass, [
-        "generate", "-m", options.model, "--prompts", "-", "--json", "--quiet", "--max-batch", cell.batch, "--temperature",
-        cell.temperature, "--max-tokens", options.max_tokens, "--seed", seed, "--verify", "block", *drafts], prompts))
-
-
-def measure(options, cell, prompts, policy, seed):
-    """The line of a run in results.jsonl, but for what was run."""
-    result = generate(options, cell, prompts, policy, seed)
-    counts = result["speculation"]
-    n_steps = sum(counts["draft_length_histogram"].values())
-    return {"tokens_per_s": result["timing"]["decode_tokens_per_s"], "decode_s": result["timing"]["decode_s"],
-            "tokens": result["usage"]["completion_tokens"], "drafted": counts["drafted"], "accepted": counts["accepted"],
-            "sequence_steps": n_steps}
+def bench_policies(options, cell, prompts, policies, n_rounds=1):
+    """A row of each policy in each round."""
+    text = run_bass(options.bass, [
+        "bench", "policies", "-m", options.model, "--prompts", "-", "--json", "--max-batch", cell.batch, "--temperature",
+        cell.temperature, "--max-tokens", options.max_tokens, "--ignore-eos", "--verify", "block", "--draft-lengths",
+        ",".join(policies), "--rounds", n_rounds, *draft_arguments(options, cell)], prompts)
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def add_engine_options(parser):

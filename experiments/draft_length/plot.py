@@ -13,7 +13,9 @@ _SHOWN = ("goodput", "survival", "bass")
 
 def text_of(estimate):
     median, low, high = estimate
-    return "-" if median is None else f"{median:.3f} ({low:.3f}-{high:.3f})"
+    if median is None:
+        return "-"
+    return f"{median:.3f}" if low is None else f"{median:.3f} ({low:.3f}-{high:.3f})"
 
 
 def print_tables(results):
@@ -22,16 +24,17 @@ def print_tables(results):
     for policy in policies:
         print(f"\n### {policy}\n| cell | rounds | to regular decoding | best fixed length | to the best fixed | to bass | |")
         print("|---|---|---|---|---|---|---|")
-        n_slower = n_far = 0
+        n_slower = n_far = n_judged = 0
         for cell, rounds in results.items():
             row = cell_summary(rounds, policy)
+            n_judged += row["regular"][2] is not None
             n_slower += row["is_slower"]
             n_far += row["is_far_from_best"]
             words = ["slower"] * row["is_slower"] + ["far from best"] * row["is_far_from_best"]
             print(f"| {cell} | {row['rounds']} | {text_of(row['regular'])} | {row['best_fixed'] or '-'} | "
                   f"{text_of(row['to_best_fixed'])} | {text_of(row['to_bass'])} | {', '.join(words)} |")
-        print(f"\nBelow {NEVER_SLOWER} of regular decoding: {n_slower} of {len(results)} cells. Below {NEAR_BEST} of the best "
-              f"fixed length: {n_far}.")
+        print(f"\nBelow {NEVER_SLOWER} of regular decoding: {n_slower} of the {n_judged} cells that have rounds enough to "
+              f"say. Below {NEAR_BEST} of the best fixed length: {n_far}.")
         if policy != "bass":
             print(f"Over Algorithm 1, where the best fixed length is above 0: {text_of(over_bass(results, policy))}; "
                   f"wanted {OVER_BASS}.")
@@ -42,6 +45,7 @@ def plot(results, path):
 
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "bass"  # the same figures give the same file
+    matplotlib.rcParams["svg.fonttype"] = "none"
     from matplotlib import pyplot
 
     n_columns = min(4, len(results))
@@ -74,6 +78,7 @@ def plot_cell(axis, cell, rounds):
     axis.axhline(1, color="0.8", linewidth=0.8, zorder=0)
     axis.set_title(cell, fontsize=7)
     axis.tick_params(labelsize=6)
+    axis.xaxis.get_major_locator().set_params(integer=True)
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How near the simulator comes: runs a cell's prompts with `bass generate`, rounds alternated, traces the same prompts,
-and replays each of them once with what the engine has found out about the costs of steps in those very runs.
+"""How near the simulator comes: measures policies on a cell's prompts (`bass bench policies`), traces the same prompts, and
+replays each of them once with what the engine has found out about the costs of steps in those very runs.
 
     python3 experiments/draft_length/predict.py -d models/smollm2-135m-draft.gguf --bass build/release/bass \\
         --spec-bench question.jsonl --task chat --batch 1,8 --temperature 0.8
@@ -17,12 +17,13 @@ import statistics
 import tempfile
 
 from cells import Cell, load_prompts, prompts_of
-from engine import add_engine_options, generate, run_bass
+from engine import add_engine_options, bench_policies, run_bass
 
 
 def trace(options, cell, prompts, path):
     lines = run_bass(options.bass, ["bench", "trace", "-m", options.model, "-d", options.draft, "--prompts", "-", "--seed", 1,
-                                    "--temperature", cell.temperature, "--max-tokens", options.max_tokens], prompts)
+                                    "--temperature", cell.temperature, "--max-tokens", options.max_tokens,
+                                    "--ignore-eos"], prompts)
     with open(path, "w", encoding="utf-8") as file:
         file.write(lines)
 
@@ -59,10 +60,8 @@ def replay(options, cell, path, costs):
 def compare(options, cell, by_task, costs_folder):
     prompts = prompts_of(cell, by_task, 0)
     measured = {}
-    for number in range(options.rounds):
-        for policy in ("off", *options.policies):
-            result = generate(options, cell, prompts, policy, seed=1 + number)
-            measured.setdefault(policy, []).append(result["timing"]["decode_tokens_per_s"])
+    for row in bench_policies(options, cell, prompts, ["off", *options.policies], options.rounds):
+        measured.setdefault(row["policy"], []).append(row["tokens_per_s"])
     costs = ["--costs", options.machines, "--machine", options.machine]
     if options.machines is None:
         costs = ["--costs", kept_costs(costs_folder)]

