@@ -82,9 +82,9 @@ struct SegmentResult {
   bool failed = false;            // the model's logits were not numbers, or `error` says what it was
   Status error;                   // of the device
   std::vector<TokenInfo> tokens;  // n_accepted + 1 if a sample was wanted
-  /// Of the drafted tokens, in order, as far as verification has looked at them: the sum over x of min(p(x), q(x)) under
-  /// `rejection` and `block`, agreement_chance() under `match` (if the host verifies), and of a certain draft p(x). None
-  /// of greedy requests.
+  /// Of the drafted tokens, in order, as far as verification has looked at them: the sum over x of min(p(x), q(x))
+  /// under `rejection` and `block`, agreement_chance() under `match` (if the host verifies), and of a certain draft
+  /// p(x). None of greedy requests.
   std::vector<AcceptanceLabel> labels;
   /// Of the tokens that the draft model drafted, and of one that was dropped behind them (SegmentPlan::stop).
   std::vector<float> confidences;

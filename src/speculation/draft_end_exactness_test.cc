@@ -68,8 +68,8 @@ TEST_P(DraftEnds, JointDistributionEnumeratedExactly) {
     Ends ends;
     for (const DraftStop& stop : stops()) {
       const ToySetup setup = setup_of(GetParam(), kind, counted(ends_where(stop), &ends));
-      EXPECT_LT(distance(setup), 1e-12)
-          << fmt::format("{} {} {} {}", stop.min_survival, stop.offset, stop.model.bias, stop.model.slope);
+      EXPECT_LT(distance(setup), 1e-12) << fmt::format("{} {} {} {}", stop.min_survival, stop.offset, stop.model.bias,
+                                                       stop.model.slope);
     }
     EXPECT_GT(std::min({ends.in_front, ends.behind, ends.none}), 100);
   }

@@ -40,8 +40,9 @@ Request make_job(int idx) {
   request.sampling.frequency_penalty = 0.2f;
   request.sampling.logit_bias = {{17, 1.0f}};
   request.sampling.ignore_eos = true;
-  request.speculation = {
-      .drafter = DrafterChoice::kAuto, .draft_length = "fixed:3", .verify = static_cast<VerifyRule>(idx % 3)};
+  request.speculation = {.drafter = DrafterChoice::kAuto,
+                         .draft_length = idx / 3 % 2 == 0 ? "fixed:3" : "goodput",  // whose state outlives a request
+                         .verify = static_cast<VerifyRule>(idx % 3)};
   request.stop = {"never to be found in a text"};
   return request;
 }
