@@ -40,8 +40,9 @@ def own_cache(folder):
 
 
 def kept_costs(folder):
-    """The file of the run that is the last one: of model and draft."""
-    return max(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
+    """The file of model and draft, not that of regular decoding."""
+    files = [path for path in folder.glob("*.json") if "no draft" not in path.read_text(encoding="utf-8")]
+    return max(files, key=lambda path: path.stat().st_mtime)
 
 
 def replay(options, cell, path, costs):

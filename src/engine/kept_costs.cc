@@ -71,12 +71,19 @@ StepCosts read_kept_costs(const std::string& path, const std::string& key) {
 }
 
 void keep_costs(const StepCosts& costs, const std::string& path, const std::string& key) {
+  const StepCosts others = read_kept_costs(path, key);
   Json rows = Json::array();
-  for (int n_rows = 1; n_rows <= costs.max_rows_seen; ++n_rows) {
-    if (costs.n_measured[n_rows] > 0) rows.push_back({n_rows, costs.step_s[n_rows]});
+  for (int n_rows = 1; n_rows <= std::max(costs.max_rows_seen, others.max_rows_seen); ++n_rows) {
+    const bool is_others = costs.last_measured[n_rows] == 0 && others.n_measured[n_rows] > 0;
+    const StepCosts& from = is_others ? others : costs;
+    if (from.n_measured[n_rows] > 0) rows.push_back({n_rows, from.step_s[n_rows]});
   }
   Json json{{"key", key}, {"step_seconds", std::move(rows)}};
-  json["draft_step_seconds"] = costs.draft_step_s;
+  Json draft_steps = Json::array();
+  for (int size = 0; size < StepCosts::kDraftSizes; ++size) {
+    draft_steps.push_back(costs.n_drafts_measured[size] > 0 ? costs.draft_step_s[size] : others.draft_step_s[size]);
+  }
+  json["draft_step_seconds"] = std::move(draft_steps);
   json["attention_seconds"] = costs.attention.seconds;
   write_json_cache(path, json);
 }

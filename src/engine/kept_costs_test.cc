@@ -50,6 +50,23 @@ TEST(KeptCosts, AreReadBackAndBelievedLittle) {
   EXPECT_GT(predicted_step_seconds(now, StepLoad{1}), 1.5 * predicted_step_seconds(read, StepLoad{1}));
 }
 
+TEST(KeptCosts, WhatAnotherProgramMeasuredMeanwhileStays) {
+  const testing::TempFolder folder;
+  const std::string path = folder / "costs.json";
+  StepCosts first, second;
+  for (int i = 0; i < 5; ++i) {
+    learn_step_cost({8, 0.010, true}, &first);
+    learn_step_cost({16, 0.020, true, 1, 8, 0.001}, &first);
+    learn_step_cost({8, 0.012, true}, &second);
+  }
+  keep_costs(first, path, "key");
+  keep_costs(second, path, "key");
+  const StepCosts read = read_kept_costs(path, "key");
+  EXPECT_NEAR(predicted_step_seconds(read, StepLoad{8}), 0.012, 1e-6) << "the last one's";
+  EXPECT_NEAR(predicted_step_seconds(read, StepLoad{16}), 0.020, 1e-3) << "the first one's alone";
+  EXPECT_NEAR(predicted_draft_seconds(read, 1, 8), 0.001, 1e-4) << "the first one's alone";
+}
+
 TEST(KeptCosts, OfAnotherKeyOrDamagedAreNothing) {
   const testing::TempFolder folder;
   const std::string path = folder / "costs.json";
