@@ -78,9 +78,11 @@ class MainModel:
         names = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "</s>", "<|eom_id|>")
         return sorted({*map(int, ids), *(self._ids_by_text[name] for name in names if name in self._ids_by_text)})
 
-    @property
-    def end_token_text(self) -> tuple[int, str] | None:
-        return None if self.eos_id is None else (self.eos_id, self.token_text(self.eos_id))
+    def separators(self) -> list[tuple[int, str]]:
+        """Control tokens: (id, spelling). No text is merged across one."""
+        types = self._field("tokenizer.ggml.token_type") or []
+        return [(token_id, self._tokens[token_id]) for token_id, kind in enumerate(types)
+                if kind == gguf.TokenType.CONTROL and self._tokens[token_id]]
 
     @property
     def chat_template(self) -> str | None:

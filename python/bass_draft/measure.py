@@ -91,7 +91,7 @@ def _rows(model: DraftModel, packed: Sequence[Example], indices: np.ndarray, n_s
     is_valid = np.zeros((n_steps, n_rows), bool)
     with (precision or torch.no_grad)():
         states = model.unroll(batch.tokens, batch.positions, batch.texts, batch.taps,
-                              n_steps if batch.taps is not None else 1)
+                              n_steps if batch.taps is not None else 1, batch.is_answer)
         for step in range(1, n_steps + 1):
             rows = answer_rows(batch, step)
             logits = extended.logits(model, states[min(step, len(states)) - 1], rows)

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 from bass_draft.shape import DraftShape
-from bass_draft.unroll import StepKeys, rotate, unrolled_attention
+from bass_draft.unroll import Rows, StepKeys, rotate, rows_of_rounds, unrolled_attention
 
 if TYPE_CHECKING:
     from bass_draft.main_model import MainHead
@@ -48,16 +48,19 @@ class Block(nn.Module):
         self.ffn_gate, self.ffn_up = matrix(width, shape.n_ff), matrix(width, shape.n_ff)
         self.ffn_down = matrix(shape.n_ff, width)
 
-    def forward(self, x: torch.Tensor, positions: torch.Tensor, texts: torch.Tensor,
-                steps: list[StepKeys]) -> torch.Tensor:
-        """x: [n_rows, width]. Appends this step's keys and values to `steps`."""
-        shape, n_rows = self.shape, x.shape[0]
+    def forward(self, x: torch.Tensor, rows: Rows, committed: Rows, steps: list[StepKeys],
+                chosen: torch.Tensor | None = None) -> torch.Tensor:
+        """x: [n_rows, width]. Appends this step's keys and values to `steps`, of all rows; goes on with the rows
+        `chosen` (indices) alone, where they are given."""
+        shape = self.shape
+        heads = lambda values, n_heads: values.view(len(values), n_heads, shape.head_dim)
         y = self.attn_norm(x)
-        q = self.attn_q(y).view(n_rows, shape.n_heads, shape.head_dim)
-        k = self.attn_k(y).view(n_rows, shape.n_kv_heads, shape.head_dim)
-        v = self.attn_v(y).view(n_rows, shape.n_kv_heads, shape.head_dim)
-        steps.append(StepKeys(rotate(k, positions, shape.rope_base), v))
-        x = x + self.attn_output(unrolled_attention(rotate(q, positions, shape.rope_base), steps, positions, texts))
+        k, v = heads(self.attn_k(y), shape.n_kv_heads), heads(self.attn_v(y), shape.n_kv_heads)
+        steps.append(StepKeys(rotate(k, rows.positions, shape.rope_base), v))
+        if chosen is not None:
+            x, y, rows = x[chosen], y[chosen], rows[chosen]
+        q = rotate(heads(self.attn_q(y), shape.n_heads), rows.positions, shape.rope_base)
+        x = x + self.attn_output(unrolled_attention(q, steps, rows, committed))
         y = self.ffn_norm(x)
         return x + self.ffn_down(functional.silu(self.ffn_gate(y)) * self.ffn_up(y))
 
@@ -109,22 +112,31 @@ class DraftModel(nn.Module):
         self.main_rows: MainHead | None = None  # where more rows of that head come from (extension.py)
 
     def unroll(self, tokens: torch.Tensor, positions: torch.Tensor, texts: torch.Tensor, taps: torch.Tensor | None,
-               n_steps: int) -> list[torch.Tensor]:
+               n_steps: int, wanted: torch.Tensor | None = None) -> list[torch.Tensor]:
         """h of every step: [n_rows, width] each. tokens, positions (within the text), texts (which one): [n_rows];
         taps: [n_rows, n_taps, main_width] of the position before. In step s (from 1) the draft has seen hidden states
         up to s - 1 positions back only, and its own h after that: what it has when it drafts the s-th token of a round.
-        Rows at positions < s - 1 have no meaning in step s."""
+        Rows at positions < s - 1 have no meaning in step s, nor those that are not `wanted` (bool [n_rows]; None: all):
+        of a prompt's rows one layer needs keys and values alone, which are a fifth of the work."""
         embedded = self.embedding[tokens].float()
+        committed = Rows(texts, positions)
+        # A second layer reads what the first one makes of every row.
+        chosen = rows_of_rounds(wanted, n_steps) if wanted is not None and len(self.blk) == 1 else None
         states: list[torch.Tensor] = []
         steps: list[list[StepKeys]] = [[] for _ in self.blk]
+        rows, rows_embedded = committed, embedded
         for step in range(n_steps):
-            x = embedded
+            x = rows_embedded
             if self.shape.has_input:
-                x = self.draft(embedded, self._feature(taps, positions, states))
+                x = self.draft(rows_embedded, self._feature(taps, positions, states))
             for block, keys in zip(self.blk, steps):
-                x = block(x, positions, texts, keys)
+                x = block(x, rows, committed, keys, chosen if step == 0 else None)
+            if step == 0 and chosen is not None:
+                rows, rows_embedded = committed[chosen], embedded[chosen]
             states.append(x)
-        return states
+        if chosen is None:
+            return states
+        return [x.new_zeros(len(tokens), x.shape[1]).index_copy(0, chosen, x) for x in states]
 
     def _feature(self, taps: torch.Tensor | None, positions: torch.Tensor,
                  states: list[torch.Tensor]) -> torch.Tensor | None:

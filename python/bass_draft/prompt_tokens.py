@@ -18,7 +18,7 @@ class PromptTokenizer:
 
     def __init__(self, engine: Engine, main: MainModel):
         self._engine = engine
-        self._separator = main.end_token_text
+        self._separators = main.separators()
         self._template = _compile(main.chat_template)
         self._special = {"bos_token": main.token_text(main.bos_id), "eos_token": main.token_text(main.eos_id)}
 
@@ -45,11 +45,12 @@ class PromptTokenizer:
                                      raise_exception=_refuse, **self._special)
 
     def _together(self, texts: Sequence[str], add_special: bool) -> list[list[int]]:
-        """All texts at once, with an end token between them. It cuts a text before anything is merged, so in nearly all
-        tokenizers the pieces come out as they do alone; where they do not, the counts tell."""
-        if not texts or self._separator is None or any(self._separator[1] in text for text in texts):
+        """All texts at once, with a control token between them that none of them has. It cuts a text before anything is
+        merged, so in nearly all tokenizers the pieces come out as they do alone; where they do not, the counts tell."""
+        separator = next((found for found in self._separators if not any(found[1] in text for text in texts)), None)
+        if not texts or separator is None:
             return [[] for _ in texts]
-        separator_id, separator_text = self._separator
+        separator_id, separator_text = separator
         ids = self._engine.tokenize(separator_text.join(texts), add_special=False)
         begin = self._engine.tokenize("", add_special=True) if add_special else []
         pieces: list[list[int]] = [[]]

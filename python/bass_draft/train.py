@@ -132,7 +132,8 @@ class Trainer:
         batch = extended.batch
         with self._precision():
             n_steps = steps_of_update(self.checkpoint.n_updates, self._n_steps)
-            states = self._model.unroll(batch.tokens, batch.positions, batch.texts, batch.taps, n_steps)
+            states = self._model.unroll(batch.tokens, batch.positions, batch.texts, batch.taps, n_steps,
+                                        batch.is_answer)
             results = []
             for step, h in enumerate(states, 1):
                 rows = answer_rows(batch, step)

@@ -110,3 +110,16 @@ def test_prompt_tokens_are_those_of_the_engine(bass, tiny):
         assert len(found) == count
         if text is not None:
             assert found == engine.tokenize(text, add_special=True)
+
+
+def test_many_prompts_take_few_runs_of_the_engine(bass, tiny, monkeypatch):
+    engine = Engine(str(bass), str(tiny))
+    main = load_main_model(engine)
+    assert main.token_text(main.eos_id) in main.chat_template  # so it cannot stand between the prompts
+    prompts = [Prompt("t", f"question {number}", True, 0.0, 1) for number in range(20)]
+    lines = [{"prompt": prompt.text, "chat": True, "max_tokens": 1, "temperature": 0} for prompt in prompts]
+    counts = [answer["n_prompt_tokens"] for answer in engine.generate(lines, 4)["prompts"]]
+    n_runs = []
+    monkeypatch.setattr(engine, "tokenize", lambda *args, **kwargs: n_runs.append(1) or Engine.tokenize(engine, *args, **kwargs))
+    assert [len(ids) for ids in PromptTokenizer(engine, main).tokenize(prompts, counts)] == counts
+    assert len(n_runs) <= 3

@@ -106,6 +106,32 @@ def test_every_step_equals_the_cache(shape):
                 assert torch.allclose(found, h, atol=1e-4), (text, n_committed, step)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_that_are_wanted_do_not_need_the_others(shape):
+    """Values and gradients, with answers behind prompts of different lengths, one of them without a prompt."""
+    model = make_model(shape)
+    lengths, firsts = [9, 4, 1, 8], [6, 0, 0, 2]
+    texts, positions = packed(lengths)
+    torch.manual_seed(7)
+    tokens = torch.randint(N_VOCAB, (sum(lengths),))
+    taps = torch.randn(len(tokens), shape.n_taps, shape.main_width) if shape.n_taps else None
+    wanted = positions >= torch.tensor(firsts)[texts]
+
+    def result(given):
+        model.zero_grad()
+        steps = model.unroll(tokens, positions, texts, taps, N_STEPS, given)
+        kept = [h[wanted & (positions >= step)] for step, h in enumerate(steps)]
+        sum((h.sin() * (step + 1)).sum() for step, h in enumerate(kept)).backward()
+        return kept, [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+    for all_of_it, part in zip(result(None), result(wanted)):
+        assert len(all_of_it) == len(part)
+        for expected, found in zip(all_of_it, part):
+            assert torch.allclose(found, expected, atol=1e-4, rtol=1e-4)
+    if shape.n_layers == 1:
+        assert not model.unroll(tokens, positions, texts, taps, 1, wanted)[0][~wanted].any()
+
+
 @torch.no_grad()
 def test_negative_control_steps_differ():
     """Rows of later steps are not those of the first: the comparison above is not one of equal things."""
