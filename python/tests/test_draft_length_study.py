@@ -73,8 +73,10 @@ def test_over_algorithm_1_counts_cells_where_drafting_pays():
 
 def test_lengths_far_behind_are_left_out_and_nothing_else():
     speeds = {"off": 100, "fixed:1": 130, "fixed:2": 150, "fixed:8": 60, "bass": 50, "goodput": 40}
-    assert analysis.pruned(rounds_of(speeds, n=1), list(speeds)) == list(speeds)
-    assert analysis.pruned(rounds_of(speeds, n=2, noise=0.001), list(speeds)) == ["off", "fixed:2", "bass", "goodput"]
+    assert analysis.pruned({}, list(speeds)) == list(speeds)
+    # One round may be wrong by more than several.
+    for n, left in (1, ["off", "fixed:1", "fixed:2", "bass", "goodput"]), (2, ["off", "fixed:2", "bass", "goodput"]):
+        assert analysis.pruned(rounds_of(speeds, n=n, noise=0.001), list(speeds)) == left
 
 
 def test_results_are_read_by_cell_and_round():

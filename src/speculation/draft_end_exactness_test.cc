@@ -91,8 +91,8 @@ TEST_P(DraftEnds, JointDistributionSampled) {
     Ends ends;
     EXPECT_LT(z_of(setup_of(GetParam(), DraftKind::kModel, counted(ends_where(stop), &ends))), kMayHappen)
         << stop.min_survival;
-    EXPECT_GT(ends.in_front, 1000);
-    EXPECT_GT(ends.none, 1000);
+    EXPECT_GT(ends.in_front, static_cast<int>(kTexts / 200));
+    EXPECT_GT(ends.none, static_cast<int>(kTexts / 200));
   }
 }
 
