@@ -154,6 +154,7 @@ void EngineCore::update_policies(const StepResult& result, double device_s, cons
     owners_[i].request->policy->is_marked = true;  // to be advanced once, whoever shares it
   }
   cost.is_caught_up = n_fed > n_drafting * kMaxFed;
+  cost.n_read_by_draft = static_cast<int32_t>(n_fed);
   std::optional<double> expected = 0;
   for (const SegmentOwner& owner : owners_) {
     PolicyState& policy = *owner.request->policy;

@@ -20,6 +20,10 @@ StepCosts measured() {
     learn_step_cost({1, 0.001, true}, &costs);
     learn_step_cost({5, 0.0015, true, 4, 4, 0.0004}, &costs);
   }
+  StepCost caught_up{5, 0.0015, true, 1, 1, 0.0021};
+  caught_up.is_caught_up = true;
+  caught_up.n_read_by_draft = 100;
+  learn_step_cost(caught_up, &costs);
   return costs;
 }
 
@@ -38,6 +42,7 @@ TEST(KeptCosts, AreReadBackAndBelievedLittle) {
   EXPECT_EQ(read.max_rows_seen, 5);
   EXPECT_FLOAT_EQ(read.draft_step_s[0], written.draft_step_s[0]);
   EXPECT_EQ(read.draft_step_s[3], 0);
+  EXPECT_NEAR(predicted_catch_up_seconds(read, 100), 0.002, 1e-4);
   for (const int n_rows : {1, 3, 5}) {
     EXPECT_NEAR(predicted_step_seconds(read, StepLoad{n_rows}), predicted_step_seconds(written, StepLoad{n_rows}),
                 1e-9);
@@ -65,6 +70,7 @@ TEST(KeptCosts, WhatAnotherProgramMeasuredMeanwhileStays) {
   EXPECT_NEAR(predicted_step_seconds(read, StepLoad{8}), 0.012, 1e-6) << "the last one's";
   EXPECT_NEAR(predicted_step_seconds(read, StepLoad{16}), 0.020, 1e-3) << "the first one's alone";
   EXPECT_NEAR(predicted_draft_seconds(read, 1, 8), 0.001, 1e-4) << "the first one's alone";
+  EXPECT_EQ(predicted_catch_up_seconds(read, 100), 0) << "nobody's";
 }
 
 TEST(KeptCosts, OfAnotherKeyOrDamagedAreNothing) {

@@ -155,8 +155,13 @@ void Scheduler::choose_drafts() {
     for (size_t i = begin; i < running_.size(); ++i) {
       Sequence* sequence = running_[i];
       if (sequence->request->policy.get() != policy || sequence->draft_len == 0) continue;
-      candidates_.push_back({sequence->draft_source, sequence->draft_len, sequence->max_model_drafts, 0,
-                             sequence->request->text_len(*sequence), sequence->skills});
+      const int text_len = sequence->request->text_len(*sequence);
+      candidates_.push_back({.source = sequence->draft_source,
+                             .max_len = sequence->draft_len,
+                             .max_model_len = sequence->max_model_drafts,
+                             .context_len = text_len,
+                             .skills = sequence->skills,
+                             .n_unread = text_len - sequence->draft_pages.len()});
       candidate_owners_.push_back(sequence);
     }
     choose_draft_lengths(policy->spec, policy->state, *costs_, regular_load_, candidates_);

@@ -95,7 +95,8 @@ struct DraftCandidate {
   int32_t len = 0;            // the policy's answer: 0 .. what its choice of source can draft
   int32_t context_len = 0;    // tokens that its rows see
   SequenceSkills skills = {};
-  DraftStop stop = {};  // the policy's answer, too: where the draft model is to end before `len` tokens
+  DraftStop stop = {};   // the policy's answer, too: where the draft model is to end before `len` tokens
+  int32_t n_unread = 0;  // tokens of the text that the draft model has to read before it can draft
 };
 
 struct DraftLengthPolicy {

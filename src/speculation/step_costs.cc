@@ -86,6 +86,7 @@ void move_table(double sample, double rate, int idx, StepCosts* costs) {
   const float factor = moved(predicted, sample, rate) / predicted;
   for (float& seconds : costs->step_s) seconds *= factor;
   for (float& seconds : costs->draft_step_s) seconds *= factor;
+  costs->catch_up_s *= factor;
   costs->log_level += std::log(factor);
 }
 
@@ -112,6 +113,19 @@ void learn_step_entry(double sample, int idx, StepCosts* costs) {
   learn_entry(sample, freshness, &costs->step_s[idx], &costs->n_measured[idx]);
 }
 
+// Passes that read much they had not followed say what reading takes, all others what drafting takes.
+void learn_draft_cost(const StepCost& cost, StepCosts* costs) {
+  if (cost.n_draft_steps <= 0 || cost.draft_s <= 0) return;
+  if (cost.is_caught_up) {
+    const double reading_s = cost.draft_s - predicted_draft_seconds(*costs, cost.n_draft_steps, cost.n_model_drafts);
+    if (reading_s <= 0 || cost.n_read_by_draft <= 0) return;
+    learn_entry(reading_s / cost.n_read_by_draft, 1, &costs->catch_up_s, &costs->n_catch_ups_measured);
+    return;
+  }
+  const int size = draft_size(cost.n_draft_steps, cost.n_model_drafts);
+  learn_entry(cost.draft_s / cost.n_draft_steps, 1, &costs->draft_step_s[size], &costs->n_drafts_measured[size]);
+}
+
 }  // namespace
 
 void learn_step_cost(const StepCost& cost, StepCosts* costs) {
@@ -132,10 +146,7 @@ void learn_step_cost(const StepCost& cost, StepCosts* costs) {
     learn_step_entry(rows_s, idx, costs);
   }
   note_measured(idx, costs);
-  if (cost.n_draft_steps > 0 && cost.draft_s > 0 && !cost.is_caught_up) {
-    const int size = draft_size(cost.n_draft_steps, cost.n_model_drafts);
-    learn_entry(cost.draft_s / cost.n_draft_steps, 1, &costs->draft_step_s[size], &costs->n_drafts_measured[size]);
-  }
+  learn_draft_cost(cost, costs);
 }
 
 double predicted_step_seconds(const StepCosts& costs, const StepLoad& load) {
@@ -152,6 +163,10 @@ double predicted_draft_seconds(const StepCosts& costs, int n_draft_steps, int n_
     }
   }
   return 0;
+}
+
+double predicted_catch_up_seconds(const StepCosts& costs, int n_unread) {
+  return static_cast<double>(costs.catch_up_s) * std::max(n_unread, 0);
 }
 
 double step_novelty(const StepCosts& costs, int n_rows) {

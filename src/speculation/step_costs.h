@@ -21,7 +21,8 @@ struct StepCost {
   double attention_s = 0;      // of step_s, the main model's attention; 0: not measured apart
   double n_read = 0;           // the main model's StepLoad
   double n_seen = 0;
-  bool is_caught_up = false;  // the draft model's first pass read much text that it had not followed
+  bool is_caught_up = false;    // the draft model's first pass read much text that it had not followed
+  int32_t n_read_by_draft = 0;  // tokens that this pass read
 
   [[nodiscard]] StepLoad load() const { return {n_rows, n_read, n_seen}; }
 };
@@ -43,6 +44,8 @@ struct StepCosts {
   float log_level_at[kMaxRows + 1] = {};     // when the entry was measured last
   uint8_t n_far[kMaxRows + 1] = {};          // its latest steps that took far longer than believed
   int32_t n_far_in_row = 0;                  // the same of all entries together
+  float catch_up_s = 0;                      // seconds a token of text that the draft model had not followed
+  uint16_t n_catch_ups_measured = 0;
 };
 
 /// Learns from a clean step. What all steps have in common (machines slow down) moves the whole table,
@@ -59,6 +62,10 @@ double predicted_step_seconds(const StepCosts& costs, const StepLoad& load);
 /// Seconds of n_draft_steps passes of the draft model that draft n_model_drafts tokens together. As long as for the
 /// nearest size that was measured; 0 when none was.
 double predicted_draft_seconds(const StepCosts& costs, int n_draft_steps, int n_model_drafts);
+
+/// Seconds that the draft model takes to read so many tokens that it had not followed, before it can draft. 0 while
+/// that was not measured.
+double predicted_catch_up_seconds(const StepCosts& costs, int n_unread);
 
 /// 1: no step of about so many rows was measured, nor of somewhat fewer and more; near 0: many were.
 double step_novelty(const StepCosts& costs, int n_rows);

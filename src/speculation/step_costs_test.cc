@@ -75,6 +75,20 @@ TEST(StepCosts, APassThatCatchesUpSaysNothingOfOthers) {
   EXPECT_FLOAT_EQ(static_cast<float>(predicted_draft_seconds(costs, 1, 1)), 0.1f);
 }
 
+TEST(StepCosts, ReadingWhatWasNotFollowedIsLearntByTheToken) {
+  StepCosts costs;
+  EXPECT_EQ(predicted_catch_up_seconds(costs, 50), 0) << "not measured";
+  learn_step_cost({6, 1.0, true, 1, 1, 0.1}, &costs);
+  StepCost caught_up{6, 1.0, true, 1, 1, 5.1};
+  caught_up.is_caught_up = true;
+  caught_up.n_read_by_draft = 100;
+  learn_step_cost(caught_up, &costs);
+  EXPECT_NEAR(predicted_catch_up_seconds(costs, 50), 2.5, 1e-5);
+  EXPECT_EQ(predicted_catch_up_seconds(costs, -1), 0);
+  measure(costs, 6, 1.25, 60);
+  EXPECT_GT(predicted_catch_up_seconds(costs, 50), 2.6) << "follows the machine";
+}
+
 TEST(StepCosts, PassesOfTheDraftModelFollowTheMachine) {
   StepCosts costs;
   for (int i = 0; i < 20; ++i) learn_step_cost({6, 1.0, true, 1, 1, 0.1}, &costs);

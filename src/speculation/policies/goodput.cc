@@ -14,6 +14,7 @@ constexpr double kMinGain = 1.02;     // over regular decoding, or nothing is dr
 constexpr double kProbeShare = 0.01;  // of the time, for looks at drafts that are not used
 constexpr int kFirstLook = 12;        // steps without a draft before one is looked at
 constexpr int kLastLook = 192;
+constexpr double kStay = 16;  // steps that a model is expected to draft in, once it has read what it had not followed
 constexpr int kGrowth = 2;  // rows of a step at most, in times of the most that was measured
 // What is expected of confidences is a few steps old, and rounded: where all tokens lie at the edge, a device would
 // drop what was to be drafted, and nothing would be learnt from.
@@ -43,11 +44,18 @@ struct Totals {
   double n_accepted[GoodputState::kMaxLen] = {};
   double n_seen[GoodputState::kMaxLen] = {};
   int n_drafting = 0;  // sequences that the model drafts for
+  int n_unread = 0;    // tokens of these that it has not followed
 };
+
+// What a sequence's last step has emitted is read by every pass.
+int n_not_followed(const DraftCandidate& candidate) {
+  return candidate.n_unread > GoodputState::kMaxLen + 1 ? candidate.n_unread : 0;
+}
 
 void add_model_draft(const Batch& batch, const DraftCandidate& candidate, int level, int len, Totals* totals) {
   const ExpectedStops& stops = expected_stops_of(batch.learnt, candidate.skills.model.offset);
   ++totals->n_drafting;
+  totals->n_unread += n_not_followed(candidate);
   for (int j = 0; j < len; ++j) {
     totals->n_kept[j] += stops.n_kept[level][j];
     totals->n_accepted[j] += stops.n_accepted[level][j];
@@ -95,7 +103,8 @@ double goodput_of(const Batch& batch, StepLoad load, double n_drafts, double exp
 // The best length of the model's drafts at a level, if that beats `best`. A pass is for the sequences whose last token
 // was kept; the first one is for all.
 void try_lengths(const Batch& batch, int level, const Totals& totals, double doubt, Option* best) {
-  double n_drafts = 0, expected = totals.expected, draft_s = 0;
+  double n_drafts = 0, expected = totals.expected;
+  double draft_s = predicted_catch_up_seconds(batch.costs, totals.n_unread) / kStay;
   StepLoad load = totals.load;
   for (int j = 0; j < GoodputState::kMaxLen; ++j) {
     const double n_drafting = j == 0 ? totals.n_drafting : totals.n_kept[j - 1];
@@ -124,19 +133,23 @@ Option best_option(const Batch& batch, double doubt) {
   return best;
 }
 
-// Steps without a draft after which drafts are looked at again: the cheaper a look, the sooner, and at once where the
-// last one was a surprise.
+// Steps without a draft after which drafts are looked at again, where the look is what the candidates are to draft: the
+// cheaper it is, the sooner, and at once where the last one was a surprise.
 int steps_between_looks(const Batch& batch) {
+  StepLoad load = batch.regular;
+  int n_drafts = 0, n_unread = 0;
   for (const DraftCandidate& candidate : batch.candidates) {
     if (has_turned_good(batch.learnt, candidate.source)) return 1;
+    load.n_rows += candidate.len;
+    if (candidate.len == 0 || candidate.source != DraftSource::kModel) continue;
+    n_drafts += candidate.len;
+    n_unread += n_not_followed(candidate);
   }
-  const int n_tokens = n_probed(batch.candidates.size());
-  StepLoad load = batch.regular;
-  const double regular_s = predicted_step_seconds(batch.costs, load);
+  const double regular_s = predicted_step_seconds(batch.costs, batch.regular);
   if (regular_s <= 0) return kFirstLook;
-  load.n_rows += n_tokens;
-  const double look_s =
-      predicted_step_seconds(batch.costs, load) + predicted_draft_seconds(batch.costs, 1, n_tokens) - regular_s;
+  const double draft_s = n_drafts > 0 ? predicted_draft_seconds(batch.costs, 1, n_drafts) : 0;
+  const double look_s = predicted_step_seconds(batch.costs, load) - regular_s + draft_s +
+                        predicted_catch_up_seconds(batch.costs, n_unread);
   return static_cast<int>(std::clamp(look_s / (kProbeShare * regular_s), 1.0 * kFirstLook, 1.0 * kLastLook));
 }
 
@@ -151,7 +164,9 @@ void choose(const DraftLengthState& state, const StepCosts& costs, const StepLoa
   const Batch batch{learnt, costs, regular, candidates};
   const Option best = best_option(batch, is_due ? 1.0 : 0.0);
   if (best.level < 0) {
-    if (is_due || learnt.n_idle_steps >= steps_between_looks(batch)) probe(learnt, candidates);
+    probe(learnt, candidates);
+    if (is_due || learnt.n_idle_steps >= steps_between_looks(batch)) return;
+    for (DraftCandidate& candidate : candidates) candidate.len = 0;
     return;
   }
   if (is_step_stale(costs, regular.n_rows)) return;  // a regular step, which is what drafts must beat

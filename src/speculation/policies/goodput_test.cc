@@ -328,6 +328,78 @@ TEST(Goodput, WhatDidNotPayIsTriedAgainEverMoreRarely) {
   EXPECT_LE(seconds, 1.02 * 1000);
 }
 
+// Sixteen sequences whose draft model is never right, with a row for a sixteenth of a step, and a hundredth of a step for
+// each token that the model has not followed. Returns the time of 1000 steps in those of regular ones.
+double time_of_vain_tries(bool tells_what_is_unread) {
+  constexpr int kSequences = 16;
+  constexpr double kReading = 0.01;
+  Learner learner;
+  measure(learner, kSequences, 1.0);
+  measure(learner, 2 * kSequences, 2.0);
+  auto candidates = candidates_of(kSequences, DraftSource::kModel);
+  std::vector<int> n_unread(kSequences, 1);
+  double seconds = 0;
+  for (int step = 0; step < 1000; ++step) {
+    for (size_t i = 0; i < kSequences; ++i) candidates[i].n_unread = tells_what_is_unread ? n_unread[i] : 0;
+    learner.plan(kSequences, candidates);
+    std::vector<DraftOutcome> outcomes;
+    StepCost cost{kSequences, 0, true};
+    for (size_t i = 0; i < kSequences; ++i) {
+      if (candidates[i].len > 0) {
+        outcomes.push_back({candidates[i].len, 0, DraftSource::kModel});
+        cost.n_rows += candidates[i].len;
+        cost.n_draft_steps = std::max(cost.n_draft_steps, candidates[i].len);
+        cost.n_model_drafts += candidates[i].len;
+        cost.n_read_by_draft += n_unread[i];
+        n_unread[i] = 0;
+      }
+      ++n_unread[i];
+    }
+    cost.step_s = cost.n_rows / static_cast<double>(kSequences);
+    cost.is_caught_up = cost.n_read_by_draft > static_cast<int>(outcomes.size()) * (GoodputState::kMaxLen + 1);
+    cost.draft_s = 0.02 * cost.n_draft_steps + kReading * (cost.is_caught_up ? cost.n_read_by_draft : 0);
+    seconds += cost.step_s + cost.draft_s;
+    learner.learn(outcomes, cost);
+  }
+  return seconds / 1000;
+}
+
+TEST(Goodput, TriesOfADraftThatWasNotKeptUpToDateAreCheapAndRare) {
+  EXPECT_LE(time_of_vain_tries(true), 1.025);
+  EXPECT_GT(time_of_vain_tries(false), 1.035) << "what it costs where the policy does not know";
+}
+
+TEST(Goodput, TriesTakeTheSequencesWithLeastToRead) {
+  Learner learner;
+  measure(learner, 16, 1.0);
+  measure(learner, 32, 2.0);
+  const std::vector<DraftOutcome> rejected(16, DraftOutcome{1, 0, DraftSource::kModel});
+  for (int i = 0; i < 50; ++i) learner.learn(rejected, {32, 2.0, true, 1, 16, 0.02});
+  learner.state.goodput.n_idle_steps = learner.state.goodput.n_untried_steps = 1000;
+  auto candidates = candidates_of(16, DraftSource::kModel);
+  for (size_t i = 0; i < candidates.size(); ++i) candidates[i].n_unread = i == 5 || i == 11 ? 20 : 300;
+  learner.plan(16, candidates);
+  for (size_t i = 0; i < candidates.size(); ++i) EXPECT_EQ(candidates[i].len, i == 5 || i == 11 ? 1 : 0) << i;
+}
+
+TEST(Goodput, ReadingMuchIsWeighedAgainstWhatDraftsWin) {
+  Learner learner;
+  const std::vector<DraftOutcome> outcomes = {{4, 3, DraftSource::kModel}};
+  for (int rows = 1; rows <= 16; ++rows) measure(learner, rows, 1.0 + 0.02 * rows);
+  for (int i = 0; i < 300; ++i) learner.learn(outcomes, {5, 1.1, true, 4, 4, 4 * 0.05});
+  learner.costs.catch_up_s = 0.05F;
+  const auto len_with = [&](int n_unread) {
+    auto candidates = candidates_of(1, DraftSource::kModel);
+    candidates[0].n_unread = n_unread;
+    refresh(learner, 1);
+    learner.choose(1, candidates);
+    return candidates[0].len;
+  };
+  EXPECT_GT(len_with(1), 0);
+  EXPECT_GT(len_with(100), 0) << "a few steps' worth, won back soon";
+  EXPECT_EQ(len_with(4000), 0) << "two hundred steps' worth";
+}
+
 // Negative control of IsNeverMuchSlower: a fixed length does lose to regular decoding somewhere.
 TEST(Goodput, AFixedLengthIsSlowerThanRegularDecodingOnABadDraft) {
   const Simulation simulation{kMachines[1].step_s, [](int) { return 0.3; }, 8, 0.05};

@@ -282,16 +282,19 @@ bool has_turned_good(const GoodputState& state, DraftSource source) {
 }
 
 void probe(const GoodputState& state, std::span<DraftCandidate> candidates) {
-  int n_left = n_probed(candidates.size());
-  for (const bool is_good_turn : {true, false}) {
+  const auto goes_first = [&](const DraftCandidate& a, const DraftCandidate& b) {
+    const bool is_good_a = has_turned_good(state, a.source), is_good_b = has_turned_good(state, b.source);
+    return is_good_a != is_good_b ? is_good_a : a.n_unread < b.n_unread;
+  };
+  for (int n_left = n_probed(candidates.size()); n_left > 0; --n_left) {
+    DraftCandidate* first = nullptr;
     for (DraftCandidate& candidate : candidates) {
-      if (n_left == 0) return;
-      if (candidate.max_len == 0 || candidate.len > 0 || has_turned_good(state, candidate.source) != is_good_turn)
-        continue;
-      candidate.len = 1;
-      candidate.stop = {};  // however unlikely it looks
-      --n_left;
+      if (candidate.max_len == 0 || candidate.len > 0) continue;
+      if (first == nullptr || goes_first(candidate, *first)) first = &candidate;
     }
+    if (first == nullptr) return;
+    first->len = 1;
+    first->stop = {};  // however unlikely it looks
   }
 }
 

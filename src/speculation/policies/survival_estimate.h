@@ -55,7 +55,8 @@ bool has_turned_good(const GoodputState& state, DraftSource source);
 
 /// One token for an eighth of the candidates: enough to see whether drafts have become good again.
 inline int n_probed(size_t n_candidates) { return static_cast<int>((n_candidates + 7) / 8); }
-/// Those whose source has turned good come first.
+/// Those whose source has turned good come first, then those whose draft model has least to read: a try after a long
+/// pause may take it longer than the step.
 void probe(const GoodputState& state, std::span<DraftCandidate> candidates);
 
 }  // namespace bass
