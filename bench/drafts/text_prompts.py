@@ -10,8 +10,8 @@ PyPI package gensim brings along for its tests; whatever is absent is left out, 
     python3 bench/drafts/prompts.py --spec-bench question.jsonl > keep_out.jsonl
     python3 bench/drafts/text_prompts.py --keep-out keep_out.jsonl --prompts 5000 > prompts.jsonl
 
-A prompt that has eight words in a row in common with one of --keep-out is left out: nothing that drafts are measured on
-is trained on.
+A prompt that has eight words in a row or a function's name in common with one of --keep-out is left out: nothing that
+drafts are measured on is trained on.
 """
 
 import argparse
@@ -202,9 +202,11 @@ def code(rng):
 _KINDS = ((summaries, 3), (questions_on_texts, 3), (questions, 3), (translations, 3), (code, 2))
 
 
-def word_runs(text):
+def marks(text):
+    """What a prompt may not share with one that is kept out: runs of words, and names of functions."""
     words = re.findall(r"\w+", text.lower())
-    return {tuple(words[i:i + _N_OVERLAP]) for i in range(len(words) - _N_OVERLAP + 1)}
+    runs = {tuple(words[i:i + _N_OVERLAP]) for i in range(len(words) - _N_OVERLAP + 1)}
+    return runs | set(re.findall(r"def (\w+)\(", text))
 
 
 def prompts(seed, kept_out):
@@ -220,7 +222,7 @@ def prompts(seed, kept_out):
             del running[kind]
             continue
         n_again += 1
-        if found[1] not in seen and not word_runs(found[1]) & kept_out:
+        if found[1] not in seen and not marks(found[1]) & kept_out:
             n_again = 0
             seen.add(found[1])
             yield found
@@ -236,7 +238,7 @@ def main():
     kept_out = set()
     for path in options.keep_out:
         for line in path.read_text(encoding="utf-8").splitlines():
-            kept_out |= word_runs(json.loads(line)["prompt"])
+            kept_out |= marks(json.loads(line)["prompt"])
     n_written = 0
     for task, text, is_chat in prompts(options.seed, kept_out):
         if n_written == options.prompts:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # these need PyTorch, `generate` does not
     from bass_draft.model import DraftModel
 
 _GIB = 2**30
-_N_TOP = 64
+_N_TOP = 256
 
 
 class Stages:
