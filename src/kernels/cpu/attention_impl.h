@@ -2,7 +2,7 @@
 // Include after a simd_*.h and math_impl.h.
 //
 // A row is one query head of one token. A unit walks its chunks once, all rows together, so that K and V are read once.
-// Rows go 16 to a block. Full blocks (and those that are half full) have a row in each lane; the few rows that remain
+// Rows go 16 to a block. Full blocks (and those that are mostly full) have a row in each lane; the rows that remain
 // are computed one by one, with positions or columns of head_dim in the lanes. The bits are the same: the sums of
 // integers are exact, and everything else is done for each row by itself in one order.
 #pragma once
@@ -157,7 +157,7 @@ BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_
     I32x16 sums[kWideTile][kVectors];
     clear(sums);
     for (int pair = 0; pair < head_dim / 2; ++pair) {
-      if (pair % 4 == 0) ahead.ask(1);
+      ahead.ask(pair % 2);
       I32x16 q[kVectors];
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) q[v] = load_i32(blocks[v].q + pair * kLanes);
@@ -190,10 +190,12 @@ BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_
   MergeFactors factors[kVectors];
 #pragma GCC unroll 16
   for (int v = 0; v < kVectors; ++v) factors[v] = wide_softmax(blocks[v], chunk, m_chunk[v], scores[v], weights[v]);
+  ahead.ask(4);
   for (int d = 0; d < head_dim; d += kWideTile) {
     I32x16 sums[kWideTile][kVectors];
     clear(sums);
     for (int pair = 0; pair < kKvPageLen / 2; ++pair) {
+      ahead.ask(pair % 2);
       I32x16 w[kVectors];
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) w[v] = load_i32(weights[v] + pair * kLanes);

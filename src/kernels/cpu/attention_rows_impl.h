@@ -7,8 +7,6 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
 
-/// Rows that are computed one by one, at most: from half a block on, a row in each lane is faster.
-inline constexpr int kMaxNarrowRows = kLanes / 2 - 1;
 inline constexpr int kMaxRowBlocks = (kMaxAttentionRows + kLanes - 1) / kLanes;
 
 /// 16 rows, with a row in each lane ("wide") or one behind the other ("narrow").

@@ -23,6 +23,7 @@ inline constexpr int kWideVectors = 1;
 inline constexpr int kWideTile = 4;
 inline constexpr int kScoreVectors = 1;
 inline constexpr int kValueVectors = 1;
+inline constexpr int kMaxNarrowRows = 7;
 
 struct F32x16 {
   __m256 lo, hi;

@@ -24,6 +24,7 @@ inline constexpr int kWideTile = 8;
 // Attention, one row after the other: vectors of positions, or of head_dim, in flight for each row.
 inline constexpr int kScoreVectors = 2;
 inline constexpr int kValueVectors = 2;
+inline constexpr int kMaxNarrowRows = 12;  // so computed: of more, a row in each lane is faster
 
 struct F32x16 {
   __m512 v;
