@@ -171,7 +171,8 @@ Result<MachineCosts> machine_of(const Json& json) {
     return invalid_file("\"draft_pass_seconds\" must be [[sequences, seconds], ...] with ascending sequences");
   }
   for (const auto& [key, member] : {std::pair("context_token_seconds", &MachineCosts::context_token_s),
-                                    std::pair("seen_token_seconds", &MachineCosts::seen_token_s)}) {
+                                    std::pair("seen_token_seconds", &MachineCosts::seen_token_s),
+                                    std::pair("catch_up_seconds", &MachineCosts::catch_up_token_s)}) {
     const Json seconds = json.value(key, Json(0));
     if (!seconds.is_number() || seconds < 0)
       return invalid_file(fmt::format("\"{}\" must be a number, at least 0", key));

@@ -18,6 +18,7 @@ struct MachineCosts {
   std::vector<CostPoint> draft_pass;  // by the sequences that a pass of the draft model drafts for; empty: no model
   double context_token_s = 0;         // that each token of context of each sequence adds to a step
   double seen_token_s = 0;            // and for each row of the sequence beside its first
+  double catch_up_token_s = 0;        // that the draft model reads a token of text for, where it had not followed it
 };
 
 /// Linear between points, flat before the first, and behind the last along the last slope, if that rises. 0 without

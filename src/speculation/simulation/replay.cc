@@ -21,6 +21,8 @@ StepCosts known_costs(const MachineCosts& machine) {
     costs.draft_step_s[size] = static_cast<float>(seconds_at(machine.draft_pass, 1.5 * (1 << size)));
     costs.n_drafts_measured[size] = kTrust;
   }
+  costs.catch_up_s = static_cast<float>(machine.catch_up_token_s);
+  costs.n_catch_ups_measured = machine.catch_up_token_s > 0 ? kTrust : 0;
   return costs;
 }
 
@@ -56,6 +58,7 @@ class Replay {
     SequenceSkills skills = {};
     std::array<float, kMaxDraftLen> confidences = {};  // of the running step's draft, if it is the model's
     int n_confidences = 0;
+    int n_unread = 1;  // tokens of the text that the draft model has not read
 
     [[nodiscard]] const TracedRound& round() const { return sequence->rounds[position]; }
     [[nodiscard]] int context_len() const { return sequence->prompt_len + static_cast<int>(position); }
@@ -94,10 +97,12 @@ class Replay {
       const int n_model = options_.uses_model ? std::min(static_cast<int>(round.model.size()), max_len) : 0;
       const int n_ngram = has_ngram ? std::min(static_cast<int>(round.ngram.size()), max_len) : 0;
       if (n_ngram == 0 && n_model == 0) continue;
-      DraftCandidate candidate{DraftSource::kModel, n_model, n_model, 0, slot.context_len(), slot.skills};
-      if (n_ngram > 0)
-        candidate = {ngram_source(round.ngram_order), n_ngram, n_model, 0, slot.context_len(), slot.skills};
-      candidates_.push_back(candidate);
+      candidates_.push_back({.source = n_ngram > 0 ? ngram_source(round.ngram_order) : DraftSource::kModel,
+                             .max_len = n_ngram > 0 ? n_ngram : n_model,
+                             .max_model_len = n_model,
+                             .context_len = slot.context_len(),
+                             .skills = slot.skills,
+                             .n_unread = slot.n_unread});
       owners_.push_back(&slot);
     }
     chooser_->choose(regular_, candidates_);
@@ -134,6 +139,7 @@ class Replay {
       cost.n_draft_steps = std::max(cost.n_draft_steps, slot.n_confidences);
       cost.n_model_drafts += slot.n_confidences;
       for (int pass = 0; pass < slot.n_confidences; ++pass) ++n_drafting_[static_cast<size_t>(pass)];
+      read_text(n_accepted, &slot, &cost);
       count(slot, n_accepted);
       slot.position += static_cast<size_t>(n_accepted) + 1;
     }
@@ -142,6 +148,8 @@ class Replay {
     for (int pass = 0; pass < cost.n_draft_steps; ++pass) {
       cost.draft_s += seconds_at(machine_.draft_pass, n_drafting_[static_cast<size_t>(pass)]);
     }
+    cost.is_caught_up = cost.n_read_by_draft > n_drafting_[0] * (GoodputState::kMaxLen + 1);
+    if (cost.is_caught_up) cost.draft_s += machine_.catch_up_token_s * cost.n_read_by_draft;
     const double disturbance = std::exp(options_.noise * normal_(random_));
     cost.step_s *= disturbance;
     cost.attention_s *= disturbance;
@@ -150,6 +158,16 @@ class Replay {
     result_.draft_s += cost.draft_s;
     ++result_.n_steps;
     chooser_->learn(cost, static_cast<int>(slots_.size()), outcomes_);
+  }
+
+  // What the draft model reads in this step, and leaves for later: the last token of a draft is not fed to it.
+  static void read_text(int n_accepted, Slot* slot, StepCost* cost) {
+    if (slot->n_confidences == 0) {
+      slot->n_unread += n_accepted + 1;
+      return;
+    }
+    cost->n_read_by_draft += slot->n_unread;
+    slot->n_unread = n_accepted == slot->n_confidences ? 2 : 1;
   }
 
   // As the executor gives them to policies: of the tokens that verification has looked at.

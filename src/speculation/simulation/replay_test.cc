@@ -65,6 +65,42 @@ TEST(Replay, AFixedLengthHasItsClosedForm) {
   }
 }
 
+// Drafts a token for everybody in every kEvery-th step.
+class NowAndThen final : public LengthChooser {
+ public:
+  static constexpr int kEvery = 50;
+
+  [[nodiscard]] int max_len() const override { return 1; }
+  void choose(const StepLoad&, std::span<DraftCandidate> candidates) override {
+    const bool drafts = ++n_steps_ % kEvery == 0;
+    for (DraftCandidate& candidate : candidates) {
+      candidate.len = drafts ? 1 : 0;
+      if (drafts) EXPECT_EQ(candidate.n_unread, kEvery);
+    }
+  }
+  void learn(const StepCost&, int, std::span<const DraftOutcome>) override {}
+
+ private:
+  int n_steps_ = 0;
+};
+
+TEST(Replay, ADraftModelReadsWhatItHasMissed) {
+  const Trace trace = even_trace(0.0, -1, 4, 6, 100000);  // nothing is accepted
+  MachineCosts machine = kEachRowCosts;
+  const ReplayOptions options{.batch = 4, .n_steps = 1000};
+  const auto draft_s = [&] {
+    NowAndThen chooser;
+    return replay(trace, machine, &chooser, options).draft_s;
+  };
+  const double passes_s = 20 * seconds_at(machine.draft_pass, 4);
+  EXPECT_NEAR(draft_s(), passes_s, 1e-6);
+  machine.catch_up_token_s = 0.01;
+  EXPECT_NEAR(draft_s(), passes_s + 20 * 4 * NowAndThen::kEvery * 0.01, 1e-6);
+  // One that drafts in every step follows the text.
+  EXPECT_DOUBLE_EQ(run(trace, machine, "fixed:2", options).seconds,
+                   run(trace, kEachRowCosts, "fixed:2", options).seconds);
+}
+
 TEST(Replay, EverySequenceOnceIsEveryTokenOnce) {
   const Trace trace = even_trace(0.6, 0.5);
   for (const char* policy : {"off", "fixed:4", "bass", "goodput"}) {
