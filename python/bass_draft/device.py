@@ -34,7 +34,7 @@ def choose_dtype(device: str, width: int) -> torch.dtype:
 def _seconds_of_product(dtype: torch.dtype, width: int) -> float:
     x, w = torch.ones(512, width, dtype=dtype), torch.ones(8 * width, width, dtype=dtype)
     times = []
-    for _ in range(4):
+    for _ in range(30):  # others may work beside for a while
         start = time.perf_counter()
         torch.nn.functional.linear(x, w)
         times.append(time.perf_counter() - start)

@@ -11,6 +11,7 @@ from typing import Any
 
 from bass_draft.errors import UserError
 from bass_draft.files import file_errors
+from bass_draft.signals import ended_by_signals
 
 _N_LINES_OF_ERROR = 5
 # Where the system has it: the engine ends with this process, also when that is killed.
@@ -67,10 +68,11 @@ class Engine:
         with file_errors(pathlib.Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
             file.write(stdin)
             file.seek(0)
-            done = subprocess.run([*_ENDS_WITH_US, self.bass, *arguments], stdin=file, capture_output=True,
-                                  env=environment, check=False)
-        if done.returncode != 0:
-            words = done.stderr.decode("utf-8", "replace").strip().splitlines()[-_N_LINES_OF_ERROR:]
-            raise UserError(f"`bass {arguments[0]}` failed ({done.returncode}): " + "\n".join(words),
-                            2 if done.returncode == 2 else 1)
-        return done.stdout
+            with subprocess.Popen([*_ENDS_WITH_US, self.bass, *arguments], stdin=file, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, env=environment) as process, ended_by_signals(process):
+                out, err = process.communicate()
+        if process.returncode != 0:
+            words = err.decode("utf-8", "replace").strip().splitlines()[-_N_LINES_OF_ERROR:]
+            raise UserError(f"`bass {arguments[0]}` failed ({process.returncode}): " + "\n".join(words),
+                            2 if process.returncode == 2 else 1)
+        return out

@@ -1,8 +1,23 @@
 """SIGINT and SIGTERM as a wish to stop at the next good moment."""
 
+import contextlib
 import signal
+import subprocess
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
+
+_children: list[subprocess.Popen] = []
+
+
+@contextlib.contextmanager
+def ended_by_signals(process: subprocess.Popen) -> Iterator[None]:
+    """A signal that is noted ends the process too: what it works on would not be used."""
+    _children.append(process)
+    try:
+        yield
+    finally:
+        _children.remove(process)
 
 
 class Stop:
@@ -23,6 +38,8 @@ class Stop:
     def _note(self, number: int, _: FrameType | None) -> None:
         self.signal_number = number
         self._restore()
+        for process in _children:
+            process.terminate()
 
     def _restore(self) -> None:
         for number, handler in self._before.items():

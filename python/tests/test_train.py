@@ -82,6 +82,27 @@ def test_interrupted_and_resumed_it_ends_with_the_same_weights(bass, run, start,
         assert torch.allclose(values, found["model"][name], atol=1e-6), name
 
 
+def test_a_signal_does_not_wait_for_features(bass, start, work, tiny, tmp_path):
+    """The second shard's features take a minute here."""
+    slow = tmp_path / "bass"
+    slow.write_text(f"""#!/bin/sh
+if [ "$1" = features ]; then
+  [ -e {tmp_path}/first ] && touch {tmp_path}/second && exec sleep 60
+  touch {tmp_path}/first
+fi
+exec {bass} "$@"
+""")
+    slow.chmod(0o755)
+    process = start(slow, *train(work, tiny, "--positions", 100000))
+    while process.poll() is None and not (tmp_path / "second").exists():
+        time.sleep(0.02)
+    sent = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM and time.monotonic() - sent < 20
+    assert read_checkpoint(work / "train")["state"].n_positions > 0
+
+
 def test_features_are_bounded_on_disk(bass, run, work, tiny):
     done = run(bass, *train(work, tiny, "--positions", 300, "--cache-gib", 0))
     assert done.code == 0, done.err
