@@ -16,6 +16,7 @@ _MAX_CHARACTERS = 3000  # of a prompt that is not of the cells of long ones: pre
 _LONG_CHARACTERS = (10000, 17500)  # 2,000 to 4,000 tokens
 _LONG_TASK = "\n\nSummarise the passages above in your own words, one after the other."
 _MIN_PROMPTS = 4
+_LONG_TASK_NAME = "long"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,12 +38,18 @@ class Cell:
     def n_prompts(self):
         return max(self.batch, _MIN_PROMPTS)
 
+    @property
+    def min_tokens(self):
+        """So many that all sequences of long prompts run together for a while: their prompts are read one by one."""
+        return 256 if self.task == _LONG_TASK_NAME else 0
+
 
 def all_cells():
     """The 32 cells of tasks, and those of drafts and of long contexts (on code and chat, which every draft is for)."""
     cells = [Cell(task, batch, temperature) for task in TASKS for batch in BATCHES for temperature in (0.0, 0.8)]
     cells += [Cell("chat", batch, 0.8, draft) for draft in ("poor", "none") for batch in (1, 8, 32)]
-    cells += [Cell("long", 8, 0.8, every=2), Cell("long", 32, 0.8, every=4)]  # their prompts take a minute each
+    # Their prompts take a minute each.
+    cells += [Cell(_LONG_TASK_NAME, 8, 0.8, every=2), Cell(_LONG_TASK_NAME, 32, 0.8, every=4)]
     return cells
 
 
@@ -55,7 +62,7 @@ def load_prompts(spec_bench):
     lines = [*public_prompts.human_eval(), *public_prompts.spec_bench(spec_bench)]
     by_task = {task: [line for line in lines if line["task"] == theirs and len(line["prompt"]) <= _MAX_CHARACTERS]
                for task, theirs in TASKS.items()}
-    by_task["long"] = long_prompts([line["prompt"] for line in lines if line["task"] in ("rag", "summarization")])
+    by_task[_LONG_TASK_NAME] = long_prompts([line["prompt"] for line in lines if line["task"] in ("rag", "summarization")])
     return {task: [{"prompt": line["prompt"], "chat": line["chat"]} for line in of_task]
             for task, of_task in by_task.items()}
 

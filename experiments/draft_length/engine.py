@@ -26,8 +26,8 @@ def bench_policies(options, cell, prompts, policies, n_rounds=1):
     """A row of each policy in each round."""
     text = run_bass(options.bass, [
         "bench", "policies", "-m", options.model, "--prompts", "-", "--json", "--max-batch", cell.batch, "--temperature",
-        cell.temperature, "--max-tokens", options.max_tokens, "--ignore-eos", "--verify", "block", "--draft-lengths",
-        ",".join(policies), "--rounds", n_rounds, *draft_arguments(options, cell)], prompts)
+        cell.temperature, "--max-tokens", max(options.max_tokens, cell.min_tokens), "--ignore-eos", "--verify", "block",
+        "--draft-lengths", ",".join(policies), "--rounds", n_rounds, *draft_arguments(options, cell)], prompts)
     return [json.loads(line) for line in text.splitlines()]
 
 
