@@ -17,6 +17,7 @@ drafts are measured on is trained on.
 import argparse
 import ast
 import bz2
+import functools
 import html
 import importlib.util
 import json
@@ -76,17 +77,20 @@ def plain(wikitext):
     return [line.strip() for line in text.splitlines() if len(line) > 200 and line[0].isalpha()]
 
 
+@functools.cache
 def encyclopedia():
     """(title, paragraphs) of articles."""
     path = gensim_file(_WIKI)
+    articles = []
     if path is None:
-        return
+        return articles
     pages = bz2.open(path, "rt", encoding="utf-8").read().split("<page>")
     for page in pages:
         title, text = re.search("<title>(.*?)</title>", page), re.search("<text[^>]*>(.*?)</text>", page, re.S)
         paragraphs = plain(text[1]) if text else []
         if title and len(paragraphs) > 3:
-            yield html.unescape(title[1]), paragraphs
+            articles.append((html.unescape(title[1]), paragraphs))
+    return articles
 
 
 def fortunes(language):
@@ -118,10 +122,13 @@ def names():
             yield kind, max(words, key=len)
 
 
+@functools.cache
 def functions():
     """The beginnings of Python functions, up to the end of their docstrings."""
-    for path in sorted(pathlib.Path(sysconfig.get_path("stdlib")).rglob("*.py")):
-        if {"test", "tests", "site-packages", "dist-packages", "idlelib"} & set(path.parts):
+    stdlib = pathlib.Path(sysconfig.get_path("stdlib"))
+    beginnings = []
+    for path in sorted(stdlib.rglob("*.py")):
+        if {"test", "tests", "site-packages", "dist-packages", "idlelib"} & set(path.relative_to(stdlib).parts):
             continue
         source = path.read_text(encoding="utf-8", errors="replace")
         try:
@@ -131,7 +138,8 @@ def functions():
         lines = source.splitlines()
         for node in tree.body:
             if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) and len(node.body) > 1:
-                yield "\n".join(lines[node.lineno - 1:node.body[0].end_lineno]) + "\n"
+                beginnings.append("\n".join(lines[node.lineno - 1:node.body[0].end_lineno]) + "\n")
+    return beginnings
 
 
 # -- prompts
@@ -145,7 +153,8 @@ def chunk(rng, paragraphs, n_letters):
         text += ("\n" if text else "") + paragraph
         if len(text) > n_letters:
             break
-    return text[:n_letters + 400].rsplit(". ", 1)[0] + "."
+    limit = n_letters + 400
+    return text if len(text) <= limit else text[:limit].rsplit(". ", 1)[0] + "."
 
 
 def phrase(rng, text, title):
@@ -155,16 +164,17 @@ def phrase(rng, text, title):
 
 
 def summaries(rng):
-    articles = list(news())
-    pages = list(encyclopedia())
+    articles, pages = list(news()), encyclopedia()
     while articles or pages:
-        text = rng.choice(articles) if articles and rng.random() < 0.4 else chunk(rng, rng.choice(pages)[1], rng.randrange(
-            600, 3000)) if pages else rng.choice(articles)
+        if not pages or (articles and rng.random() < 0.4):
+            text = rng.choice(articles)
+        else:
+            text = chunk(rng, rng.choice(pages)[1], rng.randrange(600, 3000))
         yield "text summary", rng.choice(_SUMMARY_ASKS).format(text), True
 
 
 def questions_on_texts(rng):
-    pages = list(encyclopedia())
+    pages = encyclopedia()
     while pages:
         title, paragraphs = rng.choice(pages)
         text = chunk(rng, paragraphs, rng.randrange(500, 2200))
@@ -194,7 +204,7 @@ def translations(rng):
 
 
 def code(rng):
-    beginnings = list(functions())
+    beginnings = functions()
     while beginnings:
         yield "library code", rng.choice(beginnings), False
 
@@ -205,7 +215,7 @@ _KINDS = ((summaries, 3), (questions_on_texts, 3), (questions, 3), (translations
 def marks(text):
     """What a prompt may not share with one that is kept out: runs of words, and names of functions."""
     words = re.findall(r"\w+", text.lower())
-    runs = {tuple(words[i:i + _N_OVERLAP]) for i in range(len(words) - _N_OVERLAP + 1)}
+    runs = {tuple(words[i:i + _N_OVERLAP]) for i in range(max(1, len(words) - _N_OVERLAP + 1))}  # a short one whole
     return runs | set(re.findall(r"def (\w+)\(", text))
 
 

@@ -17,12 +17,12 @@ import statistics
 import tempfile
 
 from cells import Cell, load_prompts, prompts_of
-from engine import add_engine_options, bench_policies, run_bass
+from engine import add_engine_options, bench_policies, n_generated, run_bass
 
 
 def trace(options, cell, prompts, path):
     lines = run_bass(options.bass, ["bench", "trace", "-m", options.model, "-d", options.draft, "--prompts", "-", "--seed", 1,
-                                    "--temperature", cell.temperature, "--max-tokens", options.max_tokens,
+                                    "--temperature", cell.temperature, "--max-tokens", n_generated(options, cell),
                                     "--ignore-eos"], prompts)
     with open(path, "w", encoding="utf-8") as file:
         file.write(lines)

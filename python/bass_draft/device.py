@@ -9,6 +9,7 @@ import torch
 from bass_draft.errors import UserError
 
 _WORTH_IT = 0.8
+_MEASURE_S = 0.5  # at least 4 products
 _WORTH_MEASURING = 256  # width: products of smaller matrices are over before a clock can tell
 
 
@@ -34,7 +35,8 @@ def choose_dtype(device: str, width: int) -> torch.dtype:
 def _seconds_of_product(dtype: torch.dtype, width: int) -> float:
     x, w = torch.ones(512, width, dtype=dtype), torch.ones(8 * width, width, dtype=dtype)
     times = []
-    for _ in range(30):  # others may work beside for a while
+    begin = time.perf_counter()
+    while len(times) < 4 or time.perf_counter() - begin < _MEASURE_S:  # others may work beside for a while
         start = time.perf_counter()
         torch.nn.functional.linear(x, w)
         times.append(time.perf_counter() - start)

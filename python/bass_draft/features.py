@@ -1,6 +1,6 @@
 """What a draft learns from: the main model's hidden states and next-token distributions, a file for each shard.
 
-They take about 4 KB a token, so they are made when they are needed and kept only as far as the disk budget allows."""
+They take about 5.5 KB a token, so they are made when they are needed and kept only as far as the disk budget allows."""
 
 import dataclasses
 import pathlib
@@ -35,6 +35,9 @@ class FeatureStore:
         self._n_top = n_top
         self._max_bytes = max_bytes
         remove_partial_files(directory)
+        for path in directory.glob("*.safetensors"):
+            if path.name != self._path(path.name.split(".")[0]).name:
+                path.unlink()  # of other layers, or with fewer likely tokens: nobody would read or remove it
 
     def load(self, name: str, texts: Sequence[Sequence[int]]) -> list[TextFeatures]:
         """The features of `texts` (token ids), which always come under the same name."""

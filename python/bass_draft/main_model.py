@@ -79,10 +79,11 @@ class MainModel:
         return sorted({*map(int, ids), *(self._ids_by_text[name] for name in names if name in self._ids_by_text)})
 
     def separators(self) -> list[tuple[int, str]]:
-        """Control tokens: (id, spelling). No text is merged across one."""
+        """Control tokens, and the end token in any case: (id, spelling). No text is merged across one."""
         types = self._field("tokenizer.ggml.token_type") or []
-        return [(token_id, self._tokens[token_id]) for token_id, kind in enumerate(types)
-                if kind == gguf.TokenType.CONTROL and self._tokens[token_id]]
+        ids = [token_id for token_id, kind in enumerate(types) if kind == gguf.TokenType.CONTROL]
+        ids += [] if self.eos_id is None else [self.eos_id]
+        return [(token_id, self._tokens[token_id]) for token_id in ids if self._tokens[token_id]]
 
     @property
     def chat_template(self) -> str | None:

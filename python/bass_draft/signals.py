@@ -8,14 +8,21 @@ from types import FrameType
 from typing import Any
 
 _children: list[subprocess.Popen] = []
+_is_noted = False
 
 
 @contextlib.contextmanager
 def ended_by_signals(process: subprocess.Popen) -> Iterator[None]:
-    """A signal that is noted ends the process too: what it works on would not be used."""
+    """A signal that is noted, also before the process began, ends it too: what it works on would not be used. So does an
+    exception."""
     _children.append(process)
+    if _is_noted:
+        process.terminate()
     try:
         yield
+    except BaseException:
+        process.kill()
+        raise
     finally:
         _children.remove(process)
 
@@ -28,15 +35,21 @@ class Stop:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Stop":
+        global _is_noted
+        _is_noted = False
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
+        global _is_noted
+        _is_noted = False
         self._restore()
 
     def _note(self, number: int, _: FrameType | None) -> None:
+        global _is_noted
         self.signal_number = number
+        _is_noted = True
         self._restore()
         for process in _children:
             process.terminate()

@@ -108,7 +108,7 @@ class Trainer:
         try:
             yield from self._corpus.shard_groups(epoch, place, self._options.seed, self._options.batch_rows)
         except UserError as error:
-            # Ctrl-C in a terminal also ends the engine.
+            # The signal also ends the engine.
             if stop.signal_number is None:
                 raise
             self._end(stop.signal_number, error)

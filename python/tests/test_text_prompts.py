@@ -18,6 +18,7 @@ def no_packages(monkeypatch, tmp_path):
     monkeypatch.setattr(text_prompts, "_FORTUNES", tmp_path / "none")
     monkeypatch.setattr(text_prompts, "_WORDNET", tmp_path / "none")
     monkeypatch.setattr(text_prompts.importlib.util, "find_spec", lambda name: None)
+    text_prompts.encyclopedia.cache_clear()
 
 
 def first(n, seed=1, kept_out=frozenset()):
@@ -44,8 +45,13 @@ def test_what_is_kept_out_does_not_come(no_packages):
     assert unwanted not in {text for _, text, _ in first(20, kept_out={name})}
 
 
+def test_a_short_prompt_is_kept_out_whole():
+    assert text_prompts.marks("Who was Wister?") & text_prompts.marks("who was wister")
+    assert not text_prompts.marks("Who was Wister?") & text_prompts.marks("Who was Wister, and why?")
+
+
 def test_it_ends_where_there_is_no_more_text(no_packages, monkeypatch):
-    monkeypatch.setattr(text_prompts, "functions", lambda: iter(["def a(): pass\n", "def b(): pass\n"]))
+    monkeypatch.setattr(text_prompts, "functions", lambda: ["def a(): pass\n", "def b(): pass\n"])
     assert sorted(text for _, text, _ in text_prompts.prompts(1, set())) == ["def a(): pass\n", "def b(): pass\n"]
 
 
@@ -69,8 +75,14 @@ def test_names_are_asked_for_by_kind(monkeypatch, tmp_path):
 
 
 def test_as_a_program(tmp_path):
+    def run(*arguments):
+        done = subprocess.run([sys.executable, SCRIPT, "--prompts", "5", *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    lines = run()
+    assert len(lines) == 5 and {"prompt", "task", "chat"} == set(lines[0])
     keep_out = tmp_path / "keep_out.jsonl"
-    keep_out.write_text(json.dumps({"prompt": "def getctime(filename):"}) + "\n")
-    done = subprocess.run([sys.executable, SCRIPT, "--prompts", "5", "--keep-out", keep_out], capture_output=True, text=True)
-    assert done.returncode == 0 and len(done.stdout.splitlines()) == 5
-    assert {"prompt", "task", "chat"} == set(json.loads(done.stdout.splitlines()[0]))
+    keep_out.write_text(json.dumps(lines[2]) + "\n")
+    again = run("--keep-out", keep_out)
+    assert lines[2] not in again and again[:2] == lines[:2]

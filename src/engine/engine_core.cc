@@ -15,9 +15,6 @@ namespace {
 // A text this short lies in the string itself.
 Status out_of_memory() noexcept { return {StatusCode::kResourceExhausted, "out of memory"}; }
 
-// Tokens that a sequence feeds at most to a draft model which follows it: what its last draft brought, and one more.
-constexpr size_t kMaxFed = GoodputState::kMaxLen + 1;
-
 int64_t regular_position(const Sequence& sequence) {
   return sequence.regular_start + static_cast<int64_t>(sequence.output.size());
 }
@@ -140,11 +137,10 @@ void EngineCore::update_policies(const StepResult& result, double device_s, cons
                 .attention_s = result.attention_s,
                 .n_read = regular.n_read,
                 .n_seen = regular.n_seen};
-  size_t n_fed = 0, n_drafting = 0;
   for (size_t i = 0; i < owners_.size(); ++i) {
     const int n_drafted = result.segments[i].n_drafted;
-    n_fed += plan_.segments[i].draft_tokens.size();
-    n_drafting += plan_.segments[i].draft_tokens.empty() ? 0 : 1;
+    const auto n_read = static_cast<int>(plan_.segments[i].draft_tokens.size());
+    cost.n_caught_up += n_read > kMaxFollowed ? n_read : 0;
     cost.n_rows += n_drafted;
     cost.n_seen += static_cast<double>(n_drafted) * (plan_.segments[i].start + 1);
     // Of a device that tells no confidences, none was dropped.
@@ -153,8 +149,6 @@ void EngineCore::update_policies(const StepResult& result, double device_s, cons
     cost.is_clean &= owners_[i].sequence != nullptr;
     owners_[i].request->policy->is_marked = true;  // to be advanced once, whoever shares it
   }
-  cost.is_caught_up = n_fed > n_drafting * kMaxFed;
-  cost.n_read_by_draft = static_cast<int32_t>(n_fed);
   std::optional<double> expected = 0;
   for (const SegmentOwner& owner : owners_) {
     PolicyState& policy = *owner.request->policy;

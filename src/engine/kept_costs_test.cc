@@ -21,8 +21,7 @@ StepCosts measured() {
     learn_step_cost({5, 0.0015, true, 4, 4, 0.0004}, &costs);
   }
   StepCost caught_up{5, 0.0015, true, 1, 1, 0.0021};
-  caught_up.is_caught_up = true;
-  caught_up.n_read_by_draft = 100;
+  caught_up.n_caught_up = 100;
   learn_step_cost(caught_up, &costs);
   return costs;
 }

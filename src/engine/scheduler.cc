@@ -156,12 +156,13 @@ void Scheduler::choose_drafts() {
       Sequence* sequence = running_[i];
       if (sequence->request->policy.get() != policy || sequence->draft_len == 0) continue;
       const int text_len = sequence->request->text_len(*sequence);
-      candidates_.push_back({.source = sequence->draft_source,
-                             .max_len = sequence->draft_len,
-                             .max_model_len = sequence->max_model_drafts,
-                             .context_len = text_len,
-                             .skills = sequence->skills,
-                             .n_unread = text_len - sequence->draft_pages.len()});
+      candidates_.push_back(
+          {.source = sequence->draft_source,
+           .max_len = sequence->draft_len,
+           .max_model_len = sequence->max_model_drafts,
+           .context_len = text_len,
+           .skills = sequence->skills,
+           .n_unread = sequence->request->uses_draft_model ? text_len - sequence->draft_pages.len() : 0});
       candidate_owners_.push_back(sequence);
     }
     choose_draft_lengths(policy->spec, policy->state, *costs_, regular_load_, candidates_);

@@ -86,6 +86,10 @@ struct DraftOutcome {
   SequenceSkills* skills = nullptr;         // of the sequence, learnt too
 };
 
+/// Tokens that a pass of the draft model reads for a sequence anyhow, as the last steps have emitted so many. A
+/// sequence with more has to catch up, which is measured apart.
+inline constexpr int kMaxFollowed = GoodputState::kMaxLen + 1;
+
 /// A sequence that could draft in the step that is being planned. Where both drafters could, `source` is the n-gram's
 /// and a policy may change it to kModel.
 struct DraftCandidate {

@@ -116,10 +116,10 @@ void learn_step_entry(double sample, int idx, StepCosts* costs) {
 // Passes that read much they had not followed say what reading takes, all others what drafting takes.
 void learn_draft_cost(const StepCost& cost, StepCosts* costs) {
   if (cost.n_draft_steps <= 0 || cost.draft_s <= 0) return;
-  if (cost.is_caught_up) {
+  if (cost.n_caught_up > 0) {
     const double reading_s = cost.draft_s - predicted_draft_seconds(*costs, cost.n_draft_steps, cost.n_model_drafts);
-    if (reading_s <= 0 || cost.n_read_by_draft <= 0) return;
-    learn_entry(reading_s / cost.n_read_by_draft, 1, &costs->catch_up_s, &costs->n_catch_ups_measured);
+    if (reading_s <= 0) return;
+    learn_entry(reading_s / cost.n_caught_up, 1, &costs->catch_up_s, &costs->n_catch_ups_measured);
     return;
   }
   const int size = draft_size(cost.n_draft_steps, cost.n_model_drafts);

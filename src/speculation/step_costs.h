@@ -21,8 +21,7 @@ struct StepCost {
   double attention_s = 0;      // of step_s, the main model's attention; 0: not measured apart
   double n_read = 0;           // the main model's StepLoad
   double n_seen = 0;
-  bool is_caught_up = false;    // the draft model's first pass read much text that it had not followed
-  int32_t n_read_by_draft = 0;  // tokens that this pass read
+  int32_t n_caught_up = 0;  // tokens that the draft model's first pass read for sequences that had to catch up
 
   [[nodiscard]] StepLoad load() const { return {n_rows, n_read, n_seen}; }
 };

@@ -70,7 +70,7 @@ TEST(StepCosts, APassThatCatchesUpSaysNothingOfOthers) {
   StepCosts costs;
   learn_step_cost({6, 1.0, true, 1, 1, 0.1}, &costs);
   StepCost caught_up{6, 1.0, true, 1, 1, 5.0};
-  caught_up.is_caught_up = true;
+  caught_up.n_caught_up = 100;
   learn_step_cost(caught_up, &costs);
   EXPECT_FLOAT_EQ(static_cast<float>(predicted_draft_seconds(costs, 1, 1)), 0.1f);
 }
@@ -80,8 +80,7 @@ TEST(StepCosts, ReadingWhatWasNotFollowedIsLearntByTheToken) {
   EXPECT_EQ(predicted_catch_up_seconds(costs, 50), 0) << "not measured";
   learn_step_cost({6, 1.0, true, 1, 1, 0.1}, &costs);
   StepCost caught_up{6, 1.0, true, 1, 1, 5.1};
-  caught_up.is_caught_up = true;
-  caught_up.n_read_by_draft = 100;
+  caught_up.n_caught_up = 100;
   learn_step_cost(caught_up, &costs);
   EXPECT_NEAR(predicted_catch_up_seconds(costs, 50), 2.5, 1e-5);
   EXPECT_EQ(predicted_catch_up_seconds(costs, -1), 0);

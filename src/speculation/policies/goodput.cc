@@ -15,7 +15,7 @@ constexpr double kProbeShare = 0.01;  // of the time, for looks at drafts that a
 constexpr int kFirstLook = 12;        // steps without a draft before one is looked at
 constexpr int kLastLook = 192;
 constexpr double kStay = 16;  // steps that a model is expected to draft in, once it has read what it had not followed
-constexpr int kGrowth = 2;  // rows of a step at most, in times of the most that was measured
+constexpr int kGrowth = 2;    // rows of a step at most, in times of the most that was measured
 // What is expected of confidences is a few steps old, and rounded: where all tokens lie at the edge, a device would
 // drop what was to be drafted, and nothing would be learnt from.
 constexpr float kStopMargin = 0.85f;
@@ -47,9 +47,8 @@ struct Totals {
   int n_unread = 0;    // tokens of these that it has not followed
 };
 
-// What a sequence's last step has emitted is read by every pass.
 int n_not_followed(const DraftCandidate& candidate) {
-  return candidate.n_unread > GoodputState::kMaxLen + 1 ? candidate.n_unread : 0;
+  return candidate.n_unread > kMaxFollowed ? candidate.n_unread : 0;
 }
 
 void add_model_draft(const Batch& batch, const DraftCandidate& candidate, int level, int len, Totals* totals) {

@@ -274,6 +274,10 @@ double expected_accepted(const DraftLengthState& state, const DraftOutcome& outc
   return expected;
 }
 
+bool must_catch_up(const DraftCandidate& candidate) {
+  return candidate.source == DraftSource::kModel && candidate.n_unread > kMaxFollowed;
+}
+
 bool is_probe_due(const GoodputState& state) { return state.n_untried_steps >= state.probe_interval; }
 
 bool has_turned_good(const GoodputState& state, DraftSource source) {
@@ -284,15 +288,18 @@ bool has_turned_good(const GoodputState& state, DraftSource source) {
 void probe(const GoodputState& state, std::span<DraftCandidate> candidates) {
   const auto goes_first = [&](const DraftCandidate& a, const DraftCandidate& b) {
     const bool is_good_a = has_turned_good(state, a.source), is_good_b = has_turned_good(state, b.source);
-    return is_good_a != is_good_b ? is_good_a : a.n_unread < b.n_unread;
+    if (is_good_a != is_good_b) return is_good_a;
+    return a.source == DraftSource::kModel && b.source == DraftSource::kModel && a.n_unread < b.n_unread;
   };
+  bool has_catch_up = false;
   for (int n_left = n_probed(candidates.size()); n_left > 0; --n_left) {
     DraftCandidate* first = nullptr;
     for (DraftCandidate& candidate : candidates) {
-      if (candidate.max_len == 0 || candidate.len > 0) continue;
+      if (candidate.max_len == 0 || candidate.len > 0 || (has_catch_up && must_catch_up(candidate))) continue;
       if (first == nullptr || goes_first(candidate, *first)) first = &candidate;
     }
     if (first == nullptr) return;
+    has_catch_up |= must_catch_up(*first);
     first->len = 1;
     first->stop = {};  // however unlikely it looks
   }

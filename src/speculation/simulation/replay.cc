@@ -148,8 +148,7 @@ class Replay {
     for (int pass = 0; pass < cost.n_draft_steps; ++pass) {
       cost.draft_s += seconds_at(machine_.draft_pass, n_drafting_[static_cast<size_t>(pass)]);
     }
-    cost.is_caught_up = cost.n_read_by_draft > n_drafting_[0] * (GoodputState::kMaxLen + 1);
-    if (cost.is_caught_up) cost.draft_s += machine_.catch_up_token_s * cost.n_read_by_draft;
+    cost.draft_s += machine_.catch_up_token_s * cost.n_caught_up;
     const double disturbance = std::exp(options_.noise * normal_(random_));
     cost.step_s *= disturbance;
     cost.attention_s *= disturbance;
@@ -166,7 +165,7 @@ class Replay {
       slot->n_unread += n_accepted + 1;
       return;
     }
-    cost->n_read_by_draft += slot->n_unread;
+    if (slot->n_unread > kMaxFollowed) cost->n_caught_up += slot->n_unread;
     slot->n_unread = n_accepted == slot->n_confidences ? 2 : 1;
   }
 

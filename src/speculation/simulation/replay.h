@@ -36,8 +36,8 @@ struct ReplayResult {
 /// from the evidence, sequences advance by the accepted tokens and one more, the machine's time is charged, and the
 /// policy learns from both. A sequence that ends is followed by another one, with n_steps a random one.
 ///
-/// A draft model that was not used reads what it has missed before it drafts again (MachineCosts::catch_up_token_s).
-/// What is left out: prompts, and what a host does between steps. A rejected draft's
+/// A draft model that was not used reads what it has missed before it drafts again (MachineCosts::catch_up_token_s; 0
+/// where a file does not say it). What is left out: prompts, and what a host does between steps. A rejected draft's
 /// continuation is the trace's text and not what would have been drawn in its place: its distribution is the same, but
 /// not its dependence on the draft. With greedy and `match` traces both are the same text.
 /// The trace has a sequence with a round.
