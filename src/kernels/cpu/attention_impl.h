@@ -2,9 +2,9 @@
 // Include after a simd_*.h and math_impl.h.
 //
 // A row is one query head of one token. A unit walks its chunks once, all rows together, so that K and V are read once.
-// Rows go 16 to a block. Full blocks (and those of more than kMaxNarrowRows) have a row in each lane; the rows that remain
-// are computed one by one, with positions or columns of head_dim in the lanes. The bits are the same: the sums of
-// integers are exact, and everything else is done for each row by itself in one order.
+// Rows go 16 to a block. Full blocks (and those of more than kMaxNarrowRows) have a row in each lane; the rows that
+// remain are computed one by one, with positions or columns of head_dim in the lanes. The bits are the same: the sums
+// of integers are exact, and everything else is done for each row by itself in one order.
 #pragma once
 
 #include "kernels/cpu/attention_rows_impl.h"
