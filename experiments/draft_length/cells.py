@@ -14,9 +14,9 @@ FIXED = tuple(f"fixed:{length}" for length in range(1, 9))
 POLICIES = ("off", *FIXED, "bass", "survival", "goodput")
 _MAX_CHARACTERS = 3000  # of a prompt that is not of the cells of long ones: prefill is not measured, but takes time
 _LONG_CHARACTERS = (10000, 17500)  # 2,000 to 4,000 tokens
-_LONG_TASK = "\n\nSummarise the passages above in your own words, one after the other."
+_LONG_REQUEST = "\n\nSummarise the passages above in your own words, one after the other."
 _MIN_PROMPTS = 4
-_LONG_TASK_NAME = "long"
+_LONG = "long"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Cell:
     @property
     def min_tokens(self):
         """So many that all sequences of long prompts run together for a while: their prompts are read one by one."""
-        return 256 if self.task == _LONG_TASK_NAME else 0
+        return 256 if self.task == _LONG else 0
 
 
 def all_cells():
@@ -49,7 +49,7 @@ def all_cells():
     cells = [Cell(task, batch, temperature) for task in TASKS for batch in BATCHES for temperature in (0.0, 0.8)]
     cells += [Cell("chat", batch, 0.8, draft) for draft in ("poor", "none") for batch in (1, 8, 32)]
     # Their prompts take a minute each.
-    cells += [Cell(_LONG_TASK_NAME, 8, 0.8, every=2), Cell(_LONG_TASK_NAME, 32, 0.8, every=4)]
+    cells += [Cell(_LONG, 8, 0.8, every=2), Cell(_LONG, 32, 0.8, every=4)]
     return cells
 
 
@@ -62,7 +62,7 @@ def load_prompts(spec_bench):
     lines = [*public_prompts.human_eval(), *public_prompts.spec_bench(spec_bench)]
     by_task = {task: [line for line in lines if line["task"] == theirs and len(line["prompt"]) <= _MAX_CHARACTERS]
                for task, theirs in TASKS.items()}
-    by_task[_LONG_TASK_NAME] = long_prompts([line["prompt"] for line in lines if line["task"] in ("rag", "summarization")])
+    by_task[_LONG] = long_prompts([line["prompt"] for line in lines if line["task"] in ("rag", "summarization")])
     return {task: [{"prompt": line["prompt"], "chat": line["chat"]} for line in of_task]
             for task, of_task in by_task.items()}
 
@@ -78,7 +78,7 @@ def long_prompts(texts, n=64):
             joined += text + "\n\n"
             if len(joined) >= limit:
                 break
-        long.append({"prompt": joined[:limit] + _LONG_TASK, "chat": True})
+        long.append({"prompt": joined[:limit] + _LONG_REQUEST, "chat": True})
     return long
 
 

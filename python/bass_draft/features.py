@@ -35,9 +35,9 @@ class FeatureStore:
         self._n_top = n_top
         self._max_bytes = max_bytes
         remove_partial_files(directory)
-        for path in directory.glob("*.safetensors"):
-            if path.name != self._path(path.name.split(".")[0]).name:
-                path.unlink()  # of other layers, or with fewer likely tokens: nobody would read or remove it
+        # Those with another number of likely tokens nobody would read or remove; other layers are other drafts'.
+        for path in {*directory.glob(self._path("*", "*").name)} - {*directory.glob(self._path("*").name)}:
+            path.unlink()
 
     def load(self, name: str, texts: Sequence[Sequence[int]]) -> list[TextFeatures]:
         """The features of `texts` (token ids), which always come under the same name."""
@@ -52,9 +52,9 @@ class FeatureStore:
         if total > self._max_bytes:
             self._path(name).unlink(missing_ok=True)
 
-    def _path(self, name: str) -> pathlib.Path:
+    def _path(self, name: str, n_top: str | None = None) -> pathlib.Path:
         layers = "_".join(map(str, self._layers)) or "none"
-        return self._directory / f"{name}.layers_{layers}.top_{self._n_top}.safetensors"
+        return self._directory / f"{name}.layers_{layers}.top_{n_top or self._n_top}.safetensors"
 
     def _split(self, path: pathlib.Path, texts: Sequence[Sequence[int]]) -> list[TextFeatures]:
         tensors, _ = read_tensors(path)

@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any
 
 _children: list[subprocess.Popen] = []
-_is_noted = False
+_listening: "Stop | None" = None
 
 
 @contextlib.contextmanager
@@ -16,7 +16,7 @@ def ended_by_signals(process: subprocess.Popen) -> Iterator[None]:
     """A signal that is noted, also before the process began, ends it too: what it works on would not be used. So does an
     exception."""
     _children.append(process)
-    if _is_noted:
+    if _listening is not None and _listening.signal_number is not None:
         process.terminate()
     try:
         yield
@@ -35,21 +35,19 @@ class Stop:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Stop":
-        global _is_noted
-        _is_noted = False
+        global _listening
+        _listening = self
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
-        global _is_noted
-        _is_noted = False
+        global _listening
+        _listening = None
         self._restore()
 
     def _note(self, number: int, _: FrameType | None) -> None:
-        global _is_noted
         self.signal_number = number
-        _is_noted = True
         self._restore()
         for process in _children:
             process.terminate()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bass_draft.errors import UserError
+from bass_draft.features import FeatureStore
 from bass_draft.files import read_json, read_jsonl, remove_partial_files, write_atomic, write_json
 from bass_draft.settings import check_settings
 from bass_draft.tensor_file import read_tensors, write_tensors
@@ -68,3 +69,11 @@ def test_a_cut_tensor_file_is_an_error(tmp_path, keep):
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(UserError, match="not a whole safetensors file; delete it"):
         read_tensors(path)
+
+
+def test_features_of_another_number_of_likely_tokens_go_and_those_of_other_layers_stay(tmp_path):
+    names = ["00000.layers_1.top_64", "00000.layers_1.top_256", "00001.layers_1.top_64", "00000.layers_1_2.top_64"]
+    for name in names:
+        (tmp_path / f"{name}.safetensors").touch()
+    FeatureStore(None, tmp_path, [1], 256, 0)
+    assert {path.stem for path in tmp_path.iterdir()} == {"00000.layers_1.top_256", "00000.layers_1_2.top_64"}

@@ -86,9 +86,9 @@ struct DraftOutcome {
   SequenceSkills* skills = nullptr;         // of the sequence, learnt too
 };
 
-/// Tokens that a pass of the draft model reads for a sequence anyhow, as the last steps have emitted so many. A
-/// sequence with more has to catch up, which is measured apart.
-inline constexpr int kMaxFollowed = GoodputState::kMaxLen + 1;
+/// Of the tokens that the draft model has not read of a sequence, those that it has to catch up with, which is measured
+/// apart: all, or none where they are no more than one step emits, as any pass reads so many.
+constexpr int n_to_catch_up(int n_unread) { return n_unread > GoodputState::kMaxLen + 1 ? n_unread : 0; }
 
 /// A sequence that could draft in the step that is being planned. Where both drafters could, `source` is the n-gram's
 /// and a policy may change it to kModel.

@@ -192,13 +192,7 @@ class BenchPoliciesCommand final : public Command {
     BenchRun run{contestant->engine->stats(), {}};
     BASS_ASSIGN_OR_RETURN(const GenerationResult result,
                           run_generation(contestant->engine.get(), std::move(prompts), {}));
-    if (result.was_interrupted) return {StatusCode::kCancelled, "interrupted"};
-    for (const PromptResult& prompt : result.prompts) {
-      for (const ChoiceResult& choice : prompt.choices) {
-        if (choice.finish_reason != FinishReason::kError) continue;
-        return {choice.error.code(), fmt::format("{}: {}", prompt.origin, choice.error.message())};
-      }
-    }
+    BASS_RETURN_IF_ERROR(check_all_ended_well(result));
     run.end = result.stats;
     contestant->runs.push_back(run);
     return ok_status();

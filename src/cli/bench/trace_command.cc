@@ -9,6 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/bench/bench_command.h"
 #include "cli/bench/trace_file.h"
+#include "cli/bench/workload.h"
 #include "cli/engine_loading.h"
 #include "cli/generation.h"
 #include "executor/draft_trace.h"
@@ -107,15 +108,12 @@ class BenchTraceCommand final : public Command {
                        std::vector<TracedSequence>* sequences) {
     for (PromptSpec& prompt : prompts) prompt.request.speculation.drafter = drafter;
     BASS_ASSIGN_OR_RETURN(const GenerationResult result, run_generation(engine, std::move(prompts), {}));
-    if (result.was_interrupted) return {StatusCode::kCancelled, "interrupted"};
+    BASS_RETURN_IF_ERROR(check_all_ended_well(result));
     const auto steps = recorder->take();
     auto next = steps.begin();
     size_t sequence_idx = 0;
     for (const PromptResult& prompt : result.prompts) {
       for (const ChoiceResult& choice : prompt.choices) {
-        if (choice.finish_reason == FinishReason::kError) {
-          return {choice.error.code(), fmt::format("{}: {}", prompt.origin, choice.error.message())};
-        }
         BASS_CHECK(next != steps.end());
         if (sequence_idx == sequences->size()) {
           sequences->push_back({task_of(prompt), prompt.n_prompt_tokens, static_cast<int>(choice.tokens.size())});

@@ -1,5 +1,7 @@
 #include "cli/bench/workload.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <memory>
 
@@ -23,6 +25,17 @@ constexpr std::string_view kText =
     "read them again from the beginning, one each evening, and wrote the dates in the margin of her calendar. ";
 
 }  // namespace
+
+Status check_all_ended_well(const GenerationResult& result) {
+  if (result.was_interrupted) return {StatusCode::kCancelled, "interrupted"};
+  for (const PromptResult& prompt : result.prompts) {
+    for (const ChoiceResult& choice : prompt.choices) {
+      if (choice.finish_reason != FinishReason::kError) continue;
+      return {choice.error.code(), fmt::format("{}: {}", prompt.origin, choice.error.message())};
+    }
+  }
+  return ok_status();
+}
 
 Result<BenchRun> BenchRunner::run(const BenchCase& bench_case) {
   BASS_ASSIGN_OR_RETURN(std::vector<Request> requests, make_requests(bench_case));

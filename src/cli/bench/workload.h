@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bass/engine.h"
+#include "cli/results.h"
 
 namespace bass {
 
@@ -29,6 +30,9 @@ struct BenchRun {
   [[nodiscard]] DraftTimes draft_times() const { return DraftTimes(end.draft_times).add(begin.draft_times, -1); }
   [[nodiscard]] Work prefill_work() const { return end.work - begin.work - decode_work(); }
 };
+
+/// Errors: kCancelled when the user interrupted the run, else that of the first choice that failed, with its prompt.
+Status check_all_ended_well(const GenerationResult& result);
 
 /// Runs cases on an engine, one at a time.
 class BenchRunner {

@@ -47,14 +47,10 @@ struct Totals {
   int n_unread = 0;    // tokens of these that it has not followed
 };
 
-int n_not_followed(const DraftCandidate& candidate) {
-  return candidate.n_unread > kMaxFollowed ? candidate.n_unread : 0;
-}
-
 void add_model_draft(const Batch& batch, const DraftCandidate& candidate, int level, int len, Totals* totals) {
   const ExpectedStops& stops = expected_stops_of(batch.learnt, candidate.skills.model.offset);
   ++totals->n_drafting;
-  totals->n_unread += n_not_followed(candidate);
+  totals->n_unread += n_to_catch_up(candidate.n_unread);
   for (int j = 0; j < len; ++j) {
     totals->n_kept[j] += stops.n_kept[level][j];
     totals->n_accepted[j] += stops.n_accepted[level][j];
@@ -142,7 +138,7 @@ int steps_between_looks(const Batch& batch) {
     load.n_rows += candidate.len;
     if (candidate.len == 0 || candidate.source != DraftSource::kModel) continue;
     n_drafts += candidate.len;
-    n_unread += n_not_followed(candidate);
+    n_unread += n_to_catch_up(candidate.n_unread);
   }
   const double regular_s = predicted_step_seconds(batch.costs, batch.regular);
   if (regular_s <= 0) return kFirstLook;

@@ -350,7 +350,7 @@ double time_of_vain_tries(bool tells_what_is_unread) {
         cost.n_rows += candidates[i].len;
         cost.n_draft_steps = std::max(cost.n_draft_steps, candidates[i].len);
         cost.n_model_drafts += candidates[i].len;
-        cost.n_caught_up += n_unread[i] > kMaxFollowed ? n_unread[i] : 0;
+        cost.n_caught_up += n_to_catch_up(n_unread[i]);
         n_unread[i] = 0;
       }
       ++n_unread[i];

@@ -161,6 +161,10 @@ void forget_unseen(std::span<const DraftOutcome> outcomes, GoodputState* learnt)
   }
 }
 
+bool must_catch_up(const DraftCandidate& candidate) {
+  return candidate.source == DraftSource::kModel && n_to_catch_up(candidate.n_unread) > 0;
+}
+
 }  // namespace
 
 DraftLengthState start_survival(const DraftLengthSpec&) {
@@ -272,10 +276,6 @@ double expected_accepted(const DraftLengthState& state, const DraftOutcome& outc
     expected += survival;
   }
   return expected;
-}
-
-bool must_catch_up(const DraftCandidate& candidate) {
-  return candidate.source == DraftSource::kModel && candidate.n_unread > kMaxFollowed;
 }
 
 bool is_probe_due(const GoodputState& state) { return state.n_untried_steps >= state.probe_interval; }

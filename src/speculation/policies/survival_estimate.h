@@ -53,9 +53,6 @@ bool is_probe_due(const GoodputState& state);
 /// The latest looks at a source found it better than it is believed to be.
 bool has_turned_good(const GoodputState& state, DraftSource source);
 
-/// The draft model would have to read much before it drafts for it.
-bool must_catch_up(const DraftCandidate& candidate);
-
 /// One token for an eighth of the candidates: enough to see whether drafts have become good again.
 inline int n_probed(size_t n_candidates) { return static_cast<int>((n_candidates + 7) / 8); }
 /// Those whose source has turned good come first, then those whose draft model has least to read, and of those for

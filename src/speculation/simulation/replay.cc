@@ -165,7 +165,7 @@ class Replay {
       slot->n_unread += n_accepted + 1;
       return;
     }
-    if (slot->n_unread > kMaxFollowed) cost->n_caught_up += slot->n_unread;
+    cost->n_caught_up += n_to_catch_up(slot->n_unread);
     slot->n_unread = n_accepted == slot->n_confidences ? 2 : 1;
   }
 
