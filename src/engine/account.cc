@@ -77,22 +77,22 @@ void add_step(const StepFacts& facts, const StepCosts& costs, SpeculationAccount
   kind.step_s += cost.step_s;
   kind.rest_s += facts.rest_s;
 
-  const double predicted_s = predicted_step_seconds(costs, cost.load());
+  const double predicted_s = mean_step_seconds(costs, cost.load());
   if (predicted_s > 0) add_prediction(facts, predicted_s, account);
-  const double predicted_draft_s = predicted_draft_seconds(costs, cost.n_draft_steps, cost.n_model_drafts);
+  const double predicted_draft_s =
+      costs.slowed * predicted_draft_seconds(costs, cost.n_draft_steps, cost.n_model_drafts);
   account->n_draft_passes += cost.n_draft_steps;
   account->predicted_draft_s += predicted_draft_s;
 
   // A regular step is its own measurement. Regular decoding hands out the same tokens, so that it takes as long.
   const bool is_measured = cost.n_rows == facts.regular.n_rows && facts.n_regular == facts.regular.n_rows;
-  const double regular_s =
-      is_measured ? 0 : predicted_step_seconds(costs, with_sequences(facts.regular, facts.n_regular));
+  const double regular_s = is_measured ? 0 : mean_step_seconds(costs, with_sequences(facts.regular, facts.n_regular));
   const bool is_known = regular_s > 0;
   const double n_regular_steps = static_cast<double>(facts.n_tokens) / facts.n_regular;
   kind.regular_s += facts.rest_s + (is_known ? n_regular_steps * regular_s : cost.step_s);
   if (!has_drafts) return;
   kind.n_guessed += is_guess(costs, facts.n_regular) ? 1 : 0;
-  const double step_s = predicted_step_seconds(costs, facts.regular);
+  const double step_s = mean_step_seconds(costs, facts.regular);
   if (facts.expected && is_known) add_expectation(facts, predicted_s + predicted_draft_s, step_s, &kind, account);
 }
 

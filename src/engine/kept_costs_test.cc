@@ -42,10 +42,8 @@ TEST(KeptCosts, AreReadBackAndBelievedLittle) {
   EXPECT_FLOAT_EQ(read.draft_step_s[0], written.draft_step_s[0]);
   EXPECT_EQ(read.draft_step_s[3], 0);
   EXPECT_NEAR(predicted_catch_up_seconds(read, 100), 0.002, 1e-4);
-  for (const int n_rows : {1, 3, 5}) {
-    EXPECT_NEAR(predicted_step_seconds(read, StepLoad{n_rows}), predicted_step_seconds(written, StepLoad{n_rows}),
-                1e-9);
-  }
+  for (const int n_rows : {1, 5}) EXPECT_FLOAT_EQ(read.step_s[n_rows], written.step_s[n_rows]);
+  EXPECT_NEAR(predicted_step_seconds(read, StepLoad{3}), predicted_step_seconds(written, StepLoad{3}), 1e-4);
   EXPECT_LT(read.n_measured[5], written.n_measured[5]);
   EXPECT_EQ(read.n_measured[3], 0);
   // A machine that is three times slower now is believed soon.

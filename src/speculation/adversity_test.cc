@@ -154,7 +154,7 @@ TEST(Adversity, ADraftThatTurnsUselessAndGoodAgain) {
   for (const bool has_ngram : {false, true}) {
     const auto conditions = [=](int n) { return useless_for_a_while(n, has_ngram); };
     const char* const name = has_ngram ? "n-grams .8 0 .8" : "model .8 0 .8";
-    expect_recovered(run_all(conditions, {1, 4, 16}, changes, name, {}, has_ngram ? 0 : 0.05));
+    expect_recovered(run_all(conditions, {1, 4, 16}, changes, name, {}, has_ngram ? 0 : 0.05), 0.9);
   }
 }
 
@@ -220,8 +220,9 @@ std::function<Conditions(int)> rows_change_for_a_while(int n_sequences, double f
   };
 }
 
-// As far as it goes today: errors of one size move the whole table by one factor, and what drafts must beat is measured
-// one step in 64 only. So these changes are not done with in 50 steps on all machines, as others are (.97, .92, .96).
+// As far as it goes today: what a size takes is believed to have grown when most of its latest times say so, since
+// others' work makes times longer, too; and what drafts must beat is measured one step in 64 only. So these changes are
+// not done with in 50 steps on all machines, as others are (.97, .92, .96).
 void expect_nearly_recovered(const std::vector<Summary>& summaries, double mean_of_best, double least_of_best,
                              double least_of_regular) {
   for (const Summary& summary : summaries) {
@@ -236,7 +237,7 @@ TEST(Adversity, RowsBesideTheFirstThatGetDearerAndCheaper) {
     for (const double factor : {3.0, 1.0 / 3}) {
       const auto conditions = [=](int n) { return rows_change_for_a_while(n, factor, acceptance); };
       const char* const name = factor > 1 ? "rows x 3 and back" : "rows / 3 and back";
-      expect_nearly_recovered(run_all(conditions, {1, 4, 16}, {500, 1000}, name), 0.93, 0.76, 0.76);
+      expect_nearly_recovered(run_all(conditions, {1, 4, 16}, {500, 1000}, name), 0.92, 0.7, 0.76);
     }
   }
 }
@@ -315,7 +316,7 @@ std::function<Conditions(int)> mixed_contexts(int n_sequences) {
 
 TEST(Adversity, ContextsOfVeryDifferentLengths) {
   // One sequence alone swings from one to the other in the steps that are judged.
-  expect_recovered(run_all(mixed_contexts, {1, 4, 16}, {250, 500, 750}, "contexts of 100 and 4000"), 0.89, 0.96);
+  expect_recovered(run_all(mixed_contexts, {1, 4, 16}, {250, 500, 750}, "contexts of 100 and 4000"), 0.89, 0.95);
 }
 
 // From no context to one whose reading takes three times a short step: 8k tokens of each sequence.
@@ -336,7 +337,8 @@ TEST(Adversity, AGenerationOf8kTokens) {
 
 TEST(Adversity, ContextsControl) {
   const ChangingMachine grows{kMachines[1].step_s, 0.05, growing_contexts(8)};
-  EXPECT_LT(run(grows, {3500}, stubborn(30))[0].of_best, 0.93) << "as long as in the beginning";
+  const auto off = [] { return engine_policy(parse_draft_length("off").value(), {}); };
+  EXPECT_LT(run(grows, {3500}, off)[0].of_best, 0.85) << "as in the beginning, where nothing pays";
 }
 
 }  // namespace

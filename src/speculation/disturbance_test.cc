@@ -82,5 +82,29 @@ TEST(Disturbance, ShortRunsAreNotSlowerThanRegularDecoding) {
               worst.c_str(), all / n);
 }
 
+// Few sequences have a match in a step, so that steps of many sizes are measured a few times each, half of them while
+// others work, and nothing is known from an earlier run. As a mean over runs.
+TEST(Disturbance, WhatIsLearntWhileOthersWorkHalfOfTheTimeDoesNotMislead) {
+  constexpr int kSteps = 480;
+  for (const NamedMachine& named : kMachines) {
+    for (const int n_sequences : {8, 32}) {
+      ChangingMachine machine{named.step_s, /*draft_pass_s=*/0};
+      Conditions conditions{n_sequences};
+      conditions.ngram_acceptance = 0.65;
+      conditions.match_share = 0.15;
+      machine.conditions = [&](int) { return conditions; };
+      machine.bursts = 0.2;
+      double sum = 0;
+      for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+        const auto chooser = engine_policy(parse_draft_length("goodput").value(), {});
+        sum += sum_of(run_steps(machine, chooser.get(), kSteps, seed), 0, kSteps).goodput();
+      }
+      const double reached = sum / kSeeds / fixed_goodput(machine, 0, false, 0, kSteps);
+      std::printf("%s, %d sequences: %.3f of regular decoding\n", named.name, n_sequences, reached);
+      EXPECT_GE(reached, n_sequences == 32 ? 0.98 : 0.975) << named.name << ", " << n_sequences << " sequences";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bass

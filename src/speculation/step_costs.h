@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "speculation/attention_costs.h"
+#include "speculation/recent_times.h"
 
 namespace bass {
 
@@ -28,12 +29,17 @@ struct StepCost {
 
 struct StepCosts {
   static constexpr int kMaxRows = 512;    // rows of a step whose cost is kept; more count as so many
+  static constexpr int kGoodTimes = 4;    // of a size: the typical one of so many is one that nobody disturbed
+  static constexpr int kStaleSteps = 64;  // in which nothing of the kind was measured: what is known of it is old
   static constexpr int kDraftSizes = 10;  // entry i: passes of the draft model that draft 2^i to 2^(i+1) - 1 tokens
   float step_s[kMaxRows + 1] =
       {};  // seconds of a step by its rows, drafting and attention not counted; 0: not measured
   uint16_t n_measured[kMaxRows + 1] = {};  // times, at most 65535
+  RecentTimes recent[kMaxRows + 1];        // of which step_s is the typical one
+  uint8_t n_in_row[kMaxRows + 1] = {};     // measurements that followed one another soon
   float draft_step_s[kDraftSizes] = {};    // seconds of one pass of the draft model; 0: not measured
   uint16_t n_drafts_measured[kDraftSizes] = {};
+  RecentTimes recent_drafts[kDraftSizes];
   AttentionCosts attention;
   int32_t max_rows_seen = 0;
   int32_t n_steps = 0;                       // that were learnt from
@@ -41,22 +47,26 @@ struct StepCosts {
   int32_t n_kept_seen = 0;                   // entries of an earlier run that were measured since
   float log_level = 0;                       // sum of all moves of the whole table, as logarithms
   float log_level_at[kMaxRows + 1] = {};     // when the entry was measured last
-  uint8_t n_far[kMaxRows + 1] = {};          // its latest steps that took far longer than believed
-  int32_t n_far_in_row = 0;                  // the same of all entries together
+  float scatter = 0.2f;                      // how far times lie from what was believed (logarithm), on average
+  float slowed = 1;                          // steps take so many times what is believed on average: others' work
   float catch_up_s = 0;                      // seconds a token of text that the draft model had not followed
   uint16_t n_catch_ups_measured = 0;
+
+  /// The entry of steps of so many rows.
+  static constexpr int row_idx(int n_rows) { return n_rows < 1 ? 1 : n_rows > kMaxRows ? kMaxRows : n_rows; }
 };
 
-/// Learns from a clean step. What all steps have in common (machines slow down) moves the whole table,
-/// and quickly: choices depend on how its entries relate. The rest moves the step's own entry, and more of it if that
-/// was not measured for long: it may have been wrong. Steps that take far longer than believed are another program's
-/// doing and teach nothing, until many come in a row. An entry of an earlier run gives way to the first measurement,
-/// and those that are not measured yet follow it: the machine may be another one today.
+/// Learns from a clean step. A size is believed to take what its typical latest step took (recent_times.h). Where that
+/// moves, most of it is the machine's doing and moves the whole table. An entry of an earlier run gives way to the
+/// first measurement, and those that are not measured yet follow it: the machine may be another one today.
 void learn_step_cost(const StepCost& cost, StepCosts* costs);
 
-/// Seconds of a step: by its rows, linear between measured points, flat before the first, and behind the last along the
-/// last slope; and of its attention. 0 when nothing was measured.
+/// Seconds of a step: by its rows, from what that size took and a line through the sizes around it, which counts the
+/// more the fewer and the less alike its own times are; and of its attention. 0 when nothing was measured.
 double predicted_step_seconds(const StepCosts& costs, const StepLoad& load);
+
+/// The same on average, with what others' work adds: what many such steps take together, not how they compare.
+double mean_step_seconds(const StepCosts& costs, const StepLoad& load);
 
 /// Seconds of n_draft_steps passes of the draft model that draft n_model_drafts tokens together. As long as for the
 /// nearest size that was measured; 0 when none was.

@@ -9,18 +9,56 @@ void measure(StepCosts& costs, int n_rows, double seconds, int n_times = 1) {
   for (int i = 0; i < n_times; ++i) learn_step_cost({n_rows, seconds, true}, &costs);
 }
 
+float predicted(const StepCosts& costs, int n_rows) {
+  return static_cast<float>(predicted_step_seconds(costs, StepLoad{n_rows}));
+}
+
 TEST(StepCosts, PredictsBetweenAndBeyondWhatWasMeasured) {
   StepCosts costs;
-  EXPECT_EQ(predicted_step_seconds(costs, StepLoad{5}), 0);
+  EXPECT_EQ(predicted(costs, 5), 0);
   costs.max_rows_seen = 20;
   costs.step_s[8] = 2.0f;
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{3})), 2.0f);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{30})), 2.0f);
+  EXPECT_FLOAT_EQ(predicted(costs, 4), 1.4f) << "a further row is believed to cost a part of those before it";
+  EXPECT_FLOAT_EQ(predicted(costs, 24), 4.4f);
   costs.step_s[20] = 5.0f;
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{12})), 3.0f);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{24})), 6.0f);
-  costs.step_s[20] = 1.0f;  // noise: more rows never count as cheaper
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{12})), 2.0f);
+  costs.scatter = 0;
+  EXPECT_FLOAT_EQ(predicted(costs, 12), 3.0f);
+  EXPECT_FLOAT_EQ(predicted(costs, 24), 6.0f);
+  costs.step_s[20] = 1.0f;
+  EXPECT_GT(predicted(costs, 12), 1.4f) << "noise: more rows never count as cheaper";
+}
+
+TEST(StepCosts, WhereTimesScatterSizesAroundItCountAndWhereNotEdgesStay) {
+  StepCosts even;
+  StepCosts uneven;
+  for (int round = 0; round < 4; ++round) {
+    for (int rows = 20; rows <= 40; ++rows) {
+      const double edge = rows > 32 ? 2.0 : 1.0;
+      measure(even, rows, edge);
+      // Others' work, of which 36 rows are spared and 37 get too much.
+      const double disturbed = rows == 36 ? 1.0 : rows == 37 ? 2.0 : round % 2 == 0 ? 1.0 : 2.0;
+      measure(uneven, rows, rows / 30.0 * disturbed);
+    }
+  }
+  EXPECT_GT(predicted(even, 33) / predicted(even, 32), 1.8f);
+  EXPECT_LT(predicted(uneven, 37) / predicted(uneven, 36), 1.5f) << "by their own times: 2";
+}
+
+TEST(StepCosts, OthersWorkIsInTheMeanAndNotInWhatIsCompared) {
+  StepCosts costs;
+  for (int i = 0; i < 200; ++i) measure(costs, 8, i % 4 == 0 ? 3.0 : 1.0);
+  EXPECT_NEAR(predicted(costs, 8), 1.0, 0.01);
+  EXPECT_NEAR(mean_step_seconds(costs, StepLoad{8}), 1.5, 0.15);
+}
+
+// Of a size that only a burst of others' work was met in, the others say that it cannot be so dear.
+TEST(StepCosts, AFirstTimeThatWasDisturbedDoesNotMakeLargerStepsDear) {
+  StepCosts costs;
+  measure(costs, 1, 1.0, 12);
+  measure(costs, 2, 1.1, 12);
+  measure(costs, 3, 3.6);
+  EXPECT_LT(predicted(costs, 3), 2.0f);
+  EXPECT_LT(predicted(costs, 4), 3.0f);
 }
 
 TEST(StepCosts, OneOutlierCountsLittleAndPromptsNothing) {
@@ -32,7 +70,7 @@ TEST(StepCosts, OneOutlierCountsLittleAndPromptsNothing) {
   EXPECT_LT(predicted_step_seconds(costs, StepLoad{4}), 1.2);
 }
 
-TEST(StepCosts, ABurstOfSlowStepsTeachesNothing) {
+TEST(StepCosts, ABurstOfSlowStepsTeachesLittle) {
   StepCosts costs;
   measure(costs, 8, 1.0, 20);
   measure(costs, 10, 1.2, 20);
@@ -113,14 +151,12 @@ TEST(StepCosts, AnEntryOfAnEarlierRunGivesWayAndTheOthersFollow) {
     costs.n_measured[rows] = 4;
   }
   measure(costs, 4, 8.0);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{4})), 8.0f);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{16})), 32.0f)
-      << "the machine is half as fast today";
+  EXPECT_FLOAT_EQ(costs.step_s[4], 8.0f);
+  EXPECT_FLOAT_EQ(costs.step_s[16], 32.0f) << "the machine is half as fast today";
   measure(costs, 16, 32.0 * 4);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{16})), 128.0f);
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{8})), 32.0f)
-      << "the second says less: its root";
-  EXPECT_FLOAT_EQ(static_cast<float>(predicted_step_seconds(costs, StepLoad{4})), 8.0f) << "what is measured stays";
+  EXPECT_FLOAT_EQ(costs.step_s[16], 128.0f);
+  EXPECT_FLOAT_EQ(costs.step_s[8], 32.0f) << "the second says less: its root";
+  EXPECT_FLOAT_EQ(costs.step_s[4], 8.0f) << "what is measured stays";
 }
 
 TEST(StepCosts, AnEntryThatWasNotMeasuredForLongMovesAlone) {
@@ -130,7 +166,7 @@ TEST(StepCosts, AnEntryThatWasNotMeasuredForLongMovesAlone) {
   EXPECT_TRUE(is_step_stale(costs, 4));
   EXPECT_FALSE(is_step_stale(costs, 16));
   EXPECT_TRUE(is_step_stale(costs, 8)) << "never measured";
-  measure(costs, 4, 1.0);
+  measure(costs, 4, 1.0, 3);
   EXPECT_FALSE(is_step_stale(costs, 4));
   EXPECT_LT(predicted_step_seconds(costs, StepLoad{4}), 1.7);
   EXPECT_GT(predicted_step_seconds(costs, StepLoad{16}), 1.95);

@@ -9,8 +9,9 @@
 namespace bass {
 namespace {
 
-constexpr double kOptimism = 0.25;    // a step of a size that was never measured may cost so much less
-constexpr double kMinGain = 1.02;     // over regular decoding, or nothing is drafted
+constexpr double kOptimism = 0.2;     // a step of a size that was never measured may cost so much less
+constexpr double kMinGain = 1.02;     // over regular decoding, or nothing is drafted,
+constexpr double kDoubt = 0.15;       // and more by so much of what times scatter: costs are the less certain
 constexpr double kProbeShare = 0.01;  // of the time, for looks at drafts that are not used
 constexpr int kFirstLook = 12;        // steps without a draft before one is looked at
 constexpr int kLastLook = 192;
@@ -115,7 +116,8 @@ void try_lengths(const Batch& batch, int level, const Totals& totals, double dou
 
 Option best_option(const Batch& batch, double doubt) {
   Option best;
-  best.goodput = kMinGain * goodput_of(batch, batch.regular, 0, batch.regular.n_rows, 0, 0);
+  best.goodput =
+      (kMinGain + kDoubt * batch.costs.scatter) * goodput_of(batch, batch.regular, 0, batch.regular.n_rows, 0, 0);
   const bool has_model = std::any_of(batch.candidates.begin(), batch.candidates.end(), [](const auto& candidate) {
     return candidate.source == DraftSource::kModel || candidate.max_model_len > 0;
   });

@@ -19,6 +19,7 @@ struct Conditions {
   int n_sequences = 8;
   double model_acceptance = 0.8;  // of every token of the draft model's, if those before it are accepted
   double ngram_acceptance = -1;   // of an n-gram's; below 0: there is no match
+  double match_share = 1;         // of the sequences have a match in a step, where there are n-grams and no model
   double step_factor = 1;         // how much longer steps take, passes of the draft model with them
   double row_factor = 1;          // how much longer each row takes than the first
   double context_s = 0;           // that reading the contexts adds to the step, whatever its rows
@@ -71,6 +72,7 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
     const int max_model_len = has_model ? max_len : 0;
     std::vector<DraftCandidate> candidates;
     for (int i = 0; i < now.n_sequences && (has_model || has_ngram); ++i) {
+      if (!has_model && now.match_share < 1 && uniform(random) >= now.match_share) continue;
       candidates.push_back(has_ngram ? DraftCandidate{DraftSource::kNgram4, max_len, max_model_len, 0}
                                      : DraftCandidate{DraftSource::kModel, max_model_len, max_model_len, 0});
     }
