@@ -30,6 +30,7 @@ const NamedMachine kMachines[] = {
     {"steps at tile edges", [](int rows) { return 0.5 + 0.4 * std::ceil(rows / 12.0); }},
 };
 
+std::unique_ptr<LengthChooser> regular() { return engine_policy(parse_draft_length("off").value(), {}); }
 std::unique_ptr<LengthChooser> goodput() { return engine_policy(parse_draft_length("goodput").value(), {}); }
 
 /// Negative control: a policy that learns until a step, and then goes on with the longest draft of its last ten steps.
@@ -161,8 +162,7 @@ TEST(Adversity, ADraftThatTurnsUselessAndGoodAgain) {
 TEST(Adversity, ADraftThatTurnsUselessAndGoodAgainControl) {
   const ChangingMachine machine{kMachines[1].step_s, 0.05, useless_for_a_while(1, false)};
   EXPECT_LT(run(machine, {500}, stubborn(500))[0].of_regular, 0.8) << "goes on drafting";
-  const auto off = [] { return engine_policy(parse_draft_length("off").value(), {}); };
-  EXPECT_LT(run(machine, {1000}, off)[0].of_best, 0.9) << "has given the draft up";
+  EXPECT_LT(run(machine, {1000}, regular)[0].of_best, 0.9) << "has given the draft up";
 }
 
 // --- a machine that slows down
@@ -337,8 +337,7 @@ TEST(Adversity, AGenerationOf8kTokens) {
 
 TEST(Adversity, ContextsControl) {
   const ChangingMachine grows{kMachines[1].step_s, 0.05, growing_contexts(8)};
-  const auto off = [] { return engine_policy(parse_draft_length("off").value(), {}); };
-  EXPECT_LT(run(grows, {3500}, off)[0].of_best, 0.85) << "as in the beginning, where nothing pays";
+  EXPECT_LT(run(grows, {3500}, regular)[0].of_best, 0.85) << "as in the beginning, where nothing pays";
 }
 
 }  // namespace

@@ -36,8 +36,7 @@ void learn_catch_up(double sample, StepCosts* costs) {
 
 bool is_kept(const StepCosts& costs, int rows) { return costs.last_measured[rows] == 0 && costs.step_s[rows] > 0; }
 
-template <class Times>
-void scale(float factor, float* typical, Times* times) {
+void scale(float factor, float* typical, RecentTimes* times) {
   *typical *= factor;
   for (float& seconds : times->seconds) seconds *= factor;
 }
@@ -90,9 +89,10 @@ void learn_step_entry(double sample, int idx, StepCosts* costs) {
   const double freshness = std::pow(kFading, costs->n_steps - costs->last_measured[idx] - 1);
   add_step_time(sample, freshness, idx, costs);
   if (before <= 0) return;
-  const double moved = costs->step_s[idx] / before;
-  move_kept_entries(moved, costs);
-  if (costs->n_in_row[idx] >= kCommonTimes) move_others(std::pow(moved, kCommon * freshness), idx, costs);
+  if (const double moved = costs->step_s[idx] / before; moved != 1) {
+    move_kept_entries(moved, costs);
+    if (costs->n_in_row[idx] >= kCommonTimes) move_others(std::pow(moved, kCommon * freshness), idx, costs);
+  }
   const double distance = std::min(std::abs(std::log(sample / before)), kMaxScatter);
   costs->scatter += static_cast<float>(kScatterRate * (distance - costs->scatter));
   costs->slowed += static_cast<float>(kScatterRate * (std::min(sample / before, kMaxSlowed) - costs->slowed));

@@ -1,5 +1,6 @@
 // What steps are believed to take: the questions to the table. step_costs.cc is how it learns.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "speculation/step_costs.h"
