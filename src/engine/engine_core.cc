@@ -164,6 +164,20 @@ void EngineCore::update_policies(const StepResult& result, double device_s, cons
   learn_step_cost(cost, &costs_);
 }
 
+// What goes to the same queue goes at once: each push wakes whoever waits, on the processors that the next step needs.
+void EngineCore::push_events() noexcept {
+  std::vector<Outbox::Item>& items = outbox_.items;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const bool is_last = i + 1 == items.size() || items[i + 1].queue != items[i].queue;
+    if (is_last) {
+      items[i].queue->push(std::move(items[i].event));
+    } else {
+      std::list<Event>& next = items[i + 1].event;
+      next.splice(next.begin(), items[i].event);
+    }
+  }
+}
+
 // Counters first, so that whoever is woken by an event finds it counted.
 void EngineCore::publish() noexcept {
   {
@@ -173,7 +187,7 @@ void EngineCore::publish() noexcept {
       if (item.event.front().kind == Event::Kind::kDone) live_.erase(item.event.front().request_id);
     }
   }
-  for (Outbox::Item& item : outbox_.items) item.queue->push(std::move(item.event));
+  push_events();
   outbox_.items.clear();
 }
 

@@ -88,6 +88,7 @@ class EngineCore final : public Engine {
   void update_policies(const StepResult& result, double device_s, const Committed& committed);
   [[nodiscard]] std::optional<double> account_rounds(const PolicyState& policy);
   void publish() noexcept;
+  void push_events() noexcept;
   void end_all(FinishReason reason, const Status& error) noexcept;
   void abandon_all() noexcept;
   [[nodiscard]] CommitContext commit_context();
