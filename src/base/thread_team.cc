@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/check.h"
 
@@ -13,9 +14,12 @@
 namespace bass {
 namespace {
 
-// Barriers inside a step are microseconds apart, steps are some hundred microseconds apart: spinning covers both.
+// Barriers inside a step are microseconds apart, steps are some hundred microseconds apart: spinning covers both. On a
+// shared host a thread may be held up for milliseconds. Whoever slept meanwhile would have to be woken, which takes a
+// host that is busy just as long, and then the others sleep: so threads yield to whoever else has work, for longer than
+// that, before they sleep.
 constexpr int kSpins = 2000;
-constexpr int kYields = 50;
+constexpr auto kMaxYielding = std::chrono::milliseconds(5);
 
 void cpu_relax() {
 #if defined(__x86_64__)
@@ -25,15 +29,17 @@ void cpu_relax() {
 
 // Waits until `value` differs from `old_value`: spin, yield, then sleep on the futex.
 void wait_for_change(const std::atomic<uint32_t>& value, uint32_t old_value) {
+  const auto has_changed = [&] { return value.load(std::memory_order_acquire) != old_value; };
   for (int i = 0; i < kSpins; ++i) {
-    if (value.load(std::memory_order_acquire) != old_value) return;
+    if (has_changed()) return;
     cpu_relax();
   }
-  for (int i = 0; i < kYields; ++i) {
-    if (value.load(std::memory_order_acquire) != old_value) return;
+  const auto give_up = std::chrono::steady_clock::now() + kMaxYielding;
+  while (std::chrono::steady_clock::now() < give_up) {
+    if (has_changed()) return;
     std::this_thread::yield();
   }
-  while (value.load(std::memory_order_acquire) == old_value) value.wait(old_value, std::memory_order_acquire);
+  while (!has_changed()) value.wait(old_value, std::memory_order_acquire);
 }
 
 }  // namespace
