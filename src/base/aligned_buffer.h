@@ -13,17 +13,19 @@ namespace bass {
 class AlignedBuffer {
  public:
   /// Weights and caches get huge pages. A workspace is smaller, and a step uses a few of its rows: a huge page would
-  /// keep a hundred times their memory.
+  /// keep a hundred times their memory, and its first touch takes milliseconds where a host has to find one.
   static constexpr size_t kHugePagesFrom = size_t{8} << 20;
+  enum class Use { kAll, kFewRows };
 
   AlignedBuffer() = default;
-  explicit AlignedBuffer(size_t size_bytes) : size_bytes_(size_bytes) {
+  explicit AlignedBuffer(size_t size_bytes, Use use = Use::kAll) : size_bytes_(size_bytes) {
     if (size_bytes == 0) return;
     void* data =
         ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED) return;
     data_ = static_cast<std::byte*>(data);
-    if (size_bytes >= kHugePagesFrom) ::madvise(data_, size_bytes, MADV_HUGEPAGE);  // a hint
+    if (size_bytes < kHugePagesFrom) return;
+    ::madvise(data_, size_bytes, use == Use::kAll ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);  // a hint
   }
   AlignedBuffer(AlignedBuffer&& other) noexcept { *this = std::move(other); }
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {

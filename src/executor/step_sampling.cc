@@ -36,7 +36,7 @@ bool StepSampling::open(const SamplingShape& shape, bool is_on_device) {
     n_stored_rows_ = static_cast<int>(kStoredBytes / (sizeof(uint16_t) * static_cast<size_t>(shape.n_draft_entries())));
   }
   if (is_on_device) return true;
-  if (shape.draft_row_len > 0) stored_memory_ = AlignedBuffer(kStoredBytes);
+  if (shape.draft_row_len > 0) stored_memory_ = AlignedBuffer(kStoredBytes, AlignedBuffer::Use::kFewRows);
   const int row_len = std::max(shape.main_vocab_size, shape.draft_row_len);
   for (int i = 0; i < n_threads_; ++i) samplers_.push_back(std::make_unique<RowSampler>(kernels_, row_len));
   return stored_memory_.ok();
