@@ -76,10 +76,7 @@ EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_p
       continue;
     }
     has_prefill |= owner.sequence->output.empty();  // it feeds the prompt's last token
-    if (segment.n_drafted > 0 || !segment.confidences.empty()) {
-      owner.request->policy->outcomes.push_back({segment.n_drafted, segment.n_accepted, owner.sequence->draft_source,
-                                                 segment.labels, segment.confidences, &owner.sequence->skills});
-    }
+    add_outcome(owner, segment);
     if (options_.trace != nullptr) {
       options_.trace->add(owner.request->id, owner.sequence->choice_idx, owner.sequence->draft_source,
                           segment.evidence);
@@ -112,11 +109,24 @@ EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_p
   return {true, n_emitted + n_ends, n_regular, step_s};
 }
 
+void EngineCore::add_outcome(const SegmentOwner& owner, const SegmentResult& segment) {
+  const bool is_look = segment.n_looked_at > 0;
+  if (segment.n_drafted == 0 && !is_look && segment.confidences.empty()) return;
+  owner.request->policy->outcomes.push_back({.n_drafted = is_look ? segment.n_looked_at : segment.n_drafted,
+                                             .n_accepted = is_look ? segment.n_agreed : segment.n_accepted,
+                                             .source = owner.sequence->draft_source,
+                                             .labels = segment.labels,
+                                             .confidences = segment.confidences,
+                                             .skills = &owner.sequence->skills,
+                                             .is_look = is_look});
+}
+
 // How many tokens of the policy's drafts it expected to be accepted, if it expects anything.
 std::optional<double> EngineCore::account_rounds(const PolicyState& policy) {
   const auto expects = policy.spec.policy->expected;
   double sum = 0;
   for (const DraftOutcome& outcome : policy.outcomes) {
+    if (outcome.is_look) continue;
     const auto expected = expects != nullptr ? std::optional(expects(policy.state, outcome)) : std::nullopt;
     add_round(outcome, expected, &running_stats_.account);
     sum += expected.value_or(0);

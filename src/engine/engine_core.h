@@ -84,6 +84,7 @@ class EngineCore final : public Engine {
     double step_s = 0;       // from planning on
   };
   int count_regular_batch();
+  static void add_outcome(const SegmentOwner& owner, const SegmentResult& segment);
   Committed commit(const StepResult& result, Clock::time_point begin);
   void update_policies(const StepResult& result, double device_s, const Committed& committed);
   [[nodiscard]] std::optional<double> account_rounds(const PolicyState& policy);

@@ -162,7 +162,8 @@ void Scheduler::choose_drafts() {
            .max_model_len = sequence->max_model_drafts,
            .context_len = text_len,
            .skills = sequence->skills,
-           .n_unread = sequence->request->uses_draft_model ? text_len - sequence->draft_pages.len() : 0});
+           .n_unread = sequence->request->uses_draft_model ? text_len - sequence->draft_pages.len() : 0,
+           .can_look = executor_->can_look()});
       candidate_owners_.push_back(sequence);
     }
     choose_draft_lengths(policy->spec, policy->state, *costs_, regular_load_, candidates_);
@@ -170,6 +171,7 @@ void Scheduler::choose_drafts() {
       candidate_owners_[i]->draft_source = candidates_[i].source;
       candidate_owners_[i]->draft_len = candidates_[i].len;
       candidate_owners_[i]->draft_stop = candidates_[i].stop;
+      candidate_owners_[i]->is_look = candidates_[i].is_look;
     }
   }
   for (Sequence* sequence : running_) sequence->request->policy->is_marked = false;
@@ -189,6 +191,7 @@ void Scheduler::propose(Sequence* sequence) {
     sequence->draft_source = ngram_source(order);
   }
   sequence->proposed.resize(static_cast<size_t>(n_proposed));
+  sequence->is_look = false;
   sequence->draft_len = n_proposed;
   sequence->max_model_drafts = request->uses_draft_model ? limit : 0;
   if (n_proposed > 0 || !request->uses_draft_model) return;
@@ -205,6 +208,7 @@ void Scheduler::plan_decode(Sequence* sequence, StepPlan* plan) {
   segment.tokens = sequence->output.empty() ? std::span<const TokenId>(&request->prompt.back(), 1)
                                             : std::span<const TokenId>(&sequence->output.back(), 1);
   segment.wants_sample = true;
+  segment.is_look = sequence->is_look;
   segment.sampling = request->sampling;
   segment.sampling.sample_idx = static_cast<uint32_t>(sequence->choice_idx);
   segment.prompt = request->prompt;

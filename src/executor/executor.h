@@ -80,6 +80,8 @@ class Executor {
   /// Drafts whose distributions one step can keep for verification: the sum of n_model_drafts over the segments for
   /// which needs_draft_distribution() holds.
   [[nodiscard]] virtual int max_kept_distributions() const = 0;
+  /// Whether it runs segments that are looks (SegmentPlan::is_look).
+  [[nodiscard]] virtual bool can_look() const { return false; }
   [[nodiscard]] virtual int64_t step_weight_bytes() const = 0;  // read by one step of the main model
 };
 

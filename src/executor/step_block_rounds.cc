@@ -7,7 +7,7 @@ namespace bass {
 // The extra token's row says nothing of a draft; it is looked at if it is drawn from.
 void StepSampling::look_at_block_row(RowSampler& row_sampler, size_t wanted_idx) {
   const WantedRow& wanted = wanted_[wanted_idx];
-  if (wanted.idx == drafts_[static_cast<size_t>(wanted.segment)].n || is_behind_end(wanted)) return;
+  if (wanted.idx == drafts_[static_cast<size_t>(wanted.segment)].n_verified() || is_behind_end(wanted)) return;
   const DecodeRow row = load_decode_row(row_sampler, wanted_idx);
   const DraftedToken draft = drafted_token(wanted, row);
   LookedAt& found = looked_at_[wanted_idx];
@@ -33,7 +33,7 @@ void StepSampling::judge_row(RowSampler& row_sampler, size_t wanted_idx, BlockRo
   const WantedRow& wanted = wanted_[wanted_idx];
   const SamplingParams& params = plan_->segments[static_cast<size_t>(wanted.segment)].sampling;
   const RoundPosition at = round_position(wanted.segment, wanted.idx);
-  if (wanted.idx == drafts_[static_cast<size_t>(wanted.segment)].n) {
+  if (wanted.idx == drafts_[static_cast<size_t>(wanted.segment)].n_verified()) {
     judge_last_block_row(params, at, round);
     return;
   }
@@ -62,7 +62,7 @@ RowVerdict StepSampling::draw_behind_accepted(RowSampler& row_sampler, size_t wa
   const SamplingParams& params = plan_->segments[static_cast<size_t>(wanted.segment)].sampling;
   const RoundPosition at = round_position(wanted.segment, wanted.idx);
   const float* logits = row_logits(wanted_idx);
-  if (wanted.idx == drafts_[static_cast<size_t>(wanted.segment)].n) {
+  if (wanted.idx == drafts_[static_cast<size_t>(wanted.segment)].n_verified()) {
     return regular_row(row_sampler, load_decode_row(row_sampler, wanted_idx).p, logits, params, at.position);
   }
   const DecodeRow row = load_looked_at_row(row_sampler, wanted_idx);

@@ -40,6 +40,9 @@ struct SegmentPlan {
 
   std::span<const TokenId> proposed;
   int n_model_drafts = 0;
+  /// One token is drafted, and none verified: the segment decodes as if there were no draft, to the bit, and the result
+  /// says what the token would have been worth (Executor::can_look).
+  bool is_look = false;
   DraftStop stop;  // when the draft model ends before so many
   /// Known tokens that the draft model has not seen, up to the last of `tokens`; empty: leave the draft model alone.
   std::span<const TokenId> draft_tokens;
@@ -51,8 +54,10 @@ struct SegmentPlan {
   std::span<const TokenId> prompt;  // for penalties
   std::span<const TokenId> output;  // what was emitted, the pending token included
 
-  /// Upper bound of the drafted tokens: a segment has one drafter.
-  [[nodiscard]] int n_drafts() const { return std::max(static_cast<int>(proposed.size()), n_model_drafts); }
+  /// Upper bound of the drafted tokens that are verified: a segment has one drafter.
+  [[nodiscard]] int n_drafts() const {
+    return is_look ? 0 : std::max(static_cast<int>(proposed.size()), n_model_drafts);
+  }
 };
 
 /// Whether verification of a model's drafts compares distributions, and not only token ids.
@@ -74,8 +79,10 @@ struct StepPlan {
 
 /// What came out of one segment.
 struct SegmentResult {
-  int n_drafted = 0;
+  int n_drafted = 0;  // and verified
   int n_accepted = 0;
+  int n_looked_at = 0;  // of a look: 1, if a token was drafted
+  int n_agreed = 0;     // of these, that are the token that was emitted
   /// Drafted tokens that the draft model's cache holds: not the last, unless one behind it was dropped, and none if it
   /// reads hidden states of the main model, which it had to guess: it is to see those again that are accepted.
   int n_draft_cached = 0;
@@ -84,7 +91,7 @@ struct SegmentResult {
   std::vector<TokenInfo> tokens;  // n_accepted + 1 if a sample was wanted
   /// Of the drafted tokens, in order, as far as verification has looked at them: the sum over x of min(p(x), q(x))
   /// under `rejection` and `block`, agreement_chance() under `match` (if the host verifies), and of a certain draft
-  /// p(x). None of greedy requests.
+  /// p(x). Of a look's token too. None of greedy requests.
   std::vector<AcceptanceLabel> labels;
   /// Of the tokens that the draft model drafted, and of one that was dropped behind them (SegmentPlan::stop).
   std::vector<float> confidences;

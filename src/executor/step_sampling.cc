@@ -57,6 +57,7 @@ void StepSampling::prepare(const StepPlan& plan) {
 }
 
 void StepSampling::start_draft(const SegmentPlan& segment, Draft* draft, size_t* n_stored, size_t* n_likely) {
+  draft->is_look = segment.is_look;
   draft->n = static_cast<int>(segment.proposed.size());
   std::copy(segment.proposed.begin(), segment.proposed.end(), draft->tokens.begin());
   if (segment.n_model_drafts == 0) return;
@@ -79,7 +80,7 @@ void StepSampling::reserve_for(const StepPlan& plan) {
     const SegmentPlan& segment = plan.segments[i];
     n_rows += segment.tokens.size() + static_cast<size_t>(segment.n_drafts()) + 1;
     SegmentResult& result = result_.segments[i];
-    result.n_accepted = 0;
+    result.n_accepted = result.n_looked_at = result.n_agreed = 0;
     result.failed = false;
     result.error = ok_status();
     result.tokens.clear();
@@ -180,7 +181,8 @@ void StepSampling::want_rows(std::span<const int> first_rows) {
     }
     if (segment.wants_top5) want({segment_idx, first_rows[i] + n_known - 1, n_known - 1, false, true});
     if (!segment.wants_sample) continue;
-    for (int k = 0; k <= drafts_[i].n; ++k) want({segment_idx, first_rows[i] + n_known - 1 + k, k, true, false});
+    for (int k = 0; k <= drafts_[i].n_verified(); ++k)
+      want({segment_idx, first_rows[i] + n_known - 1 + k, k, true, false});
   }
   verdicts_.assign(wanted_.size(), RowVerdict{});
   chances_.assign(wanted_.size(), 0.0f);
@@ -224,13 +226,29 @@ void StepSampling::process_row(RowSampler& row_sampler, size_t wanted_idx) {
   } else {
     verify_wanted_row(row_sampler, wanted_idx);
   }
+  const Draft& draft = drafts_[static_cast<size_t>(wanted.segment)];
+  if (draft.is_look && draft.n > 0 && wanted.is_decode) look(row_sampler, wanted_idx);
+}
+
+// Behind the verdict, so that it changes nothing of it.
+void StepSampling::look(RowSampler& row_sampler, size_t wanted_idx) {
+  const WantedRow& wanted = wanted_[wanted_idx];
+  const SamplingParams& params = plan_->segments[static_cast<size_t>(wanted.segment)].sampling;
+  if (!knows_chances(params)) return;
+  DecodeRow row;
+  load_q(row_sampler, wanted, &row);
+  row.p = row_sampler.build(row_logits(wanted_idx), shape_.n_main_tokens, params, history(wanted.segment, 0),
+                            normalise_for_verification(params));
+  chances_[wanted_idx] = needs_draft_distribution(params)
+                             ? static_cast<float>(acceptance_chance(row_sampler, row.p, drafted_token(wanted, row)))
+                             : match_chance(row_sampler, wanted_idx, row.p);
 }
 
 StepSampling::DecodeRow StepSampling::load_decode_row(RowSampler& row_sampler, size_t wanted_idx) {
   const WantedRow& wanted = wanted_[wanted_idx];
   const SamplingParams& params = plan_->segments[static_cast<size_t>(wanted.segment)].sampling;
   DecodeRow row;
-  row.is_extra = wanted.idx == drafts_[static_cast<size_t>(wanted.segment)].n;
+  row.is_extra = wanted.idx == drafts_[static_cast<size_t>(wanted.segment)].n_verified();
   load_q(row_sampler, wanted, &row);  // p must be last
   row.p = row_sampler.build(row_logits(wanted_idx), shape_.n_main_tokens, params, history(wanted.segment, wanted.idx),
                             row.is_extra ? Normalise::kNo : normalise_for_verification(params));
@@ -327,7 +345,7 @@ void StepSampling::fail(const Status& error) {
 
 void StepSampling::collect() {
   for (size_t i = 0; i < plan_->segments.size(); ++i) {
-    result_.segments[i].n_drafted = drafts_[i].n;
+    result_.segments[i].n_drafted = drafts_[i].n_verified();
     result_.segments[i].confidences.assign(drafts_[i].confidences.begin(),
                                            drafts_[i].confidences.begin() + drafts_[i].n_confidences);
     result_.segments[i].n_draft_cached =
@@ -351,6 +369,7 @@ void StepSampling::collect() {
       }
       collect_decode(wanted.segment, i);
       collect_labels(wanted.segment, i);
+      collect_look(wanted.segment, i);
     }
   }
 }
@@ -388,6 +407,18 @@ void StepSampling::collect_labels(int segment_idx, size_t first_wanted) {
     } else {
       weight = k < result.n_accepted ? 1 : 0;
     }
+  }
+}
+
+void StepSampling::collect_look(int segment_idx, size_t first_wanted) {
+  const Draft& draft = drafts_[static_cast<size_t>(segment_idx)];
+  if (!draft.is_look || draft.n == 0) return;
+  SegmentResult& result = result_.segments[static_cast<size_t>(segment_idx)];
+  if (result.failed) return;
+  result.n_looked_at = 1;
+  result.n_agreed = result.tokens.front().id == draft.tokens.front() ? 1 : 0;
+  if (knows_chances(plan_->segments[static_cast<size_t>(segment_idx)].sampling)) {
+    result.labels.push_back({chances_[first_wanted], 1.0f});
   }
 }
 

@@ -52,6 +52,7 @@ class StepSampling {
     std::array<TokenId, kMaxDraftLen> tokens{};
     std::array<float, kMaxDraftLen> confidences{};  // draft_confidence() of each; a host drafter's have none
     int n = 0;
+    bool is_look = false;     // SegmentPlan
     int n_confidences = 0;    // one more than n where a token was dropped
     float survival = 1;       // of the last token (DraftStop)
     bool has_ended = false;   // before as many as were planned
@@ -60,6 +61,8 @@ class StepSampling {
     size_t likely_begin = 0;  // index into the likely tokens of the first drafted token, if they are kept
     std::array<int, kMaxDraftLen> n_likely{};  // of each drafted token
     bool has_likely_tokens = false;
+
+    [[nodiscard]] int n_verified() const { return is_look ? 0 : n; }
   };
 
   /// A row of the main model whose logits are wanted.
@@ -152,10 +155,12 @@ class StepSampling {
   void find_block_rounds();
   void collect_decode(int segment_idx, size_t first_wanted);
   void collect_labels(int segment_idx, size_t first_wanted);
+  void collect_look(int segment_idx, size_t first_wanted);
 
   void draft_row(RowSampler& sampler, int segment_idx, const float* logits);
   void process_row(RowSampler& sampler, size_t wanted_idx);
   void verify_wanted_row(RowSampler& sampler, size_t wanted_idx);
+  void look(RowSampler& sampler, size_t wanted_idx);
   void look_at_block_row(RowSampler& sampler, size_t wanted_idx);
   void verify_block_rows(RowSampler& sampler, size_t begin, size_t end);
   void judge_row(RowSampler& sampler, size_t wanted_idx, BlockRound* round);

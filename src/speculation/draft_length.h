@@ -75,7 +75,7 @@ struct SequenceSkills {
   DraftSkill model;
 };
 
-/// One running sequence in the step that has just been verified.
+/// One running sequence in the step that has just been verified. Of a look, what its token would have been worth.
 struct DraftOutcome {
   int32_t n_drafted = 0;   // may be 0 where a draft model would have drafted, but found nothing that is worth it
   int32_t n_accepted = 0;  // <= n_drafted
@@ -84,6 +84,7 @@ struct DraftOutcome {
                                             // became of them is all that is known
   std::span<const float> confidences = {};  // of the model's drafted tokens, and of one that was dropped behind them
   SequenceSkills* skills = nullptr;         // of the sequence, learnt too
+  bool is_look = false;                     // nothing of it was verified
 };
 
 /// Of the tokens that the draft model has not read of a sequence, those that it has to catch up with, which is measured
@@ -99,8 +100,10 @@ struct DraftCandidate {
   int32_t len = 0;            // the policy's answer: 0 .. what its choice of source can draft
   int32_t context_len = 0;    // tokens that its rows see
   SequenceSkills skills = {};
-  DraftStop stop = {};   // the policy's answer, too: where the draft model is to end before `len` tokens
-  int32_t n_unread = 0;  // tokens of the text that the draft model has to read before it can draft
+  DraftStop stop = {};    // the policy's answer, too: where the draft model is to end before `len` tokens
+  int32_t n_unread = 0;   // tokens of the text that the draft model has to read before it can draft
+  bool can_look = false;  // the device can compare a token with what is said in its place, without a row for it
+  bool is_look = false;   // the policy's answer, if it can: `len` is 1, and nothing of it is verified
 };
 
 struct DraftLengthPolicy {

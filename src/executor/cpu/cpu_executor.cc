@@ -178,7 +178,7 @@ void CpuExecutor::prefill_draft(const TeamContext& context) {
 
 void CpuExecutor::fill_main_batch() {
   batches_.fill_main(
-      *main_forward_, [this](int segment) { return sampling_->draft(segment).n; }, drafted_);
+      *main_forward_, [this](int segment) { return sampling_->draft(segment).n_verified(); }, drafted_);
   sampling_->want_rows(batches_.first_rows());
 }
 

@@ -31,6 +31,7 @@ class CpuExecutor final : public Executor {
     return draft_ ? static_cast<int64_t>(draft_->page_bytes()) : 0;
   }
   [[nodiscard]] int max_kept_distributions() const override { return sampling_->max_kept_distributions(); }
+  [[nodiscard]] bool can_look() const override { return true; }
   [[nodiscard]] int64_t step_weight_bytes() const override { return main_->step_weight_bytes(); }
 
  private:

@@ -12,7 +12,8 @@ namespace {
 constexpr double kOptimism = 0.2;     // a step of a size that was never measured may cost so much less
 constexpr double kMinGain = 1.02;     // over regular decoding, or nothing is drafted,
 constexpr double kDoubt = 0.15;       // and more by so much of what times scatter: costs are the less certain
-constexpr double kProbeShare = 0.01;  // of the time, for looks at drafts that are not used
+constexpr double kProbeShare = 0.01;  // of the time, for looks at drafts that are not used,
+constexpr double kLookShare = 0.005;  // and for those that no row of the main model is spent on
 constexpr int kFirstLook = 12;        // steps without a draft before one is looked at
 constexpr int kLastLook = 192;
 constexpr double kStay = 16;  // steps that a model is expected to draft in, once it has read what it had not followed
@@ -137,7 +138,7 @@ int steps_between_looks(const Batch& batch) {
   int n_drafts = 0, n_unread = 0;
   for (const DraftCandidate& candidate : batch.candidates) {
     if (has_turned_good(batch.learnt, candidate.source)) return 1;
-    load.n_rows += candidate.len;
+    if (!candidate.is_look) load.n_rows += candidate.len;
     if (candidate.len == 0 || candidate.source != DraftSource::kModel) continue;
     n_drafts += candidate.len;
     n_unread += n_to_catch_up(candidate.n_unread);
@@ -147,7 +148,14 @@ int steps_between_looks(const Batch& batch) {
   const double draft_s = n_drafts > 0 ? predicted_draft_seconds(batch.costs, 1, n_drafts) : 0;
   const double look_s = predicted_step_seconds(batch.costs, load) - regular_s + draft_s +
                         predicted_catch_up_seconds(batch.costs, n_unread);
-  return static_cast<int>(std::clamp(look_s / (kProbeShare * regular_s), 1.0 * kFirstLook, 1.0 * kLastLook));
+  const double share = load.n_rows > batch.regular.n_rows ? kProbeShare : kLookShare;
+  return static_cast<int>(std::clamp(look_s / (share * regular_s), 1.0 * kFirstLook, 1.0 * kLastLook));
+}
+
+// A try is verified, which also measures what its rows cost; a look costs none where the device can do without.
+void try_or_look(const GoodputState& learnt, bool is_try, std::span<DraftCandidate> candidates) {
+  probe(learnt, candidates);
+  for (DraftCandidate& candidate : candidates) candidate.is_look = !is_try && candidate.can_look && candidate.len > 0;
 }
 
 // When nothing was drafted for long, a try is due, with what would pay if steps were cheaper than was measured: that
@@ -161,7 +169,7 @@ void choose(const DraftLengthState& state, const StepCosts& costs, const StepLoa
   const Batch batch{learnt, costs, regular, candidates};
   const Option best = best_option(batch, is_due ? 1.0 : 0.0);
   if (best.level < 0) {
-    probe(learnt, candidates);
+    try_or_look(learnt, is_due, candidates);
     if (is_due || learnt.n_idle_steps >= steps_between_looks(batch)) return;
     for (DraftCandidate& candidate : candidates) candidate.len = 0;
     return;

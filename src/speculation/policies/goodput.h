@@ -9,8 +9,9 @@
 // that of TurboSpec, arXiv 2406.14066, with a table for the cost and lengths of each sequence's own.)
 //
 // Drafts that do not pay are looked at again, one token of an eighth of the sequences, so often that it takes a
-// hundredth of the time; errors of one sign move the estimates at once. So a draft that turns good or bad is noticed
-// within some ten looks (speculation/adversity_test.cc).
+// hundredth of the time, or half of that where the device can look at a token without a row for it; now and then one
+// is verified, to see what rows cost. Errors of one sign move the estimates at once. So a draft that turns good or bad
+// is noticed within some ten looks (speculation/adversity_test.cc).
 //
 // Decisions depend on lengths of n-gram matches and contexts, old acceptances, old timings, and where the draft model
 // ends a draft on its distribution in front of a token, never on a token that they decide about. As they depend on

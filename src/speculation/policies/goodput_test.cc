@@ -371,6 +371,45 @@ TEST(Goodput, TriesOfADraftThatWasNotKeptUpToDateAreCheapAndRare) {
   EXPECT_GT(time_of_vain_tries(false), knowing + 0.01) << "what it costs where the policy does not know";
 }
 
+// Steps between looks at a model's drafts that are never worth it, of 16 sequences. can_look: of the device.
+double mean_pause(bool can_look, int* n_verified) {
+  Learner learner;
+  measure(learner, 16, 1.0);
+  measure(learner, 18, 1.3);
+  const std::vector<DraftOutcome> rejected(2, DraftOutcome{1, 0, DraftSource::kModel});
+  for (int i = 0; i < 50; ++i) learner.learn(rejected, {18, 1.3, true, 1, 2, 0.05});
+  int n_looks = 0;
+  constexpr int kSteps = 4000;
+  for (int step = 0; step < kSteps; ++step) {
+    auto candidates = candidates_of(16, DraftSource::kModel);
+    for (DraftCandidate& candidate : candidates) candidate.can_look = can_look;
+    learner.choose(16, candidates);
+    std::vector<DraftOutcome> outcomes;
+    StepCost cost{16, 1.0, true};
+    for (const DraftCandidate& candidate : candidates) {
+      if (candidate.len == 0) continue;
+      outcomes.push_back({1, 0, DraftSource::kModel});
+      cost.n_rows += candidate.is_look ? 0 : candidate.len;
+    }
+    n_looks += outcomes.empty() ? 0 : 1;
+    *n_verified += cost.n_rows > 16 ? 1 : 0;
+    if (cost.n_rows > 16) cost.step_s = 1.3;
+    if (!outcomes.empty()) cost.n_draft_steps = 1, cost.n_model_drafts = 2, cost.draft_s = 0.05;
+    learner.learn(outcomes, cost);
+  }
+  return 1.0 * kSteps / n_looks;
+}
+
+TEST(Goodput, WhereADeviceCanLookItIsAskedAndTriesAreForCostsAlone) {
+  int n_verified_looking = 0, n_verified = 0;
+  const double pause_looking = mean_pause(true, &n_verified_looking);
+  const double pause = mean_pause(false, &n_verified);
+  EXPECT_LT(pause_looking, 0.6 * pause) << "cheaper looks are taken more often";
+  EXPECT_LT(n_verified_looking, 40) << "a try now and then";
+  EXPECT_GT(n_verified_looking, 10);
+  EXPECT_GT(n_verified, 90) << "all looks are verified otherwise";
+}
+
 TEST(Goodput, TriesTakeTheSequencesWithLeastToRead) {
   Learner learner;
   measure(learner, 16, 1.0);

@@ -30,6 +30,7 @@ struct ChangingMachine {
   double draft_pass_s = 0.05;  // of a pass of the draft model; 0: there is none
   std::function<Conditions(int step)> conditions;
   bool has_labels = true;  // chances are told, as `rejection` does; else what was accepted
+  bool can_look = true;    // DraftCandidate::can_look
   double noise = 0.05;     // standard deviation of the logarithm of a measured time; one in 100 takes 3 times as long
   double disturbed = 0;    // of the steps take twice as long, at random: somebody else works on the machine
   double bursts = 0;       // of the steps begin a burst of such work: 2 to 6 take 1.5 to 3 times as long
@@ -76,6 +77,7 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
       candidates.push_back(has_ngram ? DraftCandidate{DraftSource::kNgram4, max_len, max_model_len, 0}
                                      : DraftCandidate{DraftSource::kModel, max_model_len, max_model_len, 0});
     }
+    for (DraftCandidate& candidate : candidates) candidate.can_look = machine.can_look;
     chooser->choose(StepLoad{now.n_sequences}, candidates);
     Progress progress{1.0 * (now.n_sequences - static_cast<int>(candidates.size())), 0};
     StepCost cost;
@@ -89,7 +91,8 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
       const std::span<const float> confidences = end_draft(&candidates[i]);
       const auto n_looked_at = static_cast<int>(confidences.size());
       const int len = candidates[i].len;
-      progress.tokens += ChangingMachine::expected_tokens(acceptance, len);
+      const int n_verified = candidates[i].is_look ? 0 : len;
+      progress.tokens += ChangingMachine::expected_tokens(acceptance, n_verified);
       int n_accepted = 0;
       for (bool is_reached = true; is_reached && n_accepted < len; n_accepted += is_reached ? 1 : 0) {
         // Chances differ from token to token; their mean is the acceptance.
@@ -101,7 +104,7 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
       if (!machine.has_labels) labels[i].clear();
       if (len > 0 || n_looked_at > 0)
         outcomes.push_back({len, n_accepted, candidates[i].source, labels[i], confidences});
-      cost.n_rows += len;
+      cost.n_rows += n_verified;
       cost.n_draft_steps = std::max(cost.n_draft_steps, n_looked_at);
       cost.n_model_drafts += n_looked_at;
     }
