@@ -123,7 +123,9 @@ void expect_evidence(const ModelFile& main, const ModelFile* draft, double tempe
     EXPECT_NEAR(evidence[i].p, p[x], kTolerance);
     EXPECT_NEAR(evidence[i].q, q[x], kTolerance);
     EXPECT_NEAR(evidence[i].overlap, overlap, 4 * kTolerance);
-    if (i > 0) EXPECT_NEAR(evidence[i - 1].block, block_acceptance(joint, residual), 0.05);
+    if (i > 0) {
+      EXPECT_NEAR(evidence[i - 1].block, block_acceptance(joint, residual), 0.05);
+    }
     joint = next_joint(joint, p[x], q[x]);
   }
 }

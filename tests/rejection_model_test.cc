@@ -172,7 +172,7 @@ TEST(Lossless, ThreeTokensOfTheDefaultModelHaveItsDistribution) {
   auto engine =
       load_engine({.model_path = default_model(), .draft_path = shipped_draft(), .max_batch = 128, .context_len = 256});
   ASSERT_NE(engine, nullptr);
-  expect_main_models_distribution(*engine, "My favourite thing about the summer is", 5000, kCounted);
+  expect_main_models_distribution(*engine, "My favourite thing about the summer is", 4000, kCounted + 1);
 }
 
 TEST(Lossless, ThreeTokensOfATinyModelHaveItsDistribution) {

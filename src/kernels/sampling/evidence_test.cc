@@ -73,7 +73,9 @@ TEST(Evidence, IsWhatTheWholeRowsGive) {
         EXPECT_NEAR(round.evidence[i].p, p[x], 1e-5);
         EXPECT_NEAR(round.evidence[i].q, q[x], kTolerance);
         EXPECT_NEAR(round.evidence[i].overlap, overlap, kTolerance);
-        if (i > 0) EXPECT_NEAR(round.evidence[i - 1].block, block_acceptance(joint, residual), 5 * kTolerance);
+        if (i > 0) {
+          EXPECT_NEAR(round.evidence[i - 1].block, block_acceptance(joint, residual), 5 * kTolerance);
+        }
         joint = next_joint(joint, p[x], q[x]);
         prefix.push_back(round.drafted[i]);
       }

@@ -75,7 +75,9 @@ class NowAndThen final : public LengthChooser {
     const bool drafts = ++n_steps_ % kEvery == 0;
     for (DraftCandidate& candidate : candidates) {
       candidate.len = drafts ? 1 : 0;
-      if (drafts) EXPECT_EQ(candidate.n_unread, kEvery);
+      if (drafts) {
+        EXPECT_EQ(candidate.n_unread, kEvery);
+      }
     }
   }
   void learn(const StepCost&, int, std::span<const DraftOutcome>) override {}
