@@ -19,7 +19,7 @@ constexpr float kMinSeen = 8.0f;      // observations behind which errors say th
 constexpr float kMaxWeight = 400.0f;  // observations that count against what is believed
 constexpr float kForget = 0.998f;     // of that weight, in each step that does not look: so much is tried again
 constexpr int kFirstProbe = 12;       // steps without a draft after which one is tried again; twice as many each time
-constexpr int kLastProbe = 192;       // that it is in vain, up to this
+constexpr int kLastProbe = 96;        // that it is in vain, up to this
 
 constexpr int kStepsBetween = 16;  // computations of what is expected of confidences
 constexpr float kMove = 0.2f;      // of the terms, after which it is computed at once
