@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kSequences = 24;  // of one prompt, each with noise of its own
 constexpr int kPages = 1;       // of a sequence
+constexpr int kTextLen = 32;
 
 // By VerifyRule.
 const std::array<std::string, 3> kRuleNames = {"rejection", "match", "block"};
@@ -32,15 +33,10 @@ class Looks : public ::testing::TestWithParam<std::tuple<float, VerifyRule>> {
     StepPlan plan;
     for (PageId i = 0; i < kSequences; ++i) {
       pages[static_cast<size_t>(i)] = i;
-      SegmentPlan& segment = plan.segments.emplace_back();
-      segment.tokens = prompt_;
-      segment.pages = segment.draft_pages = std::span(pages).subspan(static_cast<size_t>(i), kPages);
-      segment.max_text_len = 32;
-      segment.wants_sample = true;
+      SegmentPlan& segment = add_segment(std::span(pages).subspan(static_cast<size_t>(i), kPages), &plan);
       segment.sampling.temperature = std::get<0>(GetParam());
       segment.sampling.rule = std::get<1>(GetParam());
       segment.sampling.seed = static_cast<uint64_t>(i);
-      segment.prompt = prompt_;
       segment.is_look = is_look;
       if (drafter == Drafter::kHost) segment.proposed = std::span(&likely_, 1);
       if (drafter != Drafter::kModel) continue;
@@ -53,17 +49,20 @@ class Looks : public ::testing::TestWithParam<std::tuple<float, VerifyRule>> {
   void find_likely() {
     StepPlan plan;
     const PageId page = 0;
-    SegmentPlan& segment = plan.segments.emplace_back();
-    segment.tokens = prompt_;
-    segment.pages = std::span(&page, 1);
-    segment.max_text_len = 32;
-    segment.wants_sample = true;
-    segment.sampling.temperature = 0;
-    segment.prompt = prompt_;
+    add_segment(std::span(&page, kPages), &plan).sampling.temperature = 0;
     likely_ = executor_->wait(executor_->submit(plan)).segments.front().tokens.front().id;
   }
 
  private:
+  SegmentPlan& add_segment(std::span<const PageId> pages, StepPlan* plan) const {
+    SegmentPlan& segment = plan->segments.emplace_back();
+    segment.tokens = segment.prompt = prompt_;
+    segment.pages = segment.draft_pages = pages;
+    segment.max_text_len = kTextLen;
+    segment.wants_sample = true;
+    return segment;
+  }
+
   const std::vector<TokenId> prompt_{5, 9, 200, 17, 40, 9};
   TokenId likely_ = 0;
   ModelFile main_ = load_model_file(tiny("tiny_gqa_tied_f32")).value();
@@ -72,7 +71,7 @@ class Looks : public ::testing::TestWithParam<std::tuple<float, VerifyRule>> {
                                  .max_batch = kSequences,
                                  .n_main_pages = kSequences * kPages,
                                  .n_draft_pages = kSequences * kPages,
-                                 .context_len = 32};
+                                 .context_len = kTextLen};
   std::unique_ptr<Executor> executor_ = make_cpu_executor(main_, &draft_, options_).value();
 };
 

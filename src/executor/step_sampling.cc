@@ -181,8 +181,9 @@ void StepSampling::want_rows(std::span<const int> first_rows) {
     }
     if (segment.wants_top5) want({segment_idx, first_rows[i] + n_known - 1, n_known - 1, false, true});
     if (!segment.wants_sample) continue;
-    for (int k = 0; k <= drafts_[i].n_verified(); ++k)
+    for (int k = 0; k <= drafts_[i].n_verified(); ++k) {
       want({segment_idx, first_rows[i] + n_known - 1 + k, k, true, false});
+    }
   }
   verdicts_.assign(wanted_.size(), RowVerdict{});
   chances_.assign(wanted_.size(), 0.0f);

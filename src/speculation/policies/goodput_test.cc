@@ -391,10 +391,16 @@ double mean_pause(bool can_look, int* n_verified) {
       outcomes.push_back({1, 0, DraftSource::kModel});
       cost.n_rows += candidate.is_look ? 0 : candidate.len;
     }
-    n_looks += outcomes.empty() ? 0 : 1;
-    *n_verified += cost.n_rows > 16 ? 1 : 0;
-    if (cost.n_rows > 16) cost.step_s = 1.3;
-    if (!outcomes.empty()) cost.n_draft_steps = 1, cost.n_model_drafts = 2, cost.draft_s = 0.05;
+    if (cost.n_rows > 16) {
+      ++*n_verified;
+      cost.step_s = 1.3;
+    }
+    if (!outcomes.empty()) {
+      ++n_looks;
+      cost.n_draft_steps = 1;
+      cost.n_model_drafts = 2;
+      cost.draft_s = 0.05;
+    }
     learner.learn(outcomes, cost);
   }
   return 1.0 * kSteps / n_looks;
