@@ -53,7 +53,7 @@ def absent(what, mend):
 
 def gensim_file(name):
     found = importlib.util.find_spec("gensim")  # found, not imported: what it needs may be absent
-    path = pathlib.Path(found.origin).parent / "test" / "test_data" / name if found else None
+    path = pathlib.Path(found.submodule_search_locations[0]) / "test" / "test_data" / name if found else None
     if path is None or not path.exists():
         absent(name, "pip install --no-deps gensim==4.3.3")
         return None

@@ -14,7 +14,10 @@ class Example:
     """A text with its features. Rows from `first` on predict tokens of the answer; those before are context."""
 
     features: TextFeatures
-    first: int
+
+    @property
+    def first(self) -> int:
+        return self.features.first
 
     @property
     def n_rows(self) -> int:
@@ -24,9 +27,9 @@ class Example:
 @dataclasses.dataclass
 class Batch:
     """tokens, positions, texts: [n_rows]; taps: bfloat16 [n_rows, n_taps, main_width] of the position before, or None;
-    is_answer: [n_rows]. Teacher: the likeliest next tokens of each row as indices into the draft's vocabulary (those
-    outside of it have probability 0) and their probabilities [n_rows, n_top], and `tail`, the probability of all tokens
-    that are not among the likeliest: [n_rows]."""
+    is_answer: [n_rows]. Teacher, of the answers' rows (others have none): the likeliest next tokens of each row as
+    indices into the draft's vocabulary (those outside of it have probability 0) and their probabilities
+    [n_rows, n_top], and `tail`, the probability of all tokens that are not among the likeliest: [n_rows]."""
 
     tokens: torch.Tensor
     positions: torch.Tensor
@@ -69,16 +72,24 @@ def make_batch(group: Sequence[Example], indices: np.ndarray) -> Batch:
     lengths = [example.n_rows for example in group]
     join = lambda parts: np.concatenate(list(parts))
     positions = join(np.arange(n) for n in lengths)
+    is_answer = positions >= np.repeat([example.first for example in group], lengths)
+    answers = lambda values: torch.from_numpy(_spread(values, is_answer))
     top = indices[join(example.features.top_ids for example in group)]
     probabilities = np.exp(join(example.features.top_logprobs for example in group))
     tail = np.clip(1 - probabilities.sum(1), 0, 1)
     return Batch(
         tokens=torch.from_numpy(join(example.features.tokens for example in group).astype(np.int64)),
         positions=torch.from_numpy(positions), texts=torch.from_numpy(np.repeat(np.arange(len(group)), lengths)),
-        taps=_taps_before(group), is_answer=torch.from_numpy(positions >= np.repeat([e.first for e in group], lengths)),
-        top=torch.from_numpy(np.maximum(top, 0)), tail=torch.from_numpy(tail.astype(np.float32)),
-        top_probabilities=torch.from_numpy(np.where(top >= 0, probabilities, 0).astype(np.float32)),
-        best=torch.from_numpy(top[:, 0].copy()))
+        taps=_taps_before(group), is_answer=torch.from_numpy(is_answer), top=answers(np.maximum(top, 0)),
+        tail=answers(tail.astype(np.float32)), best=answers(top[:, 0]),
+        top_probabilities=answers(np.where(top >= 0, probabilities, 0).astype(np.float32)))
+
+
+def _spread(values: np.ndarray, is_answer: np.ndarray) -> np.ndarray:
+    """Of the answers' rows -> of all rows, 0 in the others."""
+    spread = np.zeros((len(is_answer), *values.shape[1:]), values.dtype)
+    spread[is_answer] = values
+    return spread
 
 
 def _taps_before(group: Sequence[Example]) -> torch.Tensor | None:

@@ -48,6 +48,7 @@ class Corpus:
         """With the text's number in the shard. Row prompt_len - 1 predicts the first token of the answer."""
         texts = [text for text in text_shards.read_shard(self._directory, shard)]
         cut = [text.tokens[:self._max_text_len] for text in texts]
-        features = self._store.load(f"{shard:05d}", [tokens for tokens in cut if tokens])
         kept = [i for i, tokens in enumerate(cut) if tokens]
-        return [(i, Example(feature, max(len(texts[i].prompt_ids) - 1, 0))) for i, feature in zip(kept, features)]
+        first = [min(max(len(texts[i].prompt_ids) - 1, 0), len(cut[i])) for i in kept]
+        features = self._store.load(f"{shard:05d}", [cut[i] for i in kept], first)
+        return list(zip(kept, map(Example, features)))

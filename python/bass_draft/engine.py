@@ -52,9 +52,12 @@ class Engine:
         special = ["--add-special"] if add_special else []
         return json.loads(self._run(["tokenize", "-m", self.model, "-f", "-", *special], text.encode()))
 
-    def features(self, texts: Sequence[Sequence[int]], layers: Sequence[int], n_top: int, out: pathlib.Path) -> None:
-        """Writes the taps and the likeliest next tokens of `texts` (token ids) to `out`."""
-        lines = "".join(json.dumps({"tokens": list(map(int, text))}) + "\n" for text in texts)
+    def features(self, texts: Sequence[Sequence[int]], first: Sequence[int], layers: Sequence[int], n_top: int,
+                 out: pathlib.Path) -> None:
+        """Writes the taps of `texts` (token ids) to `out`, and the likeliest next tokens from position `first` of each
+        on."""
+        lines = "".join(json.dumps({"tokens": list(map(int, text)), "from": at}) + "\n"
+                        for text, at in zip(texts, first))
         out.parent.mkdir(parents=True, exist_ok=True)
         self._run(["features", "-m", self.model, "--layers", ",".join(map(str, layers)), "--top", str(n_top),
                    "-o", str(out), *self._threads()], lines.encode())

@@ -67,7 +67,7 @@ def _answers(engine: Engine, main: MainModel, prompts: list[Prompt], layers: tup
     texts = [ids + answer["choices"][0]["token_ids"] for ids, answer in zip(prompt_ids, answers)]
     with tempfile.TemporaryDirectory() as directory:
         store = FeatureStore(engine, pathlib.Path(directory), layers, _N_TOP, 0)
-        features = store.load("eval", texts)
+        first = [max(len(ids) - 1, 0) for ids in prompt_ids]
+        features = store.load("eval", texts, first)
         store.release("eval")  # the mapping keeps what it shows
-    return [(prompt.task, Example(feature, max(len(ids) - 1, 0)))
-            for prompt, ids, feature in zip(prompts, prompt_ids, features)]
+    return [(prompt.task, Example(feature)) for prompt, feature in zip(prompts, features)]

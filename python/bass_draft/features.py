@@ -17,12 +17,17 @@ from bass_draft.tensor_file import read_tensors
 @dataclasses.dataclass(frozen=True)
 class TextFeatures:
     """Of one text with n tokens: views into a file.
-    taps: bfloat16 bits [n, n_taps, main_width] or None; top_ids, top_logprobs: [n, n_top], likeliest first."""
+    taps: bfloat16 bits [n, n_taps, main_width] or None; top_ids, top_logprobs: [n - first, n_top], likeliest first, of
+    the positions from `first` on, which predict tokens of the answer."""
 
     tokens: np.ndarray
     taps: np.ndarray | None
     top_ids: np.ndarray
     top_logprobs: np.ndarray
+
+    @property
+    def first(self) -> int:
+        return len(self.tokens) - len(self.top_ids)
 
 
 class FeatureStore:
@@ -35,16 +40,17 @@ class FeatureStore:
         self._n_top = n_top
         self._max_bytes = max_bytes
         remove_partial_files(directory)
-        # Those with another number of likely tokens nobody would read or remove; other layers are other drafts'.
+        # Those with other likely tokens nobody would read or remove; other layers are other drafts'.
         for path in {*directory.glob(self._path("*", "*").name)} - {*directory.glob(self._path("*").name)}:
             path.unlink()
 
-    def load(self, name: str, texts: Sequence[Sequence[int]]) -> list[TextFeatures]:
-        """The features of `texts` (token ids), which always come under the same name."""
+    def load(self, name: str, texts: Sequence[Sequence[int]], first: Sequence[int]) -> list[TextFeatures]:
+        """The features of `texts` (token ids), which always come under the same name. first: [n_texts], the position
+        from which on the likely next tokens of each are needed."""
         path = self._path(name)
         if not path.exists():
-            self._engine.features(texts, self._layers, self._n_top, path)
-        return self._split(path, texts)
+            self._engine.features(texts, first, self._layers, self._n_top, path)
+        return self._split(path, texts, first)
 
     def release(self, name: str) -> None:
         """The features of `name` are not needed for now: they go if all files together are too large."""
@@ -52,16 +58,17 @@ class FeatureStore:
         if total > self._max_bytes:
             self._path(name).unlink(missing_ok=True)
 
-    def _path(self, name: str, n_top: str | None = None) -> pathlib.Path:
+    def _path(self, name: str, tokens: str | None = None) -> pathlib.Path:
         layers = "_".join(map(str, self._layers)) or "none"
-        return self._directory / f"{name}.layers_{layers}.top_{n_top or self._n_top}.safetensors"
+        return self._directory / f"{name}.layers_{layers}.{tokens or f'answers_top_{self._n_top}'}.safetensors"
 
-    def _split(self, path: pathlib.Path, texts: Sequence[Sequence[int]]) -> list[TextFeatures]:
+    def _split(self, path: pathlib.Path, texts: Sequence[Sequence[int]], first: Sequence[int]) -> list[TextFeatures]:
         tensors, _ = read_tensors(path)
         starts, tokens, taps = tensors["starts"], tensors["tokens"], tensors.get("taps")
+        top_starts = np.concatenate(([0], np.cumsum([len(text) - at for text, at in zip(texts, first)])))
         flat = np.fromiter((token for text in texts for token in text), np.int32)
-        if len(starts) != len(texts) + 1 or not np.array_equal(tokens, flat):
+        if not np.array_equal(tokens, flat) or not np.array_equal(tensors["top_starts"], top_starts):
             raise UserError(f"{path}: is of other texts; delete it and run the command again")
         return [TextFeatures(tokens[begin:end], taps[begin:end] if taps is not None else None,
-                             tensors["top_ids"][begin:end], tensors["top_logprobs"][begin:end])
-                for begin, end in zip(starts[:-1], starts[1:])]
+                             tensors["top_ids"][top_begin:top_end], tensors["top_logprobs"][top_begin:top_end])
+                for begin, end, top_begin, top_end in zip(starts, starts[1:], top_starts, top_starts[1:])]

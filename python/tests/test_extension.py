@@ -30,8 +30,8 @@ def example(seed):
     """Random text; the teacher knows the prompt's tokens only."""
     rng = np.random.default_rng(seed)
     tokens = rng.integers(0, 288, N_TOKENS).astype(np.int32)
-    top = np.stack([rng.permutation(np.unique(tokens[:N_PROMPT]))[:N_TOP] for _ in range(N_TOKENS)])
-    return Example(TextFeatures(tokens, None, top, np.full(top.shape, np.log(0.19), np.float32)), N_PROMPT - 1)
+    top = np.stack([rng.permutation(np.unique(tokens[:N_PROMPT]))[:N_TOP] for _ in range(N_PROMPT - 1, N_TOKENS)])
+    return Example(TextFeatures(tokens, None, top, np.full(top.shape, np.log(0.19), np.float32)))
 
 
 @torch.no_grad()
@@ -79,8 +79,9 @@ def test_texts_of_a_pack_do_not_see_each_other(main):
 
 def test_of_many_tokens_the_last_ones_count(monkeypatch):
     monkeypatch.setattr(extension, "MAX_TOKENS", 3)
-    features = TextFeatures(np.array([9, 1, 2, 3, 1, 4, 9, 8, 7]), None, None, None)
+    tokens = np.array([9, 1, 2, 3, 1, 4, 9, 8, 7])
+    text = lambda first: Example(TextFeatures(tokens, None, np.zeros((len(tokens) - first, 1), np.int32), None))
     indices = draft_indices(np.array([4]), 10)
-    assert extension.prompt_tokens(Example(features, 6), indices).tolist() == [1, 3, 9]
-    assert extension.prompt_tokens(Example(features, 0), indices).tolist() == [9]
-    assert extension.prompt_tokens(Example(features, 0), draft_indices(np.arange(10), 10)).tolist() == []
+    assert extension.prompt_tokens(text(6), indices).tolist() == [1, 3, 9]
+    assert extension.prompt_tokens(text(0), indices).tolist() == [9]
+    assert extension.prompt_tokens(text(0), draft_indices(np.arange(10), 10)).tolist() == []

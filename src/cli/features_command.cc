@@ -25,13 +25,18 @@ using Json = nlohmann::ordered_json;
 
 struct Texts {
   std::vector<TokenId> tokens;
-  std::vector<int64_t> starts{0};  // [n_texts + 1] into tokens
+  std::vector<int64_t> starts{0};      // [n_texts + 1] into tokens
+  std::vector<int64_t> top_starts{0};  // [n_texts + 1] into the positions that have likely next tokens
   int max_len = 0;
 
   [[nodiscard]] size_t n() const { return starts.size() - 1; }
   [[nodiscard]] std::span<const TokenId> text(size_t idx) const {
     return std::span(tokens).subspan(static_cast<size_t>(starts[idx]),
                                      static_cast<size_t>(starts[idx + 1] - starts[idx]));
+  }
+  /// The position in the text from which on it has likely next tokens.
+  [[nodiscard]] int first_top(size_t idx) const {
+    return static_cast<int>(starts[idx + 1] - starts[idx] - (top_starts[idx + 1] - top_starts[idx]));
   }
 };
 
@@ -52,7 +57,14 @@ Status add_text(const std::string& line, const ModelFile& model, Texts* texts) {
     }
     texts->tokens.push_back(id.get<TokenId>());
   }
+  const auto len = static_cast<int64_t>(ids->size());
+  const Json first = object.value("from", Json(0));
+  if (!first.is_number_integer() || first < 0 || first > len) {
+    return invalid_argument(
+        fmt::format("\"from\": {}: must be a position, a whole number from 0 to {}", first.dump(), len));
+  }
   texts->starts.push_back(static_cast<int64_t>(texts->tokens.size()));
+  texts->top_starts.push_back(texts->top_starts.back() + len - first.get<int64_t>());
   texts->max_len = std::max(texts->max_len, static_cast<int>(ids->size()));
   return ok_status();
 }
@@ -111,10 +123,13 @@ class FeaturesCommand final : public Command {
     return "write hidden states and likely next tokens of given texts, to train a draft with";
   }
   [[nodiscard]] std::string_view examples() const override {
-    return "  bass features -m smollm2 --layers 3,15,27 -o features.safetensors < texts.jsonl   # {\"tokens\": [1, "
-           "2]}\n"
-           "Tensors: tokens I32 [N], starts I64 [texts + 1], taps BF16 [N, layers, d_model], top_ids I32 [N, K],\n"
-           "top_logprobs F32 [N, K] (temperature 1, the likeliest first). bass-draft uses it.";
+    return "  bass features -m smollm2 --layers 3,15,27 -o features.safetensors < texts.jsonl   # {\"tokens\": [1, 2], "
+           "\"from\": "
+           "0}\n"
+           "Tensors: tokens I32 [N], starts I64 [texts + 1], taps BF16 [N, layers, d_model], and of the M positions "
+           "at\n"
+           "and behind each text's \"from\" (0 if it is not given) top_ids I32 [M, K], top_logprobs F32 [M, K]\n"
+           "(temperature 1, the likeliest first) and top_starts I64 [texts + 1]. bass-draft uses it.";
   }
 
   void add_options(CLI::App* app) override {
@@ -172,22 +187,24 @@ class FeaturesCommand final : public Command {
       tensors.add("taps", "BF16", {n, static_cast<int64_t>(layers.size()), model.config.d_model}, sizeof(uint16_t));
     }
     tensors.add("starts", "I64", {static_cast<int64_t>(texts.starts.size())}, sizeof(int64_t));
+    tensors.add("top_starts", "I64", {static_cast<int64_t>(texts.top_starts.size())}, sizeof(int64_t));
     tensors.add("tokens", "I32", {n}, sizeof(TokenId));
-    tensors.add("top_ids", "I32", {n, k}, sizeof(TokenId));
-    tensors.add("top_logprobs", "F32", {n, k}, sizeof(float));
+    tensors.add("top_ids", "I32", {texts.top_starts.back(), k}, sizeof(TokenId));
+    tensors.add("top_logprobs", "F32", {texts.top_starts.back(), k}, sizeof(float));
     BASS_RETURN_IF_ERROR(tensors.begin({{"bass.fingerprint", model_fingerprint(model.config, model.weights)},
                                         {"bass.layers", fmt::format("{}", fmt::join(layers, ","))}}));
     std::vector<TokenId> top_ids;
     std::vector<float> top_logprobs;
     for (size_t i = 0; i < texts.n(); ++i) {
       if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
-      const cpu::TextFeatures& features = reader->read(texts.text(i));
+      const cpu::TextFeatures& features = reader->read(texts.text(i), texts.first_top(i));
       BASS_RETURN_IF_ERROR(tensors.write(std::span(features.taps)));
       top_ids.insert(top_ids.end(), features.top_ids.begin(), features.top_ids.end());
       top_logprobs.insert(top_logprobs.end(), features.top_logprobs.begin(), features.top_logprobs.end());
     }
     BASS_RETURN_IF_ERROR(model.gguf->check_intact());
     BASS_RETURN_IF_ERROR(tensors.write(std::span(texts.starts)));
+    BASS_RETURN_IF_ERROR(tensors.write(std::span(texts.top_starts)));
     BASS_RETURN_IF_ERROR(tensors.write(std::span(texts.tokens)));
     BASS_RETURN_IF_ERROR(tensors.write(std::span<const TokenId>(top_ids)));
     return tensors.write(std::span<const float>(top_logprobs));

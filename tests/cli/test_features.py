@@ -61,7 +61,22 @@ def test_one_by_one_is_the_same(run, tiny, tmp_path):
     assert any(alone["taps"][1])
 
 
+def test_likely_tokens_from_a_position_on(run, tiny, tmp_path):
+    firsts = [4, 1, 17]  # the last position, none, inside of a text
+    given = "".join(json.dumps({"tokens": text, "from": first}) + "\n" for text, first in zip(TEXTS, firsts)).encode()
+    assert run("features", "-m", tiny, "--layers", "1", "--top", "9", "-o", "part", stdin=given).code == 0
+    assert run("features", "-m", tiny, "--layers", "1", "--top", "9", "-o", "all", stdin=lines(TEXTS)).code == 0
+    part, everything = (read_safetensors(tmp_path / name)[1] for name in ("part", "all"))
+    assert part["taps"] == everything["taps"]
+    assert part["top_starts"] == ([4], (0, 1, 1, 44)) and everything["top_starts"] == everything["starts"]
+    kept = [start + i for start, text, first in zip((0, 5, 6), TEXTS, firsts) for i in range(first, len(text))]
+    for name in ("top_ids", "top_logprobs"):
+        assert part[name] == ([44, 9], tuple(everything[name][1][9 * row + i] for row in kept for i in range(9))), name
+
+
 @pytest.mark.parametrize("arguments, text, words", [
+    ([], b'{"tokens": [1, 2], "from": 3}\n', ["standard input:1", '"from": 3', "0 to 2"]),
+    ([], b'{"tokens": [1, 2], "from": "x"}\n', ['"from": "x"']),
     (["--layers", "2"], lines(TEXTS), ["--layers 2", "from 0 to 1"]),
     (["--layers", "1,0"], lines(TEXTS), ["ascending"]),
     (["--top", "2000"], lines(TEXTS), ["--top 2000", "1024"]),

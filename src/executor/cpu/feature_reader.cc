@@ -1,6 +1,7 @@
 #include "executor/cpu/feature_reader.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/check.h"
@@ -33,14 +34,17 @@ Result<std::unique_ptr<FeatureReader>> FeatureReader::create(const ModelFile& fi
   for (int i = 0; i < options.n_threads; ++i) {
     reader->samplers_.push_back(std::make_unique<RowSampler>(kernels, vocab_size));
   }
+  reader->best_.resize(static_cast<size_t>(options.n_threads));
   return reader;
 }
 
-const TextFeatures& FeatureReader::read(std::span<const TokenId> tokens) {
+const TextFeatures& FeatureReader::read(std::span<const TokenId> tokens, int first_top) {
   const size_t n = tokens.size();
   BASS_CHECK(n >= 1 && n <= static_cast<size_t>(max_text_len_));
+  BASS_CHECK(first_top >= 0 && static_cast<size_t>(first_top) <= n);
+  first_top_ = first_top;
   features_.taps.resize(n * options_.layers.size() * static_cast<size_t>(model_->config().d_model));
-  features_.top_ids.resize(n * static_cast<size_t>(options_.n_top));
+  features_.top_ids.resize((n - static_cast<size_t>(first_top)) * static_cast<size_t>(options_.n_top));
   features_.top_logprobs.resize(features_.top_ids.size());
   text_len_ = static_cast<int>(n);
   model_->prepare_positions(text_len_);
@@ -57,22 +61,24 @@ void FeatureReader::read_chunk(std::span<const TokenId> tokens, int start) {
   forward_->add_segment(start, /*is_decode=*/false, pages_, text_len_);
   for (const TokenId token : tokens) forward_->add_token(token);
   forward_->end_batch();
-  std::vector<int> rows(tokens.size());
-  std::iota(rows.begin(), rows.end(), 0);
+  const int first_row = std::clamp(first_top_ - start, 0, n);
+  std::vector<int> rows(static_cast<size_t>(n - first_row));
+  std::iota(rows.begin(), rows.end(), first_row);
   const auto vocab_size = static_cast<size_t>(model_->config().vocab_size);
   team_.run([&](const TeamContext& context) {
     forward_->run(context);
     const WorkRange mine = context.share(n);
     for (int i = mine.begin; i < mine.end; ++i) copy_taps(start + i);
     if (options_.n_top == 0) return;
-    for (int begin = 0; begin < n; begin += kLogitsBlockRows) {
+    for (int begin = first_row; begin < n; begin += kLogitsBlockRows) {
       const int n_rows = std::min(kLogitsBlockRows, n - begin);
-      forward_->logits(context, std::span(rows).subspan(static_cast<size_t>(begin), static_cast<size_t>(n_rows)),
-                       logits_.as<float>());
+      const auto first = static_cast<size_t>(begin - first_row);
+      forward_->logits(context, std::span(rows).subspan(first, static_cast<size_t>(n_rows)), logits_.as<float>());
       const WorkRange share = context.share(n_rows);
       for (int i = share.begin; i < share.end; ++i) {
         const float* row = logits_.as<float>() + static_cast<size_t>(i) * vocab_size;
-        find_top(*samplers_[static_cast<size_t>(context.thread_idx())], row, start + begin + i);
+        const auto mine_idx = static_cast<size_t>(context.thread_idx());
+        find_top(*samplers_[mine_idx], best_[mine_idx], row, start + begin + i - first_top_);
       }
       context.barrier();
     }
@@ -86,19 +92,24 @@ void FeatureReader::copy_taps(int position) {
   std::copy(taps, taps + n_values, features_.taps.data() + static_cast<size_t>(position) * n_values);
 }
 
-void FeatureReader::find_top(RowSampler& sampler, const float* logits, int position) {
+void FeatureReader::find_top(RowSampler& sampler, std::vector<RowSampler::Candidate>& best, const float* logits,
+                             int at) {
   SamplingParams params;
   params.temperature = 1.0f;
   params.top_k = options_.n_top;
   const RowDistribution row = sampler.build(logits, n_tokens_, params, {}, Normalise::kNo);
-  const size_t begin = static_cast<size_t>(position) * static_cast<size_t>(options_.n_top);
-  TokenId* ids = features_.top_ids.data() + begin;
-  int n = 0;
-  for (TokenId id = 0; id < n_tokens_ && n < options_.n_top; ++id) {
-    if (row.kept.contains(logits[id], id)) ids[n++] = id;
+  best.clear();
+  for (const RowSampler::Candidate& candidate : sampler.entries_above(row, row.kept.cut_value)) {
+    if (row.kept.contains(candidate.z, candidate.id)) best.push_back(candidate);
   }
-  std::sort(ids, ids + n, [&](TokenId a, TokenId b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
-  for (int i = 0; i < n; ++i) features_.top_logprobs[begin + static_cast<size_t>(i)] = raw_logprob(logits, row, ids[i]);
+  std::sort(best.begin(), best.end(),
+            [](const auto& a, const auto& b) { return a.z != b.z ? a.z > b.z : a.id < b.id; });
+  const size_t begin = static_cast<size_t>(at) * static_cast<size_t>(options_.n_top);
+  for (size_t i = 0; i < static_cast<size_t>(options_.n_top); ++i) {
+    const bool is_there = i < best.size();  // a model may rule tokens out
+    features_.top_ids[begin + i] = is_there ? best[i].id : 0;
+    features_.top_logprobs[begin + i] = is_there ? raw_logprob(logits, row, best[i].id) : -INFINITY;
+  }
 }
 
 }  // namespace bass::cpu
