@@ -12,15 +12,18 @@ OVER_BASS = 1.15  # Algorithm 1, geometric mean of the cells whose best length i
 _PRUNE = {1: 0.75, 2: 0.9}  # rounds: of the best fixed length; with more rounds as with the most of these
 
 
-def read_results(lines):
-    """{cell: {round: {policy: tokens/s}}}; the last line of a run counts."""
+def read_results(lines, is_total=False):
+    """{cell: {round: {policy: tokens/s}}}; the last line of a run counts. Of steps that decode alone, or of all steps
+    (lines that do not say that are left out)."""
+    speed = "total_tokens_per_s" if is_total else "tokens_per_s"
     results = {}
     for line in lines:
         try:
             row = json.loads(line)
         except json.JSONDecodeError:  # the program was killed while it wrote
             continue
-        results.setdefault(row["cell"], {}).setdefault(row["round"], {})[row["policy"]] = row["tokens_per_s"]
+        if speed in row:
+            results.setdefault(row["cell"], {}).setdefault(row["round"], {})[row["policy"]] = row[speed]
     return results
 
 

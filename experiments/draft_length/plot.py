@@ -85,9 +85,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", metavar="RESULTS.jsonl")
     parser.add_argument("svg", nargs="?", help="drawn there (needs matplotlib)")
+    parser.add_argument("--total", action="store_true", help="all steps, those with prompts' tokens too")
     options = parser.parse_args()
     with open(options.results, encoding="utf-8") as file:
-        results = read_results(file)
+        results = read_results(file, options.total)
     print_tables(results)
     if options.svg:
         plot(results, options.svg)

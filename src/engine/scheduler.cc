@@ -12,6 +12,9 @@ static_assert(kMaxDraftLen == SpeculationStats::kMaxDraftLen, "one limit for pol
 
 // A prompt always advances, however many rows decode.
 constexpr int kMinPrefillChunk = 32;
+// Where drafts of the model do not pay, it reads the prompt of every so many requests: looks at what its drafts would
+// be worth need a sequence whose text it knows.
+constexpr int kReadEvery = 8;
 
 }  // namespace
 
@@ -25,7 +28,8 @@ Scheduler::Scheduler(const SchedulerOptions& options, const StepCosts* costs, Ex
       costs_(costs),
       executor_(executor),
       main_pool_(options.n_pages),
-      draft_pool_(options.has_draft ? options.n_pages : 0) {}
+      draft_pool_(options.has_draft ? options.n_pages : 0),
+      n_unread_prompts_(kReadEvery - 1) {}
 
 int Scheduler::own_pages(const RequestState& request) const {
   // The page in which the shared part ends is the prompt's; a sequence writes into a copy of its own.
@@ -89,6 +93,7 @@ bool Scheduler::admit_request(RequestState* request) {
   if (n_promised_pages_ + n_needed > options_.n_pages) return false;
   // First, as only these can fail.
   if (request->uses_draft_model) request->prompt_head = executor_->make_prompt_head(request->prompt);
+  request->draft_reads_prompt = draft_reads_prompt(*request);
   if (request->ngram_options) {
     request->ngrams = std::make_unique<NgramIndex>(request->prompt, request->request.n, *request->ngram_options);
   }
@@ -97,6 +102,32 @@ bool Scheduler::admit_request(RequestState* request) {
   request->draft_prefix = PageTable(&draft_pool_, options_.page_len);
   request->is_admitted = true;
   return true;
+}
+
+// Samples share what the draft model reads of their prompt.
+bool Scheduler::draft_reads_prompt(const RequestState& request) {
+  // A draft behind the last token that may be emitted is for nothing.
+  const bool can_draft = request.max_text_len > static_cast<int>(request.prompt.size()) + 1;
+  if (!request.uses_draft_model || !can_draft) return false;
+  const bool is_read = request.choices.size() > 1 || wants_draft_model(request) || n_unread_prompts_ + 1 >= kReadEvery;
+  n_unread_prompts_ = is_read ? 0 : n_unread_prompts_ + 1;
+  return is_read;
+}
+
+// In a batch of all that have not ended, with contexts like this one's.
+bool Scheduler::wants_draft_model(const RequestState& request) {
+  size_t n = 0;
+  const auto max_batch = static_cast<size_t>(options_.max_batch);
+  for (const auto& other : requests_) {
+    n += other->choices.size() - static_cast<size_t>(other->n_finished);
+    if (n >= max_batch) break;
+  }
+  n = std::clamp<size_t>(n, 1, max_batch);
+  const auto context_len = static_cast<int>(request.prompt.size());
+  const double n_seen = static_cast<double>(n) * context_len;
+  candidates_.assign(n, {.max_len = std::min(request.policy->state.len, kMaxDraftLen), .context_len = context_len});
+  return bass::wants_draft_model(request.policy->spec, request.policy->state, *costs_,
+                                 {static_cast<int>(n), n_seen, n_seen}, candidates_);
 }
 
 void Scheduler::start_sequence(RequestState* request) {
@@ -262,7 +293,7 @@ void Scheduler::plan_prefill(RequestState* request, int max_tokens, StepPlan* pl
   }
   reserve(&request->main_prefix, start + n_tokens, &plan->main_copies);
   segment.pages = request->main_prefix.pages();
-  if (!request->uses_draft_model) return;
+  if (!request->draft_reads_prompt) return;
   segment.draft_tokens = segment.tokens;
   segment.draft_start = start;
   reserve(&request->draft_prefix, start + n_tokens, &plan->draft_copies);

@@ -66,6 +66,8 @@ class Scheduler {
   [[nodiscard]] int own_pages(const RequestState& request) const;
   void admit();
   bool admit_request(RequestState* request);
+  bool draft_reads_prompt(const RequestState& request);
+  bool wants_draft_model(const RequestState& request);
   void start_sequence(RequestState* request);
   void measure_regular_load();
   void choose_drafts();
@@ -83,6 +85,7 @@ class Scheduler {
   PagePool draft_pool_;
   int n_promised_pages_ = 0;                           // of each pool
   int n_draft_rows_ = 0;                               // rows of the draft model's first pass in the step being planned
+  int n_unread_prompts_;                               // since the last one that the draft model read
   int n_distributions_ = 0;                            // of the draft model, that the step being planned keeps
   bool has_finished_ = false;                          // a request may have ended
   std::list<std::unique_ptr<RequestState>> requests_;  // in order of arrival

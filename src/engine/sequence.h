@@ -93,6 +93,7 @@ struct RequestState {
   std::vector<LogitBias> bias;
   std::vector<TokenId> banned;
   bool uses_draft_model = false;
+  bool draft_reads_prompt = false;            // from admission on: while the main model does; else when it is to draft
   std::optional<NgramOptions> ngram_options;  // none: no n-gram drafts
   std::unique_ptr<NgramIndex> ngrams;         // from admission on
   std::unique_ptr<PromptHead> prompt_head;    // from admission on; null where the draft model needs none

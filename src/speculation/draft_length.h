@@ -126,11 +126,18 @@ struct DraftLengthPolicy {
   double (*expected)(const DraftLengthState& state, const DraftOutcome& outcome) = nullptr;
   /// Choices depend on what steps took, so no seed fixes them; what was learnt is worth keeping for later batches.
   bool is_timed = false;
+  /// Whether the draft model would be asked in a batch of such sequences: else it need not read their prompts, which
+  /// it can do later. nullptr: yes.
+  bool (*wants_model)(const DraftLengthState& state, const StepCosts& costs, const StepLoad& regular,
+                      std::span<DraftCandidate> candidates) = nullptr;
 };
 
 /// The policy's choice for a step, or the same length for all.
 void choose_draft_lengths(const DraftLengthSpec& spec, const DraftLengthState& state, const StepCosts& costs,
                           const StepLoad& regular, std::span<DraftCandidate> candidates);
+/// Whether the policy would ask the draft model in a batch of such sequences.
+bool wants_draft_model(const DraftLengthSpec& spec, const DraftLengthState& state, const StepCosts& costs,
+                       const StepLoad& regular, std::span<DraftCandidate> candidates);
 /// The policy's state after a step.
 void advance_draft_length(const DraftLengthSpec& spec, DraftLengthState& state, std::span<const DraftOutcome> outcomes);
 

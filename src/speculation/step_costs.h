@@ -61,9 +61,12 @@ struct StepCosts {
 /// first measurement, and those that are not measured yet follow it: the machine may be another one today.
 void learn_step_cost(const StepCost& cost, StepCosts* costs);
 
-/// Seconds of a step: by its rows, from what that size took and a line through the sizes around it, which counts the
-/// more the fewer and the less alike its own times are; and of its attention. 0 when nothing was measured.
+/// Seconds of a step: of its rows and of its attention. 0 when nothing was measured.
 double predicted_step_seconds(const StepCosts& costs, const StepLoad& load);
+
+/// Seconds of a step without attention: from what that size took and a line through the sizes around it, which counts
+/// the more the fewer and the less alike its own times are. 0 when nothing was measured.
+double predicted_rows_seconds(const StepCosts& costs, int n_rows);
 
 /// The same on average, with what others' work adds: what many such steps take together, not how they compare.
 double mean_step_seconds(const StepCosts& costs, const StepLoad& load);
@@ -78,6 +81,9 @@ double predicted_catch_up_seconds(const StepCosts& costs, int n_unread);
 
 /// 1: no step of about so many rows was measured, nor of somewhat fewer and more; near 0: many were.
 double step_novelty(const StepCosts& costs, int n_rows);
+
+/// An earlier run has measured steps of about so many rows, and this one has not.
+bool is_known_from_before(const StepCosts& costs, int n_rows);
 
 /// No step of about so many rows was measured for long (the less often in this run, the sooner), or since the machine
 /// became faster or slower.

@@ -83,7 +83,8 @@ double seconds_by_others(const StepCosts& costs, int wanted) {
   }
 }
 
-// Without attention.
+}  // namespace
+
 double predicted_rows_seconds(const StepCosts& costs, int n_rows) {
   const int wanted = StepCosts::row_idx(n_rows);
   const double own = own_weight(costs, wanted);
@@ -94,8 +95,6 @@ double predicted_rows_seconds(const StepCosts& costs, int n_rows) {
   if (own <= 0) return by_others;
   return (own * costs.step_s[wanted] + others * by_others) / (own + others);
 }
-
-}  // namespace
 
 double predicted_step_seconds(const StepCosts& costs, const StepLoad& load) {
   return predicted_rows_seconds(costs, load.n_rows) + predicted_attention_seconds(costs.attention, load);
@@ -115,6 +114,15 @@ double step_novelty(const StepCosts& costs, int n_rows) {
   const int n_beside =
       idx < costs.max_rows_seen ? std::min(n_within((idx + 1) / 2, idx), n_within(idx + 1, 2 * idx)) : 0;
   return 1.0 / (1.0 + n + kBeside * n_beside);
+}
+
+bool is_known_from_before(const StepCosts& costs, int n_rows) {
+  bool is_known = false, is_measured = false;
+  for_each_near(n_rows, [&](int rows) {
+    is_known |= costs.step_s[rows] > 0;
+    is_measured |= costs.last_measured[rows] > 0;
+  });
+  return is_known && !is_measured;
 }
 
 bool is_step_stale(const StepCosts& costs, int n_rows) {

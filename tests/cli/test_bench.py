@@ -154,6 +154,16 @@ def test_policies(run, tiny, tmp_path):
     assert table.code == 0 and table.out.count("median") == 3
 
 
+def test_policies_total_counts_the_prompts(run, tiny):
+    rows = [json.loads(line) for line in run(
+        "bench", "policies", "-m", tiny, "-p", "The cat sat on the mat. " * 8, "--max-tokens", "6", "--ignore-eos",
+        "--draft-lengths", "off,goodput", "--rounds", "1", "--json").out.splitlines()]
+    assert [row["policy"] for row in rows] == ["off", "goodput"]
+    for row in rows:
+        assert 0 < row["total_tokens_per_s"] < row["tokens_per_s"]
+        assert row["total_ratio"] == pytest.approx(row["total_tokens_per_s"] / rows[0]["total_tokens_per_s"], rel=1e-3)
+
+
 def test_policies_that_are_none(run, tiny):
     done = run("bench", "policies", "-m", tiny, "-p", "a", "--draft-lengths", "off,fixed:x")
     assert done.code != 0 and "--draft-lengths" in done.err and "fixed" in done.err

@@ -24,20 +24,28 @@
 namespace bass {
 namespace {
 
+/// A policy's round.
+struct PolicyRun : BenchRun {
+  int64_t n_tokens = 0;  // generated in all, those of steps with prompts' tokens too
+
+  [[nodiscard]] double tokens_per_s() const {
+    return decode_s() > 0 ? static_cast<double>(decode_tokens()) / decode_s() : 0;
+  }
+  [[nodiscard]] double total_tokens_per_s() const {
+    return steps_s() > 0 ? static_cast<double>(n_tokens) / steps_s() : 0;
+  }
+};
+
 /// A policy and the engine that it has for itself.
 struct Contestant {
   std::string policy;
   Request prototype;
   std::unique_ptr<Engine> engine;
-  std::vector<BenchRun> runs;
+  std::vector<PolicyRun> runs;
   Status status;
 };
 
 bool is_regular(const std::string& policy) { return policy == "off"; }
-
-double tokens_per_s(const BenchRun& run) {
-  return run.decode_s() > 0 ? static_cast<double>(run.decode_tokens()) / run.decode_s() : 0;
-}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -45,8 +53,13 @@ double median(std::vector<double> values) {
 }
 
 /// 0 where no step of one of them was without a prompt's tokens.
-double ratio(const BenchRun& run, const BenchRun& first) {
-  return tokens_per_s(first) > 0 ? tokens_per_s(run) / tokens_per_s(first) : 0;
+double ratio(const PolicyRun& run, const PolicyRun& first) {
+  return first.tokens_per_s() > 0 ? run.tokens_per_s() / first.tokens_per_s() : 0;
+}
+
+/// The same of all steps.
+double total_ratio(const PolicyRun& run, const PolicyRun& first) {
+  return first.total_tokens_per_s() > 0 ? run.total_tokens_per_s() / first.total_tokens_per_s() : 0;
 }
 
 int64_t n_sequence_steps(const SpeculationStats& stats) {
@@ -54,8 +67,13 @@ int64_t n_sequence_steps(const SpeculationStats& stats) {
 }
 
 std::vector<Column> columns() {
-  return {{"round", "round", -6},          {"policy", "policy", -14}, {"tokens/s", "tokens_per_s", 10, 1},
-          {"/first", "first_ratio", 8, 3}, {"tokens", "tokens", 8},   {"drafted", "drafted", 8},
+  return {{"round", "round", -6},
+          {"policy", "policy", -14},
+          {"tokens/s", "tokens_per_s", 10, 1},
+          {"/first", "first_ratio", 8, 3},
+          {"total/first", "total_ratio", 12, 3},
+          {"tokens", "tokens", 8},
+          {"drafted", "drafted", 8},
           {"accepted", "accepted", 8}};
 }
 
@@ -68,7 +86,8 @@ class BenchPoliciesCommand final : public Command {
   [[nodiscard]] std::string_view examples() const override {
     return "  bass bench policies -m smollm2 --prompts prompts.jsonl --max-batch 8\n"
            "  bass bench policies -m smollm2 --prompts prompts.jsonl --draft-lengths off,fixed:2,bass,goodput --rounds "
-           "5";
+           "5\n"
+           "tokens/s and /first are of steps that decode alone, total/first is of all steps, with the prompts'.";
   }
   void add_options(CLI::App* app) override {
     arguments_.add(app, {"model",       "draft",
@@ -189,23 +208,26 @@ class BenchPoliciesCommand final : public Command {
 
   static Status generate(std::vector<PromptSpec> prompts, Contestant* contestant) {
     for (PromptSpec& prompt : prompts) prompt.request.speculation = contestant->prototype.speculation;
-    BenchRun run{contestant->engine->stats(), {}};
+    PolicyRun run{{contestant->engine->stats(), {}}, 0};
     BASS_ASSIGN_OR_RETURN(const GenerationResult result,
                           run_generation(contestant->engine.get(), std::move(prompts), {}));
     BASS_RETURN_IF_ERROR(check_all_ended_well(result));
     run.end = result.stats;
+    run.n_tokens = summarise(result).completion_tokens;
     contestant->runs.push_back(run);
     return ok_status();
   }
 
   static nlohmann::ordered_json row_of(const Contestant& contestant, const Contestant& first, size_t round) {
-    const BenchRun& run = contestant.runs[round];
+    const PolicyRun& run = contestant.runs[round];
     const SpeculationStats& begin = run.begin.speculation;
     const SpeculationStats& end = run.end.speculation;
     return {{"round", round},
             {"policy", contestant.policy},
-            {"tokens_per_s", tokens_per_s(run)},
+            {"tokens_per_s", run.tokens_per_s()},
             {"first_ratio", ratio(run, first.runs[round])},
+            {"total_tokens_per_s", run.total_tokens_per_s()},
+            {"total_ratio", total_ratio(run, first.runs[round])},
             {"decode_s", run.decode_s()},
             {"tokens", run.decode_tokens()},
             {"drafted", end.drafted - begin.drafted},
@@ -217,14 +239,17 @@ class BenchPoliciesCommand final : public Command {
     for (const Contestant& contestant : contestants) {
       std::vector<double> speeds;
       std::vector<double> ratios;
+      std::vector<double> total_ratios;
       for (size_t round = 0; round < contestant.runs.size(); ++round) {
-        speeds.push_back(tokens_per_s(contestant.runs[round]));
+        speeds.push_back(contestant.runs[round].tokens_per_s());
+        total_ratios.push_back(total_ratio(contestant.runs[round], contestants.front().runs[round]));
         ratios.push_back(ratio(contestant.runs[round], contestants.front().runs[round]));
       }
       table->add({{"round", "median"},
                   {"policy", contestant.policy},
                   {"tokens_per_s", median(speeds)},
-                  {"first_ratio", median(ratios)}});
+                  {"first_ratio", median(ratios)},
+                  {"total_ratio", median(total_ratios)}});
     }
   }
 

@@ -24,6 +24,8 @@ struct BenchRun {
 
   [[nodiscard]] double prefill_s() const { return end.prefill_s - begin.prefill_s; }
   [[nodiscard]] double decode_s() const { return end.decode_s - begin.decode_s; }
+  /// Of all steps, those with prompts' tokens too.
+  [[nodiscard]] double steps_s() const { return prefill_s() + decode_s(); }
   [[nodiscard]] int64_t decode_tokens() const { return end.decode_tokens - begin.decode_tokens; }
   [[nodiscard]] int64_t decode_steps() const { return end.decode_steps - begin.decode_steps; }
   [[nodiscard]] Work decode_work() const { return end.decode_work - begin.decode_work; }

@@ -16,6 +16,7 @@ constexpr double kProbeShare = 0.01;  // of the time, for looks at drafts that a
 constexpr double kLookShare = 0.005;  // and for those that no row of the main model is spent on
 constexpr int kFirstLook = 12;        // steps without a draft before one is looked at
 constexpr int kLastLook = 192;
+constexpr int kFirstCheck = 96;  // steps without a try, where an earlier run has measured what would be tried
 constexpr double kStay = 16;  // steps that a model is expected to draft in, once it has read what it had not followed
 constexpr int kGrowth = 2;    // rows of a step at most, in times of the most that was measured
 // What is expected of confidences is a few steps old, and rounded: where all tokens lie at the edge, a device would
@@ -30,12 +31,34 @@ struct Option {
   int max_model_len = GoodputState::kMaxLen;
 };
 
+// What is believed of steps by their rows. All options ask for the same few sizes, and an answer is a regression.
+class RowCosts {
+ public:
+  explicit RowCosts(const StepCosts& costs) : costs_(&costs) {}
+
+  struct Belief {
+    double seconds = -1;  // without attention; below 0: not asked for yet
+    double novelty = 0;
+  };
+  const Belief& of(int n_rows) {
+    const int idx = StepCosts::row_idx(n_rows);
+    Belief& belief = beliefs_[idx];
+    if (belief.seconds < 0) belief = {predicted_rows_seconds(*costs_, idx), step_novelty(*costs_, idx)};
+    return belief;
+  }
+
+ private:
+  const StepCosts* costs_;
+  Belief beliefs_[StepCosts::kMaxRows + 1];
+};
+
 // A batch whose next step is planned.
 struct Batch {
   const GoodputState& learnt;
   const StepCosts& costs;
   StepLoad regular;
   std::span<DraftCandidate> candidates;
+  RowCosts& rows;
 };
 
 // Sums over the candidates at one level.
@@ -78,8 +101,9 @@ Totals totals_of(const Batch& batch, int level, bool uses_model) {
 // Seconds of a step. doubt: how little the costs of larger steps are trusted at least, 0 .. 1.
 double step_seconds(const Batch& batch, const StepLoad& load, double doubt) {
   if (load.n_rows == batch.regular.n_rows) doubt = 0;
-  const double novelty = std::max(step_novelty(batch.costs, load.n_rows), doubt);
-  return predicted_step_seconds(batch.costs, load) * (1 - kOptimism * novelty);
+  const RowCosts::Belief& rows = batch.rows.of(load.n_rows);
+  const double seconds = rows.seconds + predicted_attention_seconds(batch.costs.attention, load);
+  return seconds * (1 - kOptimism * std::max(rows.novelty, doubt));
 }
 
 // Tokens a second; 0 if the step would have far more rows than any before. n_drafts: of the model, in expectation: the
@@ -152,6 +176,16 @@ int steps_between_looks(const Batch& batch) {
   return static_cast<int>(std::clamp(look_s / (share * regular_s), 1.0 * kFirstLook, 1.0 * kLastLook));
 }
 
+// Where looks tell what drafts are worth, tries are for what steps cost: they can wait where an earlier run has said.
+bool is_try_due(const Batch& batch) {
+  if (!is_probe_due(batch.learnt)) return false;
+  if (batch.learnt.n_untried_steps >= kFirstCheck) return true;
+  const int n_tried = batch.regular.n_rows + n_probed(batch.candidates.size());
+  return !is_known_from_before(batch.costs, n_tried) ||
+         std::any_of(batch.candidates.begin(), batch.candidates.end(),
+                     [](const DraftCandidate& candidate) { return candidate.max_len > 0 && !candidate.can_look; });
+}
+
 // A try is verified, which also measures what its rows cost; a look costs none where the device can do without.
 void try_or_look(const GoodputState& learnt, bool is_try, std::span<DraftCandidate> candidates) {
   probe(learnt, candidates);
@@ -165,8 +199,9 @@ void choose(const DraftLengthState& state, const StepCosts& costs, const StepLoa
   const GoodputState& learnt = state.goodput;
   for (DraftCandidate& candidate : candidates) candidate.len = 0;
   if (costs.max_rows_seen == 0) return;  // the first step is a regular one: it is measured
-  const bool is_due = is_probe_due(learnt);
-  const Batch batch{learnt, costs, regular, candidates};
+  RowCosts rows(costs);
+  const Batch batch{learnt, costs, regular, candidates, rows};
+  const bool is_due = is_try_due(batch);
   const Option best = best_option(batch, is_due ? 1.0 : 0.0);
   if (best.level < 0) {
     try_or_look(learnt, is_due, candidates);
@@ -181,6 +216,14 @@ void choose(const DraftLengthState& state, const StepCosts& costs, const StepLoa
   }
 }
 
+bool wants_model(const DraftLengthState& state, const StepCosts& costs, const StepLoad& regular,
+                 std::span<DraftCandidate> candidates) {
+  if (costs.max_rows_seen == 0) return true;  // nothing is known
+  RowCosts rows(costs);
+  const Option best = best_option({state.goodput, costs, regular, candidates, rows}, 0.0);
+  return best.level >= 0 && best.uses_model;
+}
+
 Status parse(std::string_view arguments, DraftLengthSpec&) {
   if (arguments.empty()) return ok_status();
   return invalid_argument("draft length 'goodput' takes no parameters: it measures");
@@ -190,6 +233,6 @@ Status parse(std::string_view arguments, DraftLengthSpec&) {
 
 constexpr DraftLengthPolicy kGoodputPolicy{
     "goodput",      "goodput",         parse, start_survival, keep_draft_length_state, choose,
-    learn_survival, expected_accepted, true};
+    learn_survival, expected_accepted, true,  wants_model};
 
 }  // namespace bass

@@ -416,6 +416,40 @@ TEST(Goodput, WhereADeviceCanLookItIsAskedAndTriesAreForCostsAlone) {
   EXPECT_GT(n_verified, 90) << "all looks are verified otherwise";
 }
 
+// Steps before the first verified draft, of 16 sequences whose drafts are never worth it.
+int steps_before_a_try(const StepCosts& costs, bool can_look) {
+  Learner learner;
+  learner.costs = costs;
+  for (int step = 0; step < 400; ++step) {
+    auto candidates = candidates_of(16, DraftSource::kNgram3);
+    for (DraftCandidate& candidate : candidates) candidate.can_look = can_look;
+    learner.choose(16, candidates);
+    std::vector<DraftOutcome> outcomes;
+    for (const DraftCandidate& candidate : candidates) {
+      if (candidate.len > 0 && !candidate.is_look) return step;
+      if (candidate.len > 0) outcomes.push_back({.n_drafted = 1, .source = DraftSource::kNgram3, .is_look = true});
+    }
+    learner.learn(outcomes, {16, 1.0, true});
+  }
+  return -1;
+}
+
+TEST(Goodput, WhereAnEarlierRunHasMeasuredTriesCanWaitForLooksTellTheRest) {
+  StepCosts kept;
+  kept.max_rows_seen = 32;
+  for (int rows = 1; rows <= 32; ++rows) {
+    kept.step_s[rows] = static_cast<float>(rows / 16.0);
+    kept.n_measured[rows] = 4;
+  }
+  const int with_looks = steps_before_a_try(kept, /*can_look=*/true);
+  EXPECT_GE(with_looks, 90);
+  EXPECT_LE(with_looks, 110) << "once in a while costs are looked at all the same";
+  for (const int steps : {steps_before_a_try({}, true), steps_before_a_try(kept, false)}) {
+    EXPECT_GE(steps, 0);
+    EXPECT_LE(steps, 20) << "nothing is known of them, or nothing of drafts";
+  }
+}
+
 TEST(Goodput, TriesTakeTheSequencesWithLeastToRead) {
   Learner learner;
   measure(learner, 16, 1.0);

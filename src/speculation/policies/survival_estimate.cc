@@ -178,9 +178,11 @@ DraftLengthState start_survival(const DraftLengthSpec&) {
 void learn_survival(DraftLengthState& state, std::span<const DraftOutcome> outcomes) {
   GoodputState& learnt = state.goodput;
   bool has_drafts = false;
+  bool has_verified = false;
   bool has_looked = false;
   for (const DraftOutcome& outcome : outcomes) {
     has_drafts |= outcome.n_drafted > 0 || !outcome.confidences.empty();
+    has_verified |= !outcome.is_look && (outcome.n_drafted > 0 || !outcome.confidences.empty());
     if (outcome.source == DraftSource::kModel) {
       learn_model(outcome, &learnt);
       has_looked |= outcome.n_drafted > 0;  // tokens that were dropped tell nothing
@@ -197,7 +199,7 @@ void learn_survival(DraftLengthState& state, std::span<const DraftOutcome> outco
   ++learnt.n_untried_steps;
   if (!has_drafts) return;
   learnt.n_idle_steps = 0;
-  if (!is_used && !is_try) return;
+  if (!has_verified || (!is_used && !is_try)) return;
   learnt.n_untried_steps = 0;
   learnt.probe_interval = is_used ? kFirstProbe : std::min(2 * learnt.probe_interval, kLastProbe);
 }

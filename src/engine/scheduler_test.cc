@@ -1,0 +1,124 @@
+#include "engine/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/policy_registry.h"
+#include "model/model_file.h"
+#include "text/tokenizer.h"
+
+namespace bass {
+namespace {
+
+/// Of the scheduler's own questions; it runs nothing.
+class NoExecutor final : public Executor {
+ public:
+  Ticket submit(const StepPlan&) override { return 0; }
+  const StepResult& wait(Ticket) override { return result_; }
+  std::unique_ptr<PromptHead> make_prompt_head(std::span<const TokenId>) override { return nullptr; }
+  [[nodiscard]] std::string isa_name() const override { return "none"; }
+  [[nodiscard]] int page_len() const override { return kCpuPageLen; }
+  [[nodiscard]] int64_t main_page_bytes() const override { return 0; }
+  [[nodiscard]] int64_t draft_page_bytes() const override { return 0; }
+  [[nodiscard]] int max_kept_distributions() const override { return 0; }
+  [[nodiscard]] int64_t step_weight_bytes() const override { return 0; }
+
+ private:
+  StepResult result_;
+};
+
+class ReadingPrompts : public ::testing::Test {
+ protected:
+  static constexpr int kPromptLen = 20;
+
+  // Steps of twice the rows cost `ratio` times as much.
+  void measure(double ratio) {
+    costs_.max_rows_seen = 64;
+    for (int rows = 1; rows <= costs_.max_rows_seen; ++rows) {
+      costs_.step_s[rows] = static_cast<float>(1e-3 * std::pow(rows, std::log2(ratio)));
+      costs_.n_measured[rows] = 200;
+    }
+  }
+
+  std::unique_ptr<RequestState> request(const std::string& draft_length, int n_samples = 1, int max_tokens = 50) {
+    auto state = std::make_unique<RequestState>();
+    state->draft_length = parse_draft_length(draft_length).value();
+    state->policy = policies_.get(draft_length, state->draft_length, std::nullopt);
+    state->prompt.assign(kPromptLen, 5);
+    state->max_text_len = kPromptLen + max_tokens;
+    state->prefix_len = state->shared_len();
+    state->uses_draft_model = true;
+    for (int i = 0; i < n_samples; ++i) {
+      state->choices.push_back(
+          std::make_unique<Sequence>(state.get(), i, StreamDetokenizer(*tokenizer_), StopMatcher::create({}).value()));
+    }
+    return state;
+  }
+
+  // Which of the requests' prompts the draft model reads in the first step.
+  std::vector<bool> read(std::list<std::unique_ptr<RequestState>> requests) {
+    const auto n = static_cast<int>(requests.size());
+    Scheduler scheduler({2 * n, 4 * n * kPromptLen, kCpuPageLen, 100 * n, true, 0}, &costs_, &executor_);
+    scheduler.add(&requests);
+    StepPlan plan;
+    std::vector<SegmentOwner> owners;
+    scheduler.schedule(n * kPromptLen, &plan, &owners);
+    std::vector<bool> is_read;
+    for (const SegmentPlan& segment : plan.segments) {
+      EXPECT_EQ(segment.tokens.size(), static_cast<size_t>(kPromptLen - 1));
+      EXPECT_TRUE(segment.draft_tokens.empty() || segment.draft_tokens.size() == segment.tokens.size());
+      is_read.push_back(!segment.draft_tokens.empty());
+    }
+    EXPECT_EQ(is_read.size(), static_cast<size_t>(n));
+    return is_read;
+  }
+
+  std::list<std::unique_ptr<RequestState>> requests(const std::string& draft_length, int n) {
+    std::list<std::unique_ptr<RequestState>> all;
+    for (int i = 0; i < n; ++i) all.push_back(request(draft_length));
+    return all;
+  }
+
+  StepCosts costs_;
+
+ private:
+  ModelFile file_ = load_model_file(BASS_TEST_DATA "/tiny/tiny_gqa_tied_q4_1.gguf").value();
+  std::unique_ptr<Tokenizer> tokenizer_ = Tokenizer::create(file_.vocab).value();
+  PolicyRegistry policies_;
+  NoExecutor executor_;
+};
+
+TEST_F(ReadingPrompts, OneInEightWhereDraftsWouldNotPay) {
+  measure(2.0);
+  const std::vector<bool> is_read = read(requests("goodput", 17));
+  for (size_t i = 0; i < is_read.size(); ++i) EXPECT_EQ(is_read[i], i % 8 == 0) << i;
+}
+
+TEST_F(ReadingPrompts, AllWhereDraftsWouldPayOrNothingIsKnown) {
+  for (const bool is_known : {true, false}) {
+    costs_ = {};
+    if (is_known) measure(1.01);
+    EXPECT_EQ(read(requests("goodput", 9)), std::vector<bool>(9, true));
+  }
+}
+
+TEST_F(ReadingPrompts, AllWherePoliciesDoNotWeighCosts) {
+  measure(2.0);
+  for (const char* policy : {"bass", "fixed:3", "survival"}) {
+    EXPECT_EQ(read(requests(policy, 9)), std::vector<bool>(9, true)) << policy;
+  }
+}
+
+TEST_F(ReadingPrompts, OnceForAllSamplesAndNeverForASingleToken) {
+  measure(2.0);
+  std::list<std::unique_ptr<RequestState>> all;
+  all.push_back(request("goodput"));
+  all.push_back(request("goodput", 3));
+  all.push_back(request("goodput"));
+  all.push_back(request("fixed:3", 1, /*max_tokens=*/1));
+  EXPECT_EQ(read(std::move(all)), (std::vector<bool>{true, true, false, false}));
+}
+
+}  // namespace
+}  // namespace bass
