@@ -218,15 +218,15 @@ Result<Trace> read_trace(const std::string& path) {
   Trace trace;
   bool has_header = false;
   bool has_rounds = false;
-  BASS_RETURN_IF_ERROR(
-      for_each_line(input_name(path), text, [&](const std::string& line, const std::string&) -> Status {
-        BASS_ASSIGN_OR_RETURN(const Json json, parse_user_json(line));
-        if (!json.is_object()) return invalid_file("is no line of a trace");
-        if (!std::exchange(has_header, true)) return read_header(json, &trace);
-        BASS_RETURN_IF_ERROR(read_sequence(json, &trace.sequences.emplace_back()));
-        has_rounds |= !trace.sequences.back().rounds.empty();
-        return ok_status();
-      }));
+  const auto read_row = [&](const std::string& line, const std::string&) -> Status {
+    BASS_ASSIGN_OR_RETURN(const Json json, parse_user_json(line));
+    if (!json.is_object()) return invalid_file("is no line of a trace");
+    if (!std::exchange(has_header, true)) return read_header(json, &trace);
+    BASS_RETURN_IF_ERROR(read_sequence(json, &trace.sequences.emplace_back()));
+    has_rounds |= !trace.sequences.back().rounds.empty();
+    return ok_status();
+  };
+  BASS_RETURN_IF_ERROR(for_each_line(input_name(path), text, read_row));
   if (!has_rounds)
     return invalid_file(fmt::format("{}: holds no generated text; `bass bench trace` writes traces", path));
   return trace;
