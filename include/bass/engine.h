@@ -30,7 +30,8 @@ class StepGate;
 class StepProfile;
 
 enum class AttentionKind : uint8_t { kPad, kSplit, kFused };
-enum class ActivationKind : uint8_t { kInt8, kInt16 };
+/// kBf16: of a GPU, whose library multiplies; see docs/cuda.md.
+enum class ActivationKind : uint8_t { kInt8, kInt16, kBf16 };
 /// How keys and values are cached: whole numbers with a scale a token and head.
 enum class KvKind : uint8_t { kInt16, kInt8 };
 

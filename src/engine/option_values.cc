@@ -100,8 +100,8 @@ constexpr std::array<Choice<std::optional<VerifyRule>>, 4> kVerifyRules{{{"auto"
                                                                          {"block", VerifyRule::kBlock}}};
 constexpr std::array<Choice<AttentionKind>, 3> kAttentionKinds{
     {{"fused", AttentionKind::kFused}, {"split", AttentionKind::kSplit}, {"pad", AttentionKind::kPad}}};
-constexpr std::array<Choice<ActivationKind>, 2> kActivationKinds{
-    {{"int8", ActivationKind::kInt8}, {"int16", ActivationKind::kInt16}}};
+constexpr std::array<Choice<ActivationKind>, 3> kActivationKinds{
+    {{"int8", ActivationKind::kInt8}, {"int16", ActivationKind::kInt16}, {"bf16", ActivationKind::kBf16}}};
 constexpr std::array<Choice<KvKind>, 2> kKvKinds{{{"int16", KvKind::kInt16}, {"int8", KvKind::kInt8}}};
 
 template <class T, size_t N>

@@ -19,6 +19,13 @@ def test_cuda_gives_the_cpus_results(run, tiny):
     assert choices(run("generate", "-m", tiny, *TEXT, "--device", "auto", env=EMULATED)) == expected
 
 
+def test_bf16_is_the_gpus(run, tiny):
+    arguments = ["generate", "-m", tiny, *TEXT, "--activations", "bf16"]
+    refused = run(*arguments, "--device", "cpu")
+    assert refused.code == 2 and "--activations bf16" in refused.err and "int8 or int16" in refused.err
+    assert len(choices(run(*arguments, "--device", "cuda", env=EMULATED))[0]["choices"]) == 2
+
+
 @pytest.mark.parametrize("device, words", [("cuda:1", ["--device cuda:1", "no GPU 1"]), ("gpu", ["must be auto, cpu, cuda"])])
 def test_a_wrong_gpu_is_named(run, tiny, device, words):
     done = run("generate", "-m", tiny, *TEXT, "--device", device, env=EMULATED)

@@ -51,7 +51,8 @@ Status GpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
   if (draft != nullptr && draft->config.main) forward.tap_layers = draft->config.main->tap_layers;
   const GpuKvOptions kv{options_.kv, options_.n_main_pages, options_.context_len,
                         static_cast<int>(forward.tap_layers.size())};
-  BASS_ASSIGN_OR_RETURN(main_, GpuModel::load(device_.get(), main, kv, &team_));
+  if (uses_library()) BASS_RETURN_IF_ERROR(device_->open_library());
+  BASS_ASSIGN_OR_RETURN(main_, GpuModel::load(device_.get(), main, kv, &team_, uses_library()));
   main_forward_ = std::make_unique<GpuForward>(device_.get(), main_.get(), &staging_, forward);
   SamplingShape shape;
   shape.n_main_tokens = static_cast<int>(main.vocab.tokens.size());
@@ -63,8 +64,8 @@ Status GpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
 
 Status GpuExecutor::load_draft(const ModelFile& draft, const GpuForwardOptions& forward, SamplingShape* shape) {
   const GpuKvOptions kv{options_.kv, options_.n_draft_pages, options_.context_len};
-  BASS_ASSIGN_OR_RETURN(draft_,
-                        GpuModel::load(device_.get(), draft, kv, &team_, draft.config.main ? main_.get() : nullptr));
+  BASS_ASSIGN_OR_RETURN(draft_, GpuModel::load(device_.get(), draft, kv, &team_, uses_library(),
+                                               draft.config.main ? main_.get() : nullptr));
   GpuForwardOptions draft_options = forward;
   draft_options.tap_layers.clear();
   draft_forward_ = std::make_unique<GpuForward>(device_.get(), draft_.get(), &staging_, draft_options);

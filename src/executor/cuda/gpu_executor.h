@@ -46,6 +46,7 @@ class GpuExecutor final : public Executor {
   [[nodiscard]] int64_t step_weight_bytes() const override { return main_->step_weight_bytes(); }
 
  private:
+  [[nodiscard]] bool uses_library() const { return options_.activations == ActivationKind::kBf16; }
   Status load_draft(const ModelFile& draft, const GpuForwardOptions& forward, SamplingShape* shape);
   Status make_workspace(const SamplingShape& shape);
   Status prepare(const StepPlan& plan);

@@ -29,6 +29,7 @@ DeviceActivations rows_from(DeviceActivations rows, int first) {
     rows.sums += first * n_groups * 2;
   }
   if (rows.f32 != nullptr) rows.f32 += int64_t{first} * rows.n_cols;
+  if (rows.bf16 != nullptr) rows.bf16 += int64_t{first} * rows.n_cols;
   return rows;
 }
 
@@ -82,18 +83,21 @@ void GpuForward::make_draft_input() {
 
 GpuStage GpuForward::make_stage(int n_rows, int n_cols, float* shared_f32) {
   const auto n = static_cast<size_t>(n_rows) * static_cast<size_t>(n_cols);
+  const size_t bf16_bytes = model_->uses_library() ? aligned(n * sizeof(uint16_t)) : 0;
   const bool quantised = model_->has_quantised_weights() && n_cols % kGroupLen == 0;
   const bool has_f32 = model_->has_float_weights();
   const size_t f32_bytes = has_f32 && shared_f32 == nullptr ? n * sizeof(float) : 0;
   const size_t q_bytes = quantised ? n * static_cast<size_t>(options_.n_planes) : 0;
   const size_t n_groups = quantised ? n / kGroupLen : 0;
   GpuStage stage;
-  stage.memory = DeviceBuffer(device_, f32_bytes + q_bytes + n_groups * 12);
+  stage.memory = DeviceBuffer(device_, bf16_bytes + f32_bytes + q_bytes + n_groups * 12);
   stage.rows.n_cols = n_cols;
   if (!stage.memory.ok()) return stage;
-  if (has_f32) stage.rows.f32 = shared_f32 != nullptr ? shared_f32 : stage.memory.as<float>();
+  if (bf16_bytes > 0) stage.rows.bf16 = stage.memory.as<uint16_t>();
+  std::byte* place = stage.memory.data() + bf16_bytes;
+  if (has_f32) stage.rows.f32 = shared_f32 != nullptr ? shared_f32 : reinterpret_cast<float*>(place);
   if (!quantised) return stage;
-  std::byte* place = stage.memory.data() + f32_bytes;
+  place += f32_bytes;
   stage.rows.n_planes = options_.n_planes;
   stage.rows.plane_stride = static_cast<int64_t>(n);
   stage.rows.q = reinterpret_cast<int8_t*>(place);
@@ -372,7 +376,7 @@ void GpuOps::attend(int layer) {
   arguments.window = config_.layer(layer).window;
   arguments.out = f_.attended_.as<float>();
   f_.attention_of(arguments.window).attend(arguments);
-  if (f_.attended_stage_.rows.q == nullptr) return;
+  if (f_.attended_stage_.rows.q == nullptr && f_.attended_stage_.rows.bf16 == nullptr) return;
   ActivateRows quantise;
   quantise.gate = f_.attended_.as<float>();
   quantise.n_rows = f_.n_rows();

@@ -23,11 +23,11 @@ Status no_room(const std::string& what, size_t n_bytes, const Device& device) {
 }  // namespace
 
 Result<std::unique_ptr<GpuModel>> GpuModel::load(Device* device, const ModelFile& file, const GpuKvOptions& kv,
-                                                 ThreadTeam* team, const GpuModel* main) {
+                                                 ThreadTeam* team, bool uses_library, const GpuModel* main) {
   BASS_CHECK(file.config.main.has_value() == (main != nullptr));
-  std::unique_ptr<GpuModel> model(new GpuModel(device, file, main));
+  std::unique_ptr<GpuModel> model(new GpuModel(device, file, uses_library, main));
   BASS_RETURN_IF_ERROR(model->check_supported());
-  WeightArena arena(device, team);
+  WeightArena arena(device, team, uses_library);
   model->place_weights(&arena);
   model->step_weight_bytes_ = 0;
   const size_t weight_bytes = arena.n_bytes();
@@ -88,6 +88,10 @@ void GpuModel::place_weights(WeightArena* arena) {
 
 void GpuModel::place_head(WeightArena* arena) {
   const WeightRefs& refs = file_->weights;
+  if (refs.is_head_tied && uses_library_) {  // the embedding is looked up by our own kernels
+    head_ = place_product(refs.embedding, arena);
+    return;
+  }
   if (refs.is_head_tied) {
     head_ = embedding_;
   } else if (!file_->config.main || refs.head.n_out > 0) {
@@ -110,18 +114,20 @@ void GpuModel::place_head(WeightArena* arena) {
       return;
     }
   }
-  (head_.is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
-  step_weight_bytes_ += static_cast<int64_t>(head_.n_out) * head_.n_in * std::max(head_.bits, 16) / 8;
-  row_operations_ += 2.0 * head_.n_out * head_.n_in;
+  count_product(head_, static_cast<size_t>(head_.n_out) * static_cast<size_t>(head_.n_in) *
+                           static_cast<size_t>(std::max(head_.bits, 16)) / 8);
+}
+
+void GpuModel::count_product(const DeviceMatrix& matrix, size_t n_bytes) {
+  if (matrix.is_library == 0) (matrix.is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
+  step_weight_bytes_ += static_cast<int64_t>(n_bytes);
+  row_operations_ += 2.0 * matrix.n_out * matrix.n_in;
 }
 
 DeviceMatrix GpuModel::place_product(const MatrixRef& ref, WeightArena* arena, const HeadPart* part) {
   const size_t before = arena->n_bytes();
-  const DeviceMatrix matrix = arena->matrix(ref, part);
-  if (matrix.n_out == 0) return matrix;
-  (matrix.is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
-  step_weight_bytes_ += static_cast<int64_t>(arena->n_bytes() - before);
-  row_operations_ += 2.0 * matrix.n_out * matrix.n_in;
+  const DeviceMatrix matrix = arena->product(ref, part);
+  if (matrix.n_out > 0) count_product(matrix, arena->n_bytes() - before);
   return matrix;
 }
 
@@ -176,12 +182,12 @@ bool GpuModel::has_part_of_head() const {
 Result<GpuModel::HeadRows> GpuModel::more_head_rows(std::span<const int32_t> ids, ThreadTeam* team) const {
   const WeightRefs& refs = main_->file_->weights;
   const HeadPart part{ids, file_->config.main->head_type};
-  WeightArena arena(device_, team);
+  WeightArena arena(device_, team, uses_library_);
   const MatrixRef& head = refs.is_head_tied ? refs.embedding : refs.head;
-  arena.matrix(head, &part);
+  arena.product(head, &part);
   if (!arena.open()) return resource_exhausted("no memory of the GPU for a prompt's rows of the head");
   HeadRows rows;
-  rows.matrix = arena.matrix(head, &part);
+  rows.matrix = arena.product(head, &part);
   BASS_RETURN_IF_ERROR(arena.status());
   rows.memory = arena.take_memory();
   return rows;

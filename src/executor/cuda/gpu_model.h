@@ -34,8 +34,9 @@ class GpuModel {
  public:
   /// Errors: kInvalidArgument names what of the model the GPU backend lacks; kResourceExhausted the bytes needed and
   /// free. main: of a draft that was made for it, whose embedding and head it reads. File and main outlive the model.
+  /// uses_library: products are the device's library's, which is open.
   static Result<std::unique_ptr<GpuModel>> load(Device* device, const ModelFile& file, const GpuKvOptions& kv,
-                                                ThreadTeam* team, const GpuModel* main = nullptr);
+                                                ThreadTeam* team, bool uses_library, const GpuModel* main = nullptr);
 
   [[nodiscard]] const ModelConfig& config() const { return file_->config; }
   [[nodiscard]] const GpuLayer& layer(int idx) const { return layers_[static_cast<size_t>(idx)]; }
@@ -46,6 +47,7 @@ class GpuModel {
   [[nodiscard]] const GpuModel* main() const { return main_; }
   [[nodiscard]] bool has_float_weights() const { return has_float_weights_; }
   [[nodiscard]] bool has_quantised_weights() const { return has_quantised_weights_; }
+  [[nodiscard]] bool uses_library() const { return uses_library_; }
 
   /// Whether it is a draft that proposes a part of the main model's vocabulary, by rows of the main model's head.
   [[nodiscard]] bool has_part_of_head() const;
@@ -78,16 +80,19 @@ class GpuModel {
   [[nodiscard]] double row_operations() const { return row_operations_; }
 
  private:
-  GpuModel(Device* device, const ModelFile& file, const GpuModel* main) : device_(device), file_(&file), main_(main) {}
+  GpuModel(Device* device, const ModelFile& file, bool uses_library, const GpuModel* main)
+      : device_(device), file_(&file), uses_library_(uses_library), main_(main) {}
   [[nodiscard]] Status check_supported() const;
   void place_weights(WeightArena* arena);
   void place_layer(const LayerRefs& refs, WeightArena* arena);
   DeviceMatrix place_product(const MatrixRef& ref, WeightArena* arena, const HeadPart* part = nullptr);
   void place_head(WeightArena* arena);
+  void count_product(const DeviceMatrix& matrix, size_t n_bytes);
   void describe_kv(const GpuKvOptions& kv);
 
   Device* device_;
   const ModelFile* file_;
+  bool uses_library_;
   const GpuModel* main_;
   std::vector<GpuLayer> layers_;
   DeviceMatrix embedding_, positions_, head_;

@@ -1,5 +1,6 @@
 #include "executor/cuda/weight_arena.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "base/check.h"
@@ -17,6 +18,10 @@ DType part_type(const MatrixRef& ref, const HeadPart* part) {
   if (part == nullptr || !part->type || ref.n_in % kGroupLen != 0) return ref.type;
   const int bits = quant_format(ref.type).bits;
   return bits > 0 && bits <= 4 ? ref.type : *part->type;
+}
+
+int n_channels(const MatrixRef& ref, const HeadPart* part) {
+  return part == nullptr ? ref.n_out : static_cast<int>(part->ids.size());
 }
 
 /// A row of a matrix in the type that it is packed in. One for each thread.
@@ -69,19 +74,19 @@ const float* WeightArena::floats(std::span<const float> values) {
   return reinterpret_cast<const float*>(place);
 }
 
-DeviceMatrix WeightArena::matrix(const MatrixRef& ref, const HeadPart* part) {
+DeviceMatrix WeightArena::matrix(const MatrixRef& ref) { return tiles(ref, nullptr); }
+
+DeviceMatrix WeightArena::product(const MatrixRef& ref, const HeadPart* part) {
+  return uses_library_ ? library_matrix(ref, part) : tiles(ref, part);
+}
+
+DeviceMatrix WeightArena::tiles(const MatrixRef& ref, const HeadPart* part) {
   if (ref.n_out == 0) return {};
   const DType type = part_type(ref, part);
-  DeviceMatrix matrix =
-      device_matrix_shape(type, part == nullptr ? ref.n_out : static_cast<int>(part->ids.size()), ref.n_in);
+  DeviceMatrix matrix = device_matrix_shape(type, n_channels(ref, part), ref.n_in);
   const DeviceMatrixLayout layout = device_matrix_layout(matrix);
   std::byte* place = room(layout.end);
-  std::vector<float> bias = ref.bias;
-  if (part != nullptr && !ref.bias.empty()) {
-    bias.clear();
-    for (const int32_t id : part->ids) bias.push_back(ref.bias[static_cast<size_t>(id)]);
-  }
-  matrix.bias = floats(bias);
+  matrix.bias = bias(ref, part);
   if (!is_open_) return matrix;
   packed_.assign(layout.end, std::byte{0});
   std::atomic<bool> fits{true};
@@ -90,12 +95,52 @@ DeviceMatrix WeightArena::matrix(const MatrixRef& ref, const HeadPart* part) {
     const DeviceMatrixSource source{type, [&](int channel) { return rows.read(channel, &fits); }};
     pack_device_tiles(matrix, layout, source, context.share(matrix.n_tiles()), packed_.data());
   });
-  if (!fits && status_.ok()) {
-    status_ = invalid_file("the main model's head holds numbers that a draft's 4-bit rows of it cannot hold");
-  }
+  note_misfit(fits);
   upload(place, packed_.data(), packed_.size());
   place_device_matrix(layout, place, &matrix);
   return matrix;
+}
+
+DeviceMatrix WeightArena::library_matrix(const MatrixRef& ref, const HeadPart* part) {
+  if (ref.n_out == 0) return {};
+  DeviceMatrix matrix;
+  matrix.type = DType::kBF16;
+  matrix.is_library = 1;
+  matrix.n_out = n_channels(ref, part);
+  matrix.n_in = ref.n_in;
+  const size_t n_bytes = static_cast<size_t>(matrix.n_out) * static_cast<size_t>(matrix.n_in) * sizeof(uint16_t);
+  std::byte* place = room(n_bytes);
+  matrix.quants = place;
+  matrix.bias = bias(ref, part);
+  if (!is_open_) return matrix;
+  packed_.resize(n_bytes);
+  auto* rounded = reinterpret_cast<uint16_t*>(packed_.data());
+  std::atomic<bool> fits{true};
+  const DType type = part_type(ref, part);
+  team_->run([&](const TeamContext& context) {
+    RowReader rows(ref, part, type);
+    std::vector<float> row(static_cast<size_t>(ref.n_in));
+    const WorkRange mine = context.share(matrix.n_out);
+    for (int channel = mine.begin; channel < mine.end; ++channel) {
+      dequantise_row(type, rows.read(channel, &fits), ref.n_in, row.data());
+      std::transform(row.begin(), row.end(), rounded + int64_t{channel} * ref.n_in, to_bf16);
+    }
+  });
+  note_misfit(fits);
+  upload(place, packed_.data(), n_bytes);
+  return matrix;
+}
+
+const float* WeightArena::bias(const MatrixRef& ref, const HeadPart* part) {
+  if (part == nullptr || ref.bias.empty()) return floats(ref.bias);
+  std::vector<float> chosen;
+  for (const int32_t id : part->ids) chosen.push_back(ref.bias[static_cast<size_t>(id)]);
+  return floats(chosen);
+}
+
+void WeightArena::note_misfit(bool fits) {
+  if (fits || !status_.ok()) return;
+  status_ = invalid_file("the main model's head holds numbers that a draft's 4-bit rows of it cannot hold");
 }
 
 void WeightArena::upload(std::byte* to, const void* from, size_t n_bytes) {

@@ -23,7 +23,9 @@ struct HeadPart {
 /// Used twice: first it only counts, then `open` takes the memory and the same calls fill it.
 class WeightArena {
  public:
-  WeightArena(Device* device, ThreadTeam* team) : device_(device), team_(team) {}
+  /// uses_library: products are the device's library's.
+  WeightArena(Device* device, ThreadTeam* team, bool uses_library = false)
+      : device_(device), team_(team), uses_library_(uses_library) {}
 
   [[nodiscard]] size_t n_bytes() const { return n_used_; }  // counted so far
   [[nodiscard]] bool open();
@@ -32,18 +34,25 @@ class WeightArena {
   /// Error: a copy to the device failed, or (kInvalidFile) a number of a HeadPart does not fit its type.
   [[nodiscard]] const Status& status() const { return status_; }
 
-  /// The matrix, or what is left of it by `part`. n_out 0: nothing.
-  DeviceMatrix matrix(const MatrixRef& ref, const HeadPart* part = nullptr);
+  /// The matrix as our kernels read it. n_out 0: nothing.
+  DeviceMatrix matrix(const MatrixRef& ref);
+  /// The matrix of a product, or what is left of it by `part`.
+  DeviceMatrix product(const MatrixRef& ref, const HeadPart* part = nullptr);
   const float* floats(std::span<const float> values);  // null for none
   DeviceNorm norm(const NormRef& ref) { return {floats(ref.weight), floats(ref.bias)}; }
   /// Room without contents.
   std::byte* room(size_t n_bytes);
 
  private:
+  DeviceMatrix tiles(const MatrixRef& ref, const HeadPart* part);
+  DeviceMatrix library_matrix(const MatrixRef& ref, const HeadPart* part);
+  const float* bias(const MatrixRef& ref, const HeadPart* part);
+  void note_misfit(bool fits);
   void upload(std::byte* to, const void* from, size_t n_bytes);
 
   Device* device_;
   ThreadTeam* team_;
+  bool uses_library_;
   DeviceBuffer memory_;
   bool is_open_ = false;
   size_t n_used_ = 0;

@@ -29,6 +29,13 @@ BASS_HD int32_t round_to_int(float x) {
   return static_cast<int32_t>(bits_of(x + 0x1.8p+23f) - bits_of(0x1.8p+23f));
 }
 
+/// To nearest even. What is not a number may become an infinity: such a sequence ends with an error anyway.
+BASS_HD uint16_t to_bf16(float value) {
+  const uint32_t bits = bits_of(value);
+  return static_cast<uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+}
+BASS_HD float from_bf16(uint16_t value) { return float_of(static_cast<uint32_t>(value) << 16); }
+
 BASS_HD float exp_f32(float x) { return lane::exp_f32({x}).v; }
 /// 2^max(x, -60) for x <= 0
 BASS_HD float exp2_f32(float x) { return lane::exp2_f32({x}).v; }

@@ -25,6 +25,19 @@ struct DeviceInfo {
 
 class DeviceBuffer;
 
+/// out[r][c] (+)= sum_k w[c][k] x[r][k] in bfloat16 with float32 sums, whose order is the library's: it may differ with
+/// the number of rows.
+struct LibraryProduct {
+  const uint16_t* w = nullptr;  // [n_out, n_in]
+  const uint16_t* x = nullptr;  // [n_rows, n_in]
+  float* out = nullptr;         // row r at out + r * out_stride
+  int64_t out_stride = 0;
+  int32_t n_rows = 0;
+  int32_t n_out = 0;
+  int32_t n_in = 0;
+  bool accumulates = false;
+};
+
 /// Copies and kernels are done one after the other, in the order in which they are asked for, and later than the call:
 /// `synchronize` waits for all of them. One thread uses a device. An error of a copy or a kernel is told by the next
 /// synchronize, and by all later ones: such a device is lost.
@@ -51,6 +64,11 @@ class Device {
 
   /// arguments: the kernel's struct, copied by the call. A grid without blocks is nothing.
   virtual void launch(KernelId kernel, const void* arguments, size_t n_bytes, const LaunchShape& shape) = 0;
+
+  /// Opens the library that `multiply` needs. Error (kUnavailable): it is not there.
+  virtual Status open_library() = 0;
+  /// Queues a product; open_library has succeeded. No rows: nothing.
+  virtual void multiply(const LibraryProduct& product) = 0;
 
   virtual Status synchronize() = 0;
 };

@@ -29,6 +29,7 @@
   X(TapRows)                \
   X(FeatureRows)            \
   X(JoinRows)               \
+  X(AddBias)                \
   X(FloatProduct)           \
   X(Product4)               \
   X(Product4Minima)         \

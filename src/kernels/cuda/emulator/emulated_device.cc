@@ -11,11 +11,26 @@
 #include "base/aligned_buffer.h"
 #include "base/check.h"
 #include "kernels/cuda/emulator/kernel_bodies.h"
+#include "tensor/dtype.h"
 
 namespace bass::cuda {
 namespace {
 
 constexpr int kUndefinedByte = 0xFF;  // a NaN as floats, -1 as numbers
+
+// One of the orders that a library might take.
+void emulate_product(const LibraryProduct& p) {
+  for (int64_t r = 0; r < p.n_rows; ++r) {
+    for (int64_t c = 0; c < p.n_out; ++c) {
+      float sum = 0;
+      for (int64_t k = 0; k < p.n_in; ++k) {
+        sum += bf16_to_f32(p.w[c * p.n_in + k]) * bf16_to_f32(p.x[r * p.n_in + k]);
+      }
+      float& out = p.out[r * p.out_stride + c];
+      out = p.accumulates ? out + sum : sum;
+    }
+  }
+}
 
 class EmulatedDevice final : public Device {
  public:
@@ -76,6 +91,11 @@ class EmulatedDevice final : public Device {
     queue_.emplace_back([this, kernel, shape, copied = std::vector<std::byte>(bytes, bytes + n_bytes)] {
       emulate(kernel_body(kernel), copied.data(), shape, options_.emulator);
     });
+  }
+
+  Status open_library() override { return ok_status(); }
+  void multiply(const LibraryProduct& product) override {
+    queue_.emplace_back([product] { emulate_product(product); });
   }
 
   Status synchronize() override {

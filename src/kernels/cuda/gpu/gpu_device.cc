@@ -4,9 +4,13 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
+#include "base/check.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/gpu/gpu_kernels.h"
+#include "kernels/cuda/gpu/library_products.h"
 
 namespace bass::cuda {
 namespace {
@@ -24,6 +28,7 @@ class GpuDevice final : public Device {
   }
   ~GpuDevice() override {
     cudaSetDevice(idx_);
+    library_.reset();
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
   GpuDevice(const GpuDevice&) = delete;
@@ -98,6 +103,18 @@ class GpuDevice final : public Device {
                           shape.shared_bytes, stream_));
   }
 
+  Status open_library() override {
+    if (library_ != nullptr) return ok_status();
+    make_current();
+    BASS_ASSIGN_OR_RETURN(library_, LibraryProducts::open());
+    return ok_status();
+  }
+  void multiply(const LibraryProduct& product) override {
+    make_current();
+    Status status = library_->multiply(product, stream_);
+    if (library_status_.ok()) library_status_ = std::move(status);
+  }
+
   Status synchronize() override {
     make_current();
     note(cudaStreamSynchronize(stream_));
@@ -119,7 +136,7 @@ class GpuDevice final : public Device {
     if (error_ == cudaSuccess) error_ = error;
   }
   [[nodiscard]] Status status() const {
-    if (error_ == cudaSuccess) return ok_status();
+    if (error_ == cudaSuccess) return library_status_;
     return internal_error(
         fmt::format("GPU {} ({}): {} ({})", idx_, info_.name, cudaGetErrorString(error_), cudaGetErrorName(error_)));
   }
@@ -128,6 +145,8 @@ class GpuDevice final : public Device {
   DeviceInfo info_;
   cudaStream_t stream_ = nullptr;
   cudaError_t error_ = cudaSuccess;  // the first one
+  Status library_status_;            // the first product that the library refused
+  std::unique_ptr<LibraryProducts> library_;
   std::array<GpuKernel, kKernels> kernels_{};
 };
 

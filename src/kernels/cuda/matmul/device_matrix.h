@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/arithmetic.h"
 #include "tensor/dtype.h"
 #include "tensor/quant_format.h"
 
@@ -22,7 +23,7 @@ enum class ScaleKind : int32_t {
 /// A weight matrix W [n_out, n_in] in tiles of kChannels output channels; n_out is padded with zero channels. Does not
 /// own its memory.
 ///
-/// Floats (bits 0): [n_tiles, n_in, kChannels] in their own type.
+/// Floats (bits 0): [n_tiles, n_in, kChannels] in their own type; of a library's product BF16 [n_out, n_in].
 /// Quantised, group by group as a lane of a warp takes them into a tensor-core product (TileS8): lane 4 g + t has the
 /// elements 4 t .. and 16 + 4 t .. of the channels g and g + 8.
 ///   bits 8: [n_tiles, n_groups, 32 lanes, 16] the signed quants of TileS8::a, in order
@@ -33,6 +34,7 @@ struct DeviceMatrix {
   DType type = DType::kF32;  // of the numbers: floats only
   int32_t bits = 0;          // 4, 8; 0: floats
   int32_t offset = 0;        // of 4 bits: what makes a quant a signed one
+  int32_t is_library = 0;    // multiplied by Device::multiply alone
   ScaleKind scale_kind = ScaleKind::kPlain;
   int32_t has_minima = 0;
   int32_t n_out = 0;
@@ -58,6 +60,12 @@ struct DeviceActivations {
   float* scale = nullptr;    // [n_rows, n_cols / 32]
   int32_t* sums = nullptr;   // [n_rows, n_cols / 32, 2] of the q of each half group
   float* f32 = nullptr;      // [n_rows, n_cols]
+  uint16_t* bf16 = nullptr;  // the same, rounded to the nearest
+
+  BASS_HD void store(int64_t at, float value) const {
+    if (f32 != nullptr) f32[at] = value;
+    if (bf16 != nullptr) bf16[at] = to_bf16(value);
+  }
 };
 
 }  // namespace bass::cuda

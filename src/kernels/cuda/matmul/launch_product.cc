@@ -38,11 +38,21 @@ void run_8(Device& device, const ProductArguments& a, bool uses_tiles) {
   }
 }
 
+void run_library(Device& device, const ProductArguments& a) {
+  BASS_CHECK(a.x.bf16 != nullptr);
+  device.multiply({reinterpret_cast<const uint16_t*>(a.w.quants), a.x.bf16, a.out, a.out_stride, a.n_rows, a.w.n_out,
+                   a.w.n_in, a.accumulates != 0});
+  if (a.w.bias == nullptr) return;
+  const AddBias kernel{a.out, a.out_stride, a.n_rows, a.w.n_out, a.w.bias};
+  launch(device, kernel, kernel.shape());
+}
+
 }  // namespace
 
 void launch_product(Device& device, const ProductArguments& arguments, ProductKind kind) {
   if (arguments.n_rows == 0) return;
   BASS_CHECK(arguments.x.n_cols == arguments.w.n_in);
+  if (arguments.w.is_library != 0) return run_library(device, arguments);
   const bool uses_tiles =
       kind == ProductKind::kChosen ? arguments.n_rows > Product8::kRows : kind == ProductKind::kTiles;
   if (arguments.w.bits == 4) return run_4(device, arguments, uses_tiles);

@@ -163,6 +163,26 @@ struct FloatProduct {
   }
 };
 
+/// out += bias, behind a library's product.
+struct AddBias {
+  static constexpr const char* kName = "add_bias";
+  static constexpr int kMaxThreads = 256;
+  static constexpr bool kCooperates = false;
+  float* out = nullptr;  // row r at out + r * stride
+  int64_t stride = 0;
+  int32_t n_rows = 0;
+  int32_t n = 0;
+  const float* bias = nullptr;  // [n]
+
+  [[nodiscard]] LaunchShape shape() const { return {{ceil_div(n, kMaxThreads), n_rows, 1}, kMaxThreads, 0}; }
+
+  template <class Context>
+  BASS_HD void operator()(Context& context) const {
+    const int i = context.block().x * context.n_threads() + context.thread();
+    if (i < n) out[context.block().y * stride + i] += bias[i];
+  }
+};
+
 struct Product4 : ByteProduct<4, ScaleKind::kPlain, false> {  // Q4_0
   static constexpr const char* kName = "product_4";
 };

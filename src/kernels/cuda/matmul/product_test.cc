@@ -1,6 +1,11 @@
 // Matrix products on the device: the bits of reference/ for every format, shape and number of rows.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iostream>
+
 #include "kernels/cpu/kernels_testing.h"
 #include "kernels/cuda/device_testing.h"
 #include "kernels/cuda/matmul/launch_product.h"
@@ -124,6 +129,62 @@ TEST(GpuProduct, AddsABiasToTheFinishedSum) {
       std::vector<float> expected = reference_product(file, x, 2, 1);
       for (size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % 20];
       EXPECT_TRUE(same_bits(out.read(), expected)) << dtype_info(type).name;
+    }
+  }
+}
+
+// Sums in float32 of products of numbers of 8 bits: 2^-8 of the terms' magnitude bounds what rounding x takes away.
+TEST(GpuLibraryProduct, IsNearTheReference) {
+  for (const auto& device : testing::all_devices()) {
+    if (const Status status = device->open_library(); !status.ok()) {
+      std::cout << device->info().name << ": " << status.message() << "\n";
+      continue;
+    }
+    std::mt19937 rng(11);
+    for (const auto& [n_rows, n_out, n_in] : {std::array{1, 64, 96}, std::array{3, 21, 576}, std::array{40, 48, 40}}) {
+      const std::vector<float> x = random_floats(static_cast<size_t>(n_rows * n_in), rng);
+      const std::vector<float> w = random_floats(static_cast<size_t>(n_out * n_in), rng);
+      const std::vector<float> bias = random_floats(static_cast<size_t>(n_out), rng);
+      std::vector<uint16_t> rounded(w.size());
+      std::transform(w.begin(), w.end(), rounded.begin(), to_bf16);
+      const DeviceArray<uint16_t> device_w(device.get(), rounded);
+      const DeviceArray<float> device_bias(device.get(), bias), device_x(device.get(), x);
+      const DeviceArray<uint16_t> x_bf16(device.get(), std::vector<uint16_t>(x.size()));
+      DeviceActivations view;
+      view.n_cols = n_in;
+      view.bf16 = x_bf16.data();
+      const ActivateRows round{.gate = device_x.data(), .n_rows = n_rows, .n = n_in, .out = view};
+      launch(*device, round, round.shape());
+      DeviceMatrix matrix;
+      matrix.type = DType::kBF16;
+      matrix.is_library = 1;
+      matrix.n_out = n_out;
+      matrix.n_in = n_in;
+      matrix.quants = reinterpret_cast<const std::byte*>(device_w.data());
+      matrix.bias = device_bias.data();
+      const int stride = n_out + 5;  // other products' columns lie between
+      const DeviceArray<float> out(device.get(), std::vector<float>(static_cast<size_t>(n_rows * stride), 1));
+      for (const int accumulates : {0, 1}) {
+        launch_product(*device, {matrix, view, out.data() + 2, stride, n_rows, accumulates});
+      }
+      const std::vector<float> found = out.read();
+      for (int r = 0; r < n_rows; ++r) {
+        for (int c = 0; c < stride; ++c) {
+          const float value = found[static_cast<size_t>(r * stride + c)];
+          if (c < 2 || c >= n_out + 2) {
+            EXPECT_EQ(value, 1.0f) << "what lies between is another's";
+            continue;
+          }
+          double sum = bias[static_cast<size_t>(c - 2)], magnitude = 1;
+          for (int k = 0; k < n_in; ++k) {
+            const double term = static_cast<double>(bf16_to_f32(rounded[static_cast<size_t>((c - 2) * n_in + k)])) *
+                                x[static_cast<size_t>(r * n_in + k)];
+            sum += term;
+            magnitude += std::abs(term);
+          }
+          EXPECT_NEAR(value, 2 * sum, magnitude * 2 / 256) << n_rows << " rows, " << n_in << " -> " << n_out;
+        }
+      }
     }
   }
 }

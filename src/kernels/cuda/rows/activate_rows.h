@@ -38,7 +38,7 @@ struct ActivateRows {
       const int64_t at = int64_t{row} * n + i;
       const float value = activated(gate[at], at);
       values[i - begin] = value;
-      if (out.f32 != nullptr) out.f32[at] = value;
+      out.store(at, value);
     }
     context.sync();
     if (out.q != nullptr) quantise_columns(context, values, inverses, row, begin, end, out);

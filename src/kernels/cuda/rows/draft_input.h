@@ -6,13 +6,6 @@
 
 namespace bass::cuda {
 
-/// To nearest even. What is not a number may become an infinity: such a sequence ends with an error anyway.
-BASS_HD uint16_t to_bf16(float value) {
-  const uint32_t bits = bits_of(value);
-  return static_cast<uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
-}
-BASS_HD float from_bf16(uint16_t value) { return float_of(static_cast<uint32_t>(value) << 16); }
-
 /// Where the hidden states lie in the main model's pages: bfloat16 [kPageLen, n_values] behind keys and values.
 struct DeviceTaps {
   std::byte* pages = nullptr;
@@ -83,9 +76,7 @@ struct FeatureRows {
       normalise_shared(context, values + begin, d_main, {tap_norm + begin, nullptr}, eps, scratch);
     }
     context.sync();
-    for (int i = context.thread(); i < n && out.f32 != nullptr; i += context.n_threads()) {
-      out.f32[int64_t{row_idx} * n + i] = values[i];
-    }
+    for (int i = context.thread(); i < n; i += context.n_threads()) out.store(int64_t{row_idx} * n + i, values[i]);
     if (out.q != nullptr) quantise_columns(context, values, inverses, row_idx, 0, n, out);
   }
 };
@@ -133,9 +124,7 @@ struct JoinRows {
       for (int i = context.thread(); i < d_model; i += context.n_threads()) values[d_main + i] = feature[i];
       normalise_shared(context, values + d_main, d_model, {feature_norm, nullptr}, eps, scratch);
     }
-    for (int i = context.thread(); i < n() && out.f32 != nullptr; i += context.n_threads()) {
-      out.f32[int64_t{row_idx} * n() + i] = values[i];
-    }
+    for (int i = context.thread(); i < n(); i += context.n_threads()) out.store(int64_t{row_idx} * n() + i, values[i]);
     if (out.q != nullptr) quantise_columns(context, values, inverses, row_idx, 0, n(), out);
   }
 };

@@ -74,7 +74,7 @@ struct NormRows {
   DeviceNorm norm;
   float eps = 0;
   DeviceActivations out;    // rows 0 ..; n_cols is n
-  int64_t out_stride = 0;   // of out.f32; 0: n
+  int64_t out_stride = 0;   // of out's floats; 0: n
   float* add_to = nullptr;  // [n_rows, n], or null
 
   [[nodiscard]] LaunchShape shape() const {
@@ -94,7 +94,7 @@ struct NormRows {
     normalise_shared(context, values, n, norm, eps, scratch);
     for (int i = context.thread(); i < n; i += context.n_threads()) {
       const int64_t at = int64_t{row} * n + i;
-      if (out.f32 != nullptr) out.f32[out_stride > 0 ? row * out_stride + i : at] = values[i];
+      out.store(out_stride > 0 ? row * out_stride + i : at, values[i]);
       if (add_to != nullptr) add_to[at] = add_to[at] + values[i];
     }
     if (out.q != nullptr) quantise_columns(context, values, inverses, row, 0, n, out);

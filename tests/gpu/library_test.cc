@@ -1,0 +1,142 @@
+// Products in bfloat16 by the device's library (--activations bf16): near the CPU's results, where its bits cannot be.
+// By the emulator; on a real GPU with BASS_TEST_GPU in the environment (tools/gpu_check.sh).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "support/engine_run.h"
+#include "support/temp_folder.h"
+#include "support/test_models.h"
+
+namespace bass::testing {
+namespace {
+
+class GpuLibrary : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv("BASS_TEST_GPU") == nullptr) ::setenv("BASS_EMULATE_GPU", "1", 1);
+  }
+  void TearDown() override { ::unsetenv("BASS_EMULATE_GPU"); }
+
+  static EngineOptions options(const std::string& model, const std::string& draft = "") {
+    EngineOptions options{.model_path = model, .draft_path = draft, .max_batch = 4, .n_threads = 2};
+    options.context_len = 128;
+    options.device = "cuda";
+    options.activations = ActivationKind::kBf16;
+    return options;
+  }
+};
+
+/// Fixed texts whose tokens' log-probabilities are wanted.
+std::vector<Request> texts(int vocab_size) {
+  std::vector<Request> requests(3);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    for (int t = 0; t < 30 + 20 * static_cast<int>(i); ++t) {
+      requests[i].prompt_tokens.push_back((t * t * 7 + static_cast<int>(i) * 31 + t % 4) % vocab_size);
+    }
+    requests[i].max_tokens = 0;
+    requests[i].prompt_logprobs = true;
+  }
+  return requests;
+}
+
+struct Scores {
+  std::vector<float> logprobs;
+  std::vector<TokenId> best;
+};
+
+Scores score(const EngineOptions& options, int vocab_size) {
+  Scores scores;
+  const auto engine = load_engine(options);
+  if (engine == nullptr) return scores;
+  for (const RequestResult& result : run_all(*engine, texts(vocab_size))) {
+    const Event& prompt = result.prompt;
+    scores.logprobs.insert(scores.logprobs.end(), prompt.prompt_logprobs.begin(), prompt.prompt_logprobs.end());
+    scores.best.insert(scores.best.end(), prompt.prompt_argmax.begin(), prompt.prompt_argmax.end());
+  }
+  return scores;
+}
+
+/// Teacher-forced, against the CPU's activations in float32 (of float weights) or int16. Random weights make sharp
+/// distributions of little differences: of a trained model the mean is a tenth of these (docs/cuda.md).
+void expect_near_the_cpu(EngineOptions options, double max_mean) {
+  SCOPED_TRACE(options.model_path);
+  constexpr int kVocabSize = 100;
+  const Scores found = score(options, kVocabSize);
+  options.device = "cpu";
+  options.activations = ActivationKind::kInt16;
+  const Scores expected = score(options, kVocabSize);
+  ASSERT_EQ(found.logprobs.size(), expected.logprobs.size());
+  ASSERT_GT(found.logprobs.size(), 100u);
+  double largest = 0, sum = 0;
+  int n_other_best = 0;
+  for (size_t i = 0; i < found.logprobs.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(found.logprobs[i]) - expected.logprobs[i]);
+    largest = std::max(largest, difference);
+    sum += difference;
+    n_other_best += found.best[i] != expected.best[i] ? 1 : 0;
+  }
+  const double mean = sum / static_cast<double>(found.logprobs.size());
+  EXPECT_LT(mean, max_mean);
+  EXPECT_LT(largest, 10 * max_mean);
+  EXPECT_GT(largest, 0) << "these are not the CPU's bits";
+  EXPECT_LE(n_other_best, static_cast<int>(found.best.size() / 12));
+}
+
+TEST_F(GpuLibrary, EveryFormatOfWeightsIsNearTheCpu) {
+  for (const char* model : {"tiny_gqa_tied_f32", "tiny_gqa_tied_q8_0", "tiny_gqa_untied_q4_0", "tiny_gqa_tied_q4_1",
+                            "tiny_mqa_tied_q6_k"}) {
+    expect_near_the_cpu(options(tiny_model(model)), 0.07);
+  }
+}
+
+TEST_F(GpuLibrary, BiasesAndOtherBlocksAreNearTheCpu) {
+  for (const char* model : {"gpt2", "opt_q8_0", "qwen2_gqa_tied", "gemma2", "phi3_window", "codegen"}) {
+    expect_near_the_cpu(options(data_file("architectures/" + std::string(model) + ".gguf")), 0.07);
+  }
+}
+
+TEST_F(GpuLibrary, DraftsOfAllKindsAreVerified) {
+  TempFolder folder;
+  const std::string quantised = tiny_model("tiny_gqa_untied_q4_0");
+  const std::string truncated = folder / "draft.gguf";
+  write_truncated_model(quantised, 1, truncated);
+  const std::pair<std::string, std::string> pairs[] = {
+      {quantised, truncated}, {tiny_model("tiny_gqa_tied_f32"), data_file("tiny/draft_feature_q8_0.gguf")}};
+  for (const auto& [model, draft] : pairs) {
+    SCOPED_TRACE(draft);
+    const auto engine = load_engine(options(model, draft));
+    ASSERT_NE(engine, nullptr);
+    std::vector<Request> requests(3);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i].prompt_tokens = {5, 9, 14, 3, static_cast<TokenId>(7 * i)};
+      requests[i].max_tokens = 12;
+      requests[i].seed = i;
+      requests[i].sampling.temperature = i == 0 ? 0.0f : 0.8f;
+      requests[i].sampling.ignore_eos = true;
+      requests[i].speculation.draft_length = "fixed:3";
+      requests[i].speculation.drafter = DrafterChoice::kModel;
+    }
+    for (const RequestResult& result : run_all(*engine, requests)) {
+      for (const ChoiceResult& choice : result.choices) {
+        EXPECT_EQ(choice.error, "");
+        EXPECT_EQ(choice.tokens.size(), 12u);
+      }
+    }
+    EXPECT_GT(engine->stats().speculation.drafted, 0);
+    EXPECT_GT(engine->stats().speculation.accepted, 0);
+  }
+}
+
+TEST_F(GpuLibrary, TheCpuHasNone) {
+  EngineOptions cpu = options(tiny_model("tiny_gqa_tied_f32"));
+  cpu.device = "cpu";
+  const Result<std::unique_ptr<Engine>> engine = Engine::load(cpu);
+  ASSERT_FALSE(engine.ok());
+  EXPECT_THAT(engine.status().message(), ::testing::HasSubstr("on the CPU use int8 or int16"));
+}
+
+}  // namespace
+}  // namespace bass::testing
