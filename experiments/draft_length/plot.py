@@ -4,6 +4,7 @@ whether each cell reaches what it must."""
 
 import argparse
 import statistics
+import sys
 
 from analysis import (NEAR_BEST, NEVER_SLOWER, OVER_BASS, best_fixed, cell_summary, length_of, over_bass, ratios,
                       read_results)
@@ -89,6 +90,8 @@ def main():
     options = parser.parse_args()
     with open(options.results, encoding="utf-8") as file:
         results = read_results(file, options.total)
+    if not results:
+        sys.exit(f"{options.results}: has no such figures" + (" of all steps; measure again" if options.total else ""))
     print_tables(results)
     if options.svg:
         plot(results, options.svg)

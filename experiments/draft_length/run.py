@@ -10,7 +10,8 @@ on where it was.
     python3 experiments/draft_length/plot.py results.jsonl docs/experiments/draft-length.svg
 
 Fixed lengths that are far behind a cell's best one are left out of it after a round or two. What is
-compared is total decode time: prompts are not part of it, and end tokens are banned, so that all generate as much. No
+compared is the time of the steps that decode alone, or that of all steps (plot.py --total); end tokens are banned, so
+that all generate as much. No
 seed is set: a policy with a request's own noise is not shared (docs/architecture.md). Runs that have been measured are
 not repeated.
 """

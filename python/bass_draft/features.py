@@ -64,10 +64,12 @@ class FeatureStore:
 
     def _split(self, path: pathlib.Path, texts: Sequence[Sequence[int]], first: Sequence[int]) -> list[TextFeatures]:
         tensors, _ = read_tensors(path)
-        starts, tokens, taps = tensors["starts"], tensors["tokens"], tensors.get("taps")
-        top_starts = np.concatenate(([0], np.cumsum([len(text) - at for text, at in zip(texts, first)])))
+        tokens, taps = tensors["tokens"], tensors.get("taps")
+        starts = np.cumsum([0, *map(len, texts)])
+        top_starts = np.cumsum([0, *(len(text) - at for text, at in zip(texts, first))])
         flat = np.fromiter((token for text in texts for token in text), np.int32)
-        if not np.array_equal(tokens, flat) or not np.array_equal(tensors["top_starts"], top_starts):
+        found = [tokens, tensors["starts"], tensors.get("top_starts", ())]
+        if not all(map(np.array_equal, found, [flat, starts, top_starts])):
             raise UserError(f"{path}: is of other texts; delete it and run the command again")
         return [TextFeatures(tokens[begin:end], taps[begin:end] if taps is not None else None,
                              tensors["top_ids"][top_begin:top_end], tensors["top_logprobs"][top_begin:top_end])

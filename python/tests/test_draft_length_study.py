@@ -30,6 +30,13 @@ def test_ratios_are_within_a_round():
     assert len(analysis.ratios(rounds, "goodput", "off")) == 7
 
 
+def test_results_are_of_decoding_or_of_all_steps():
+    row = {"cell": "c", "round": 0, "policy": "off", "tokens_per_s": 5.0}
+    lines = [json.dumps(row), json.dumps({**row, "round": 1, "total_tokens_per_s": 3.0}), '{"cell": "c", "rou']
+    assert analysis.read_results(lines) == {"c": {0: {"off": 5.0}, 1: {"off": 5.0}}}
+    assert analysis.read_results(lines, is_total=True) == {"c": {1: {"off": 3.0}}}
+
+
 def test_intervals_hold_the_truth_as_often_as_they_say():
     held = 0
     for seed in range(100):

@@ -72,8 +72,27 @@ def test_a_cut_tensor_file_is_an_error(tmp_path, keep):
 
 
 def test_features_of_another_number_of_likely_tokens_go_and_those_of_other_layers_stay(tmp_path):
-    names = ["00000.layers_1.top_64", "00000.layers_1.top_256", "00001.layers_1.top_64", "00000.layers_1_2.top_64"]
+    kept = ["00000.layers_1.answers_top_256", "00000.layers_1_2.answers_top_64"]
+    names = [*kept, "00000.layers_1.answers_top_64", "00001.layers_1.answers_top_64", "00000.layers_1.top_256"]
     for name in names:
         (tmp_path / f"{name}.safetensors").touch()
     FeatureStore(None, tmp_path, [1], 256, 0)
-    assert {path.stem for path in tmp_path.iterdir()} == {"00000.layers_1.top_256", "00000.layers_1_2.top_64"}
+    assert {path.stem for path in tmp_path.iterdir()} == set(kept)
+
+
+def test_features_of_other_texts_are_refused(tmp_path):
+    """Also those whose tokens are the same, cut elsewhere, and those that an older program has written."""
+    store = FeatureStore(None, tmp_path, [], 2, 0)
+    texts, first = [[5, 6], [7]], [1, 0]
+    tensors = {"starts": ("I64", np.array([0, 2, 3])), "top_starts": ("I64", np.array([0, 1, 2])),
+               "tokens": ("I32", np.array([5, 6, 7], np.int32)), "top_ids": ("I32", np.zeros((2, 2), np.int32)),
+               "top_logprobs": ("F32", np.zeros((2, 2), np.float32))}
+    path = tmp_path / "a.layers_none.answers_top_2.safetensors"
+    write_tensors(path, tensors, {})
+    assert [features.first for features in store.load("a", texts, first)] == first
+    for other_texts, other_first in (([[5, 6], [8]], first), ([[5], [6, 7]], [0, 1]), (texts, [0, 0])):
+        with pytest.raises(UserError, match="is of other texts"):
+            store.load("a", other_texts, other_first)
+    write_tensors(path, {name: tensor for name, tensor in tensors.items() if name != "top_starts"}, {})
+    with pytest.raises(UserError, match="is of other texts"):
+        store.load("a", texts, first)

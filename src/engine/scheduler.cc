@@ -1,6 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/check.h"
@@ -12,8 +13,8 @@ static_assert(kMaxDraftLen == SpeculationStats::kMaxDraftLen, "one limit for pol
 
 // A prompt always advances, however many rows decode.
 constexpr int kMinPrefillChunk = 32;
-// Where drafts of the model do not pay, it reads the prompt of every so many requests: looks at what its drafts would
-// be worth need a sequence whose text it knows.
+// Where drafts of the model do not pay, it reads the prompts of some requests all the same: looks at what its drafts
+// would be worth need a sequence whose text it knows. So many of a batch, and one of a small one.
 constexpr int kReadEvery = 8;
 
 }  // namespace
@@ -28,8 +29,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const StepCosts* costs, Ex
       costs_(costs),
       executor_(executor),
       main_pool_(options.n_pages),
-      draft_pool_(options.has_draft ? options.n_pages : 0),
-      n_unread_prompts_(kReadEvery - 1) {}
+      draft_pool_(options.has_draft ? options.n_pages : 0) {}
 
 int Scheduler::own_pages(const RequestState& request) const {
   // The page in which the shared part ends is the prompt's; a sequence writes into a copy of its own.
@@ -45,6 +45,8 @@ void Scheduler::schedule(int max_step_tokens, StepPlan* plan, std::vector<Segmen
   owners->clear();
   n_draft_rows_ = 0;
   n_distributions_ = 0;
+  n_unread_left_ = max_step_tokens;
+  last_wish_ = {};
   admit();
   choose_drafts();
   int n_rows = 0;
@@ -104,30 +106,46 @@ bool Scheduler::admit_request(RequestState* request) {
   return true;
 }
 
-// Samples share what the draft model reads of their prompt.
+// Samples share what the draft model reads of their prompt, and could not each read it later: pages are promised for
+// one copy of it.
 bool Scheduler::draft_reads_prompt(const RequestState& request) {
   // A draft behind the last token that may be emitted is for nothing.
   const bool can_draft = request.max_text_len > static_cast<int>(request.prompt.size()) + 1;
   if (!request.uses_draft_model || !can_draft) return false;
-  const bool is_read = request.choices.size() > 1 || wants_draft_model(request) || n_unread_prompts_ + 1 >= kReadEvery;
-  n_unread_prompts_ = is_read ? 0 : n_unread_prompts_ + 1;
+  if (request.choices.size() > 1 || request.policy->spec.policy->wants_model == nullptr) return true;
+  std::optional<int>& n_unread = request.policy->n_unread_prompts;
+  const int n_sequences = n_unfinished();
+  const int read_every = std::min(n_sequences, kReadEvery);
+  const bool is_read = !n_unread || *n_unread + 1 >= read_every || wants_draft_model(request, n_sequences);
+  n_unread = is_read ? 0 : *n_unread + 1;
   return is_read;
 }
 
-// In a batch of all that have not ended, with contexts like this one's.
-bool Scheduler::wants_draft_model(const RequestState& request) {
-  size_t n = 0;
-  const auto max_batch = static_cast<size_t>(options_.max_batch);
-  for (const auto& other : requests_) {
-    n += other->choices.size() - static_cast<size_t>(other->n_finished);
-    if (n >= max_batch) break;
+// That may run together: at least one, at most a batch.
+int Scheduler::n_unfinished() const {
+  int n = 0;
+  for (const auto& request : requests_) {
+    n += static_cast<int>(request->choices.size()) - request->n_finished;
+    if (n >= options_.max_batch) return options_.max_batch;
   }
-  n = std::clamp<size_t>(n, 1, max_batch);
+  return std::max(n, 1);
+}
+
+// In a batch of so many sequences with contexts like this one's.
+bool Scheduler::wants_draft_model(const RequestState& request, int n_sequences) {
   const auto context_len = static_cast<int>(request.prompt.size());
-  const double n_seen = static_cast<double>(n) * context_len;
-  candidates_.assign(n, {.max_len = std::min(request.policy->state.len, kMaxDraftLen), .context_len = context_len});
-  return bass::wants_draft_model(request.policy->spec, request.policy->state, *costs_,
-                                 {static_cast<int>(n), n_seen, n_seen}, candidates_);
+  const PolicyState* policy = request.policy.get();
+  const int size_class = std::bit_width(request.prompt.size());
+  if (last_wish_.policy == policy && last_wish_.n_sequences == n_sequences && last_wish_.size_class == size_class) {
+    return last_wish_.wants_model;
+  }
+  const double n_seen = static_cast<double>(n_sequences) * context_len;
+  candidates_.assign(static_cast<size_t>(n_sequences),
+                     {.max_len = std::min(policy->state.len, kMaxDraftLen), .context_len = context_len});
+  last_wish_ = {
+      policy, n_sequences, size_class,
+      bass::wants_draft_model(policy->spec, policy->state, *costs_, {n_sequences, n_seen, n_seen}, candidates_)};
+  return last_wish_.wants_model;
 }
 
 void Scheduler::start_sequence(RequestState* request) {
@@ -194,6 +212,7 @@ void Scheduler::choose_drafts() {
            .context_len = text_len,
            .skills = sequence->skills,
            .n_unread = sequence->request->uses_draft_model ? text_len - sequence->draft_pages.len() : 0,
+           .n_left = sequence->request->max_text_len - text_len,
            .can_look = executor_->can_look()});
       candidate_owners_.push_back(sequence);
     }
@@ -259,8 +278,12 @@ void Scheduler::plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepP
   RequestState* request = sequence->request;
   const int n_seen = sequence->draft_pages.len();
   const int text_len = request->text_len(*sequence);
-  const int n_unseen = std::min(text_len - n_seen, options_.max_rows - n_draft_rows_);
+  // Like a prompt's: so many tokens in a step, and prompts go on beside it. What a step emitted is always read.
+  const int n_to_read = text_len - n_seen;
+  const int n_allowed = n_to_catch_up(n_to_read) > 0 ? n_unread_left_ : n_to_read;
+  const int n_unseen = std::min({n_to_read, n_allowed, options_.max_rows - kMinPrefillChunk - n_draft_rows_});
   if (n_unseen <= 0) return;
+  if (n_to_catch_up(n_to_read) > 0) n_unread_left_ -= n_unseen;
   n_draft_rows_ += n_unseen;
   sequence->unseen_by_draft.clear();
   for (int i = 0; i < n_unseen; ++i) sequence->unseen_by_draft.push_back(request->token_at(*sequence, n_seen + i));

@@ -67,7 +67,8 @@ class Scheduler {
   void admit();
   bool admit_request(RequestState* request);
   bool draft_reads_prompt(const RequestState& request);
-  bool wants_draft_model(const RequestState& request);
+  bool wants_draft_model(const RequestState& request, int n_sequences);
+  [[nodiscard]] int n_unfinished() const;
   void start_sequence(RequestState* request);
   void measure_regular_load();
   void choose_drafts();
@@ -85,12 +86,20 @@ class Scheduler {
   PagePool draft_pool_;
   int n_promised_pages_ = 0;                           // of each pool
   int n_draft_rows_ = 0;                               // rows of the draft model's first pass in the step being planned
-  int n_unread_prompts_;                               // since the last one that the draft model read
   int n_distributions_ = 0;                            // of the draft model, that the step being planned keeps
   bool has_finished_ = false;                          // a request may have ended
   std::list<std::unique_ptr<RequestState>> requests_;  // in order of arrival
   std::vector<Sequence*> running_;  // those of a request are neighbours: it starts all before the next one may
   StepLoad regular_load_;
+  /// What a policy said last in the step being planned: requests that come together are mostly alike.
+  struct Wish {
+    const PolicyState* policy = nullptr;
+    int n_sequences = 0;
+    int size_class = 0;  // of the prompt
+    bool wants_model = false;
+  };
+  Wish last_wish_;
+  int n_unread_left_ = 0;                   // tokens that the draft model may catch up with in the step being planned
   std::vector<DraftCandidate> candidates_;  // of one policy, in the step being planned
   std::vector<Sequence*> candidate_owners_;
 };

@@ -81,12 +81,12 @@ class ReadingPrompts : public ::testing::Test {
   }
 
   StepCosts costs_;
+  NoExecutor executor_;
 
  private:
   ModelFile file_ = load_model_file(BASS_TEST_DATA "/tiny/tiny_gqa_tied_q4_1.gguf").value();
   std::unique_ptr<Tokenizer> tokenizer_ = Tokenizer::create(file_.vocab).value();
   PolicyRegistry policies_;
-  NoExecutor executor_;
 };
 
 TEST_F(ReadingPrompts, OneInEightWhereDraftsWouldNotPay) {
@@ -95,12 +95,21 @@ TEST_F(ReadingPrompts, OneInEightWhereDraftsWouldNotPay) {
   for (size_t i = 0; i < is_read.size(); ++i) EXPECT_EQ(is_read[i], i % 8 == 0) << i;
 }
 
+TEST_F(ReadingPrompts, OneOfASmallBatch) {
+  measure(2.0);
+  EXPECT_EQ(read(requests("goodput", 3)), (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(read(requests("goodput", 1)), std::vector<bool>{true});
+}
+
 TEST_F(ReadingPrompts, AllWhereDraftsWouldPayOrNothingIsKnown) {
-  for (const bool is_known : {true, false}) {
-    costs_ = {};
-    if (is_known) measure(1.01);
-    EXPECT_EQ(read(requests("goodput", 9)), std::vector<bool>(9, true));
-  }
+  measure(1.01);
+  EXPECT_EQ(read(requests("goodput", 9)), std::vector<bool>(9, true));
+  costs_ = {};
+  EXPECT_EQ(read(requests("goodput", 9)), std::vector<bool>(9, true));
+  costs_.max_rows_seen = 2;  // a short warm-up
+  costs_.step_s[1] = costs_.step_s[2] = 1e-3f;
+  costs_.n_measured[1] = costs_.n_measured[2] = 9;
+  EXPECT_EQ(read(requests("goodput", 9)), std::vector<bool>(9, true));
 }
 
 TEST_F(ReadingPrompts, AllWherePoliciesDoNotWeighCosts) {
@@ -108,6 +117,14 @@ TEST_F(ReadingPrompts, AllWherePoliciesDoNotWeighCosts) {
   for (const char* policy : {"bass", "fixed:3", "survival"}) {
     EXPECT_EQ(read(requests(policy, 9)), std::vector<bool>(9, true)) << policy;
   }
+}
+
+TEST_F(ReadingPrompts, OthersRequestsDoNotCount) {
+  measure(2.0);
+  std::list<std::unique_ptr<RequestState>> all;
+  for (int i = 0; i < 20; ++i) all.push_back(request(i % 2 == 0 ? "goodput" : "fixed:3"));
+  const std::vector<bool> is_read = read(std::move(all));
+  for (size_t i = 0; i < is_read.size(); ++i) EXPECT_EQ(is_read[i], i % 2 == 1 || i % 16 == 0) << i;
 }
 
 TEST_F(ReadingPrompts, OnceForAllSamplesAndNeverForASingleToken) {
@@ -118,6 +135,44 @@ TEST_F(ReadingPrompts, OnceForAllSamplesAndNeverForASingleToken) {
   all.push_back(request("goodput"));
   all.push_back(request("fixed:3", 1, /*max_tokens=*/1));
   EXPECT_EQ(read(std::move(all)), (std::vector<bool>{true, true, false, false}));
+}
+
+// The draft model reads later what it did not read, no more in a step than the step may have, and drafts then.
+TEST_F(ReadingPrompts, WhatWasNotReadIsReadWhenDraftsPay) {
+  measure(2.0);
+  constexpr int kSequences = 4, kStepTokens = 30;
+  Scheduler scheduler({kSequences, 1000, kCpuPageLen, kSequences * 4, true, 100}, &costs_, &executor_);
+  std::list<std::unique_ptr<RequestState>> all = requests("goodput", kSequences);
+  std::vector<RequestState*> states;
+  for (const auto& state : all) states.push_back(state.get());
+  scheduler.add(&all);
+  StepPlan plan;
+  std::vector<SegmentOwner> owners;
+  scheduler.schedule(kSequences * kPromptLen, &plan, &owners);
+  for (RequestState* state : states) {
+    state->main_prefix.set_len(state->prefix_len);
+    if (state->draft_reads_prompt) state->draft_prefix.set_len(state->prefix_len);
+  }
+  measure(1.01);
+  std::vector<int> n_read(kSequences, 0);
+  for (int step = 0; step < 8; ++step) {
+    for (int rows = 1; rows <= 64; ++rows) costs_.last_measured[rows] = ++costs_.n_steps;  // not yet stale
+    scheduler.schedule(kStepTokens, &plan, &owners);
+    ASSERT_EQ(plan.segments.size(), static_cast<size_t>(kSequences));
+    int n_step = 0;
+    for (size_t i = 0; i < plan.segments.size(); ++i) {
+      const SegmentPlan& segment = plan.segments[i];
+      if (segment.draft_tokens.empty()) continue;
+      EXPECT_EQ(segment.draft_start, owners[i].sequence->draft_pages.len());
+      const int n_known = segment.draft_start + static_cast<int>(segment.draft_tokens.size());
+      EXPECT_EQ(segment.n_model_drafts > 0, n_known == kPromptLen) << "it drafts once it has read all";
+      owners[i].sequence->draft_pages.commit(n_known);
+      n_read[i] = n_known;
+      n_step += static_cast<int>(segment.draft_tokens.size());
+    }
+    EXPECT_LE(n_step, kStepTokens + kSequences);
+  }
+  EXPECT_EQ(n_read, std::vector<int>(kSequences, kPromptLen));
 }
 
 }  // namespace

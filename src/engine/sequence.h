@@ -29,9 +29,10 @@ inline double seconds_between(Clock::time_point from, Clock::time_point to) {
 struct PolicyState {
   DraftLengthSpec spec;
   DraftLengthState state;
-  std::vector<DraftOutcome> outcomes;  // of the step that just ran
-  bool is_marked = false;              // scratch of loops over sequences that share policies
-  std::set<uint64_t> seeds;            // of requests with fixed noise that it learnt from
+  std::vector<DraftOutcome> outcomes;   // of the step that just ran
+  bool is_marked = false;               // scratch of loops over sequences that share policies
+  std::optional<int> n_unread_prompts;  // since the last one that the draft model read, where it does not read all
+  std::set<uint64_t> seeds;             // of requests with fixed noise that it learnt from
 
   /// False where it has learnt from the seed before, or from too many to know.
   bool add_seed(uint64_t seed) {

@@ -53,6 +53,7 @@ struct GoodputState {
   int32_t n_idle_steps = 0;                        // steps without a draft since the last one that had any
   int32_t n_untried_steps = 0;                     // steps since drafts were last used, or tried whatever they cost
   int32_t probe_interval = 0;                      // of these, after which they are tried again
+  bool has_verified = false;                       // the step before verified drafts: they are in use
 };
 
 /// What a policy remembers between steps of one batch.
@@ -102,6 +103,7 @@ struct DraftCandidate {
   SequenceSkills skills = {};
   DraftStop stop = {};    // the policy's answer, too: where the draft model is to end before `len` tokens
   int32_t n_unread = 0;   // tokens of the text that the draft model has to read before it can draft
+  int32_t n_left = 32;    // tokens that it may still emit
   bool can_look = false;  // the device can compare a token with what is said in its place, without a row for it
   bool is_look = false;   // the policy's answer, if it can: `len` is 1, and nothing of it is verified
 };

@@ -160,7 +160,7 @@ def test_policies_total_counts_the_prompts(run, tiny):
         "--draft-lengths", "off,goodput", "--rounds", "1", "--json").out.splitlines()]
     assert [row["policy"] for row in rows] == ["off", "goodput"]
     for row in rows:
-        assert 0 < row["total_tokens_per_s"] < row["tokens_per_s"]
+        assert row["total_tokens_per_s"] > 0
         assert row["total_ratio"] == pytest.approx(row["total_tokens_per_s"] / rows[0]["total_tokens_per_s"], rel=1e-3)
 
 

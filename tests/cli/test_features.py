@@ -76,7 +76,8 @@ def test_likely_tokens_from_a_position_on(run, tiny, tmp_path):
 
 @pytest.mark.parametrize("arguments, text, words", [
     ([], b'{"tokens": [1, 2], "from": 3}\n', ["standard input:1", '"from": 3', "0 to 2"]),
-    ([], b'{"tokens": [1, 2], "from": "x"}\n', ['"from": "x"']),
+    *(([], b'{"tokens": [1, 2], "from": %s}\n' % first, ["standard input:1", '"from": '])
+      for first in (b'"x"', b"true", b"1.5", b"-1", b"null", b"1e30", b"18446744073709551615")),
     (["--layers", "2"], lines(TEXTS), ["--layers 2", "from 0 to 1"]),
     (["--layers", "1,0"], lines(TEXTS), ["ascending"]),
     (["--top", "2000"], lines(TEXTS), ["--top 2000", "1024"]),

@@ -16,9 +16,12 @@ constexpr double kProbeShare = 0.01;  // of the time, for looks at drafts that a
 constexpr double kLookShare = 0.005;  // and for those that no row of the main model is spent on
 constexpr int kFirstLook = 12;        // steps without a draft before one is looked at
 constexpr int kLastLook = 192;
-constexpr int kFirstCheck = 96;  // steps without a try, where an earlier run has measured what would be tried
-constexpr double kStay = 16;  // steps that a model is expected to draft in, once it has read what it had not followed
-constexpr int kGrowth = 2;    // rows of a step at most, in times of the most that was measured
+constexpr int kFirstCheck = 48;  // steps without a try, where an earlier run has measured what would be tried
+// What the model has to read before it drafts counts by the steps that it will draft in then: of the tokens that are
+// left so many, as drafts turn bad and batches change.
+constexpr double kStayed = 0.5;
+constexpr double kLongestStay = 256;
+constexpr int kGrowth = 2;  // rows of a step at most, in times of the most that was measured
 // What is expected of confidences is a few steps old, and rounded: where all tokens lie at the edge, a device would
 // drop what was to be drafted, and nothing would be learnt from.
 constexpr float kStopMargin = 0.85f;
@@ -29,6 +32,7 @@ struct Option {
   int level = -1;      // below 0: nothing is drafted
   bool uses_model = false;
   int max_model_len = GoodputState::kMaxLen;
+  bool reads = true;  // the model drafts also for sequences whose text it has to read first
 };
 
 // What is believed of steps by their rows. All options ask for the same few sizes, and an answer is a regression.
@@ -68,14 +72,21 @@ struct Totals {
   double n_kept[GoodputState::kMaxLen] = {};  // of the model's j-th tokens
   double n_accepted[GoodputState::kMaxLen] = {};
   double n_seen[GoodputState::kMaxLen] = {};
-  int n_drafting = 0;  // sequences that the model drafts for
-  int n_unread = 0;    // tokens of these that it has not followed
+  int n_drafting = 0;    // sequences that the model drafts for
+  double reading_s = 0;  // a step's part of what it has to read for these
 };
+
+bool must_read(const DraftCandidate& candidate) { return n_to_catch_up(candidate.n_unread) > 0; }
+
+bool may_use_model(const DraftCandidate& candidate, bool uses_model, bool reads) {
+  return uses_model && (reads || !must_read(candidate));
+}
 
 void add_model_draft(const Batch& batch, const DraftCandidate& candidate, int level, int len, Totals* totals) {
   const ExpectedStops& stops = expected_stops_of(batch.learnt, candidate.skills.model.offset);
   ++totals->n_drafting;
-  totals->n_unread += n_to_catch_up(candidate.n_unread);
+  totals->reading_s += predicted_catch_up_seconds(batch.costs, n_to_catch_up(candidate.n_unread)) /
+                       std::clamp(kStayed * candidate.n_left, 1.0, kLongestStay);
   for (int j = 0; j < len; ++j) {
     totals->n_kept[j] += stops.n_kept[level][j];
     totals->n_accepted[j] += stops.n_accepted[level][j];
@@ -83,10 +94,11 @@ void add_model_draft(const Batch& batch, const DraftCandidate& candidate, int le
   }
 }
 
-Totals totals_of(const Batch& batch, int level, bool uses_model) {
+Totals totals_of(const Batch& batch, int level, bool uses_model, bool reads) {
   Totals totals{batch.regular, static_cast<double>(batch.regular.n_rows)};
   for (const DraftCandidate& candidate : batch.candidates) {
-    const ExpectedDraft draft = draft_above(batch.learnt, candidate, level, uses_model);
+    const ExpectedDraft draft =
+        draft_above(batch.learnt, candidate, level, may_use_model(candidate, uses_model, reads));
     if (draft.source == DraftSource::kModel) {
       if (draft.len > 0) add_model_draft(batch, candidate, level, draft.len, &totals);
       continue;
@@ -123,9 +135,10 @@ double goodput_of(const Batch& batch, StepLoad load, double n_drafts, double exp
 
 // The best length of the model's drafts at a level, if that beats `best`. A pass is for the sequences whose last token
 // was kept; the first one is for all.
-void try_lengths(const Batch& batch, int level, const Totals& totals, double doubt, Option* best) {
+void try_lengths(const Batch& batch, int level, bool reads, double doubt, Option* best) {
+  const Totals totals = totals_of(batch, level, /*uses_model=*/true, reads);
   double n_drafts = 0, expected = totals.expected;
-  double draft_s = predicted_catch_up_seconds(batch.costs, totals.n_unread) / kStay;
+  double draft_s = totals.reading_s;
   StepLoad load = totals.load;
   for (int j = 0; j < GoodputState::kMaxLen; ++j) {
     const double n_drafting = j == 0 ? totals.n_drafting : totals.n_kept[j - 1];
@@ -135,7 +148,7 @@ void try_lengths(const Batch& batch, int level, const Totals& totals, double dou
     draft_s += std::min(n_drafting, 1.0) *
                predicted_draft_seconds(batch.costs, 1, std::max(1, static_cast<int>(std::lround(n_drafting))));
     const double goodput = goodput_of(batch, load, n_drafts, expected, draft_s, doubt);
-    if (goodput > best->goodput) *best = {goodput, level, true, j + 1};
+    if (goodput > best->goodput) *best = {goodput, level, true, j + 1, reads};
   }
 }
 
@@ -146,11 +159,13 @@ Option best_option(const Batch& batch, double doubt) {
   const bool has_model = std::any_of(batch.candidates.begin(), batch.candidates.end(), [](const auto& candidate) {
     return candidate.source == DraftSource::kModel || candidate.max_model_len > 0;
   });
+  const bool has_unread = std::any_of(batch.candidates.begin(), batch.candidates.end(), must_read);
   for (int level = 0; level < ExpectedStops::kLevels; ++level) {
-    const Totals ngrams = totals_of(batch, level, /*uses_model=*/false);
+    const Totals ngrams = totals_of(batch, level, /*uses_model=*/false, /*reads=*/false);
     const double goodput = goodput_of(batch, ngrams.load, 0, ngrams.expected, 0, doubt);
     if (goodput > best.goodput) best = {goodput, level, false};
-    if (has_model) try_lengths(batch, level, totals_of(batch, level, /*uses_model=*/true), doubt, &best);
+    if (has_model) try_lengths(batch, level, /*reads=*/true, doubt, &best);
+    if (has_model && has_unread) try_lengths(batch, level, /*reads=*/false, doubt, &best);
   }
   return best;
 }
@@ -211,14 +226,15 @@ void choose(const DraftLengthState& state, const StepCosts& costs, const StepLoa
   }
   if (is_step_stale(costs, regular.n_rows)) return;  // a regular step, which is what drafts must beat
   for (DraftCandidate& candidate : candidates) {
-    const ExpectedDraft draft = draft_above(learnt, candidate, best.level, best.uses_model);
+    const bool uses_model = may_use_model(candidate, best.uses_model, best.reads);
+    const ExpectedDraft draft = draft_above(learnt, candidate, best.level, uses_model);
     set_draft(learnt, draft, kStopMargin * stop_level(best.level), best.max_model_len, &candidate);
   }
 }
 
 bool wants_model(const DraftLengthState& state, const StepCosts& costs, const StepLoad& regular,
                  std::span<DraftCandidate> candidates) {
-  if (costs.max_rows_seen == 0) return true;  // nothing is known
+  if (kGrowth * costs.max_rows_seen <= regular.n_rows) return true;  // nothing is known of such batches
   RowCosts rows(costs);
   const Option best = best_option({state.goodput, costs, regular, candidates, rows}, 0.0);
   return best.level >= 0 && best.uses_model;

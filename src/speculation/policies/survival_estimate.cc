@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 namespace bass {
 namespace {
@@ -194,7 +195,7 @@ void learn_survival(DraftLengthState& state, std::span<const DraftOutcome> outco
   if (--learnt.n_until_stops <= 0 || has_moved(learnt)) expect_stops(&learnt);
   forget_unseen(outcomes, &learnt);
   const bool is_try = is_probe_due(learnt);
-  const bool is_used = learnt.n_idle_steps == 0;  // the step before had drafts, too: this is no try
+  const bool is_used = std::exchange(learnt.has_verified, has_verified);  // this is no try
   ++learnt.n_idle_steps;
   ++learnt.n_untried_steps;
   if (!has_drafts) return;

@@ -103,7 +103,12 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
       }
       if (!machine.has_labels) labels[i].clear();
       if (len > 0 || n_looked_at > 0)
-        outcomes.push_back({len, n_accepted, candidates[i].source, labels[i], confidences});
+        outcomes.push_back({.n_drafted = len,
+                            .n_accepted = n_accepted,
+                            .source = candidates[i].source,
+                            .labels = labels[i],
+                            .confidences = confidences,
+                            .is_look = candidates[i].is_look});
       cost.n_rows += n_verified;
       cost.n_draft_steps = std::max(cost.n_draft_steps, n_looked_at);
       cost.n_model_drafts += n_looked_at;
