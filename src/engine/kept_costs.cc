@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "base/digest.h"
@@ -24,6 +25,16 @@ bool is_cost(const Json& value) {
   return value.is_number() && value.get<double>() >= kMinSeconds && value.get<double>() < kMaxSeconds;
 }
 
+// A step is never dearer than one of more rows: what is so was measured while other programs had the processor, and
+// would look like a reason to draft (a bound by isotonic costs). begin, end: of values by size; 0 is none
+void bound_by_larger(float* begin, float* end) {
+  float least = std::numeric_limits<float>::infinity();
+  while (end != begin) {
+    float& value = *--end;
+    if (value > 0) least = value = std::min(value, least);
+  }
+}
+
 void read_rows(const Json& rows, StepCosts* costs) {
   if (!rows.is_array()) return;
   for (const Json& row : rows) {
@@ -34,6 +45,7 @@ void read_rows(const Json& rows, StepCosts* costs) {
     costs->n_measured[n_rows] = kTrust;
     costs->max_rows_seen = std::max(costs->max_rows_seen, static_cast<int32_t>(n_rows));
   }
+  bound_by_larger(costs->step_s, costs->step_s + StepCosts::kMaxRows + 1);
 }
 
 void read_attention(const Json& json, StepCosts* costs) {
@@ -71,6 +83,7 @@ StepCosts read_kept_costs(const std::string& path, const std::string& key) {
     costs.draft_step_s[size] = draft_steps[size].get<float>();
     costs.n_drafts_measured[size] = kTrust;
   }
+  bound_by_larger(costs.draft_step_s, costs.draft_step_s + StepCosts::kDraftSizes);
   return costs;
 }
 

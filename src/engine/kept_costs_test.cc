@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "support/engine_run.h"
 #include "support/temp_folder.h"
@@ -68,6 +69,27 @@ TEST(KeptCosts, WhatAnotherProgramMeasuredMeanwhileStays) {
   EXPECT_NEAR(predicted_step_seconds(read, StepLoad{16}), 0.020, 1e-3) << "the first one's alone";
   EXPECT_NEAR(predicted_draft_seconds(read, 1, 8), 0.001, 1e-4) << "the first one's alone";
   EXPECT_EQ(predicted_catch_up_seconds(read, 100), 0) << "nobody's";
+}
+
+// Steps of 9 to 16 rows took twenty times as long in a run beside other programs. Had they been believed, regular steps
+// of 8 rows would look as dear as they, and drafts as if they paid.
+TEST(KeptCosts, WhatOtherProgramsMadeLongIsNotBelieved) {
+  const testing::TempFolder folder;
+  const std::string path = folder / "costs.json";
+  StepCosts disturbed;
+  for (const auto& [n_rows, seconds] :
+       {std::pair{6, 0.005}, {8, 0.006}, {9, 0.2}, {12, 0.02}, {16, 0.15}, {17, 0.010}, {24, 0.014}}) {
+    for (int i = 0; i < 3; ++i)
+      learn_step_cost({n_rows, seconds, true, 1, n_rows == 9 ? 1 : 8, 0.001 * (n_rows == 9 ? 30 : 1)}, &disturbed);
+  }
+  keep_costs(disturbed, path, "key");
+  StepCosts read = read_kept_costs(path, "key");
+  for (const int n_rows : {9, 12, 16, 17}) EXPECT_FLOAT_EQ(read.step_s[n_rows], read.step_s[17]) << n_rows;
+  EXPECT_LT(read.step_s[6], read.step_s[8]);
+  EXPECT_LT(read.step_s[17], read.step_s[24]);
+  EXPECT_FLOAT_EQ(read.draft_step_s[0], read.draft_step_s[3]) << "a larger pass took less";
+  for (int i = 0; i < 5; ++i) learn_step_cost({8, 0.006, true}, &read);
+  EXPECT_NEAR(predicted_step_seconds(read, StepLoad{8}), 0.006, 0.002);
 }
 
 TEST(KeptCosts, OfAnotherKeyOrDamagedAreNothing) {
