@@ -124,8 +124,7 @@ class FeaturesCommand final : public Command {
   }
   [[nodiscard]] std::string_view examples() const override {
     return "  bass features -m smollm2 --layers 3,15,27 -o features.safetensors < texts.jsonl   # {\"tokens\": [1, 2], "
-           "\"from\": "
-           "0}\n"
+           "\"from\": 0}\n"
            "Tensors: tokens I32 [N], starts I64 [texts + 1], taps BF16 [N, layers, d_model], and of the M positions "
            "at\n"
            "and behind each text's \"from\" (0 if it is not given) top_ids I32 [M, K], top_logprobs F32 [M, K]\n"

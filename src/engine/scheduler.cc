@@ -131,7 +131,7 @@ int Scheduler::n_unfinished() const {
   return std::max(n, 1);
 }
 
-// In a batch of so many sequences with contexts like this one's.
+// In a batch of so many sequences with contexts like this one's. Its policy says such things.
 bool Scheduler::wants_draft_model(const RequestState& request, int n_sequences) {
   const auto context_len = static_cast<int>(request.prompt.size());
   const PolicyState* policy = request.policy.get();
@@ -142,9 +142,8 @@ bool Scheduler::wants_draft_model(const RequestState& request, int n_sequences) 
   const double n_seen = static_cast<double>(n_sequences) * context_len;
   candidates_.assign(static_cast<size_t>(n_sequences),
                      {.max_len = std::min(policy->state.len, kMaxDraftLen), .context_len = context_len});
-  last_wish_ = {
-      policy, n_sequences, size_class,
-      bass::wants_draft_model(policy->spec, policy->state, *costs_, {n_sequences, n_seen, n_seen}, candidates_)};
+  last_wish_ = {policy, n_sequences, size_class,
+                policy->spec.policy->wants_model(policy->state, *costs_, {n_sequences, n_seen, n_seen}, candidates_)};
   return last_wish_.wants_model;
 }
 

@@ -44,11 +44,6 @@ void choose_draft_lengths(const DraftLengthSpec& spec, const DraftLengthState& s
   for (DraftCandidate& candidate : candidates) candidate.len = std::min(candidate.max_len, state.len);
 }
 
-bool wants_draft_model(const DraftLengthSpec& spec, const DraftLengthState& state, const StepCosts& costs,
-                       const StepLoad& regular, std::span<DraftCandidate> candidates) {
-  return spec.policy->wants_model == nullptr || spec.policy->wants_model(state, costs, regular, candidates);
-}
-
 void advance_draft_length(const DraftLengthSpec& spec, DraftLengthState& state,
                           std::span<const DraftOutcome> outcomes) {
   if (spec.policy->learn != nullptr) {

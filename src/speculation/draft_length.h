@@ -137,9 +137,6 @@ struct DraftLengthPolicy {
 /// The policy's choice for a step, or the same length for all.
 void choose_draft_lengths(const DraftLengthSpec& spec, const DraftLengthState& state, const StepCosts& costs,
                           const StepLoad& regular, std::span<DraftCandidate> candidates);
-/// Whether the policy would ask the draft model in a batch of such sequences.
-bool wants_draft_model(const DraftLengthSpec& spec, const DraftLengthState& state, const StepCosts& costs,
-                       const StepLoad& regular, std::span<DraftCandidate> candidates);
 /// The policy's state after a step.
 void advance_draft_length(const DraftLengthSpec& spec, DraftLengthState& state, std::span<const DraftOutcome> outcomes);
 

@@ -182,8 +182,9 @@ void learn_survival(DraftLengthState& state, std::span<const DraftOutcome> outco
   bool has_verified = false;
   bool has_looked = false;
   for (const DraftOutcome& outcome : outcomes) {
-    has_drafts |= outcome.n_drafted > 0 || !outcome.confidences.empty();
-    has_verified |= !outcome.is_look && (outcome.n_drafted > 0 || !outcome.confidences.empty());
+    const bool is_draft = outcome.n_drafted > 0 || !outcome.confidences.empty();
+    has_drafts |= is_draft;
+    has_verified |= is_draft && !outcome.is_look;
     if (outcome.source == DraftSource::kModel) {
       learn_model(outcome, &learnt);
       has_looked |= outcome.n_drafted > 0;  // tokens that were dropped tell nothing
