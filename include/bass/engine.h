@@ -29,7 +29,9 @@ class DraftTrace;
 class StepGate;
 class StepProfile;
 
-enum class AttentionKind : uint8_t { kPad, kSplit, kFused };
+/// Layouts of the ragged attention, equal to the bit. kSplitGrouped: kSplit in one launch of a GPU; on the CPU, where
+/// sequences are shared out over the threads anyway, the same as kSplit.
+enum class AttentionKind : uint8_t { kPad, kSplit, kSplitGrouped, kFused };
 /// kBf16: of a GPU, whose library multiplies; see docs/cuda.md.
 enum class ActivationKind : uint8_t { kInt8, kInt16, kBf16 };
 /// How keys and values are cached: whole numbers with a scale a token and head.

@@ -98,8 +98,10 @@ constexpr std::array<Choice<std::optional<VerifyRule>>, 4> kVerifyRules{{{"auto"
                                                                          {"rejection", VerifyRule::kRejection},
                                                                          {"match", VerifyRule::kMatch},
                                                                          {"block", VerifyRule::kBlock}}};
-constexpr std::array<Choice<AttentionKind>, 3> kAttentionKinds{
-    {{"fused", AttentionKind::kFused}, {"split", AttentionKind::kSplit}, {"pad", AttentionKind::kPad}}};
+constexpr std::array<Choice<AttentionKind>, 4> kAttentionKinds{{{"fused", AttentionKind::kFused},
+                                                                {"split-grouped", AttentionKind::kSplitGrouped},
+                                                                {"split", AttentionKind::kSplit},
+                                                                {"pad", AttentionKind::kPad}}};
 constexpr std::array<Choice<ActivationKind>, 3> kActivationKinds{
     {{"int8", ActivationKind::kInt8}, {"int16", ActivationKind::kInt16}, {"bf16", ActivationKind::kBf16}}};
 constexpr std::array<Choice<KvKind>, 2> kKvKinds{{{"int16", KvKind::kInt16}, {"int8", KvKind::kInt8}}};

@@ -306,9 +306,10 @@ constexpr std::array kOptions{
            .max = 65536},
     Option{.name = "attention",
            .group = kMachine,
-           .value_name = "fused|split|pad",
-           .help = "layout of the ragged attention: prompts that samples share read once, each sequence on its own, or "
-                   "padded to the longest; the results are equal to the bit",
+           .value_name = "fused|split-grouped|split|pad",
+           .help =
+               "layout of the ragged attention: prompts that samples share read once; each sequence on its own (on a "
+               "GPU in one launch, or in one for each); or padded to the longest; the results are equal to the bit",
            .field = BASS_FIELD(engine.attention)},
     Option{
         .name = "activations",

@@ -135,7 +135,8 @@ TEST_F(GpuIdentity, EveryArchitecture) {
 
 TEST_F(GpuIdentity, EveryLayoutAndCache) {
   const std::string model = tiny_model("tiny_gqa_tied_q8_0");
-  for (const AttentionKind attention : {AttentionKind::kPad, AttentionKind::kSplit, AttentionKind::kFused}) {
+  for (const AttentionKind attention :
+       {AttentionKind::kPad, AttentionKind::kSplit, AttentionKind::kSplitGrouped, AttentionKind::kFused}) {
     for (const KvKind kv : {KvKind::kInt16, KvKind::kInt8}) {
       EngineOptions options = small_options(model, model);
       options.attention = attention;

@@ -165,7 +165,8 @@ std::vector<Sequence> mixed_batch() {
 }
 
 TEST(AttentionPlan, EveryRowSeesItsChunksInOrder) {
-  for (const AttentionKind kind : {AttentionKind::kPad, AttentionKind::kSplit, AttentionKind::kFused}) {
+  for (const AttentionKind kind :
+       {AttentionKind::kPad, AttentionKind::kSplit, AttentionKind::kSplitGrouped, AttentionKind::kFused}) {
     for (const KvShape& shape : {shape_of(9, 3), shape_of(1, 1), shape_of(32, 8), shape_of(64, 2)}) {
       for (const int n_threads : {1, 2, 8, 100}) {
         SCOPED_TRACE(std::to_string(static_cast<int>(kind)) + ": " + std::to_string(shape.n_heads) + " heads, " +

@@ -14,6 +14,8 @@ GpuAttentionKind attention_kind(AttentionKind kind) {
       return GpuAttentionKind::kPad;
     case AttentionKind::kSplit:
       return GpuAttentionKind::kSplit;
+    case AttentionKind::kSplitGrouped:
+      return GpuAttentionKind::kSplitGrouped;
     case AttentionKind::kFused:
       break;
   }

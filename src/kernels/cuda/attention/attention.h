@@ -11,7 +11,7 @@
 
 namespace bass::cuda {
 
-/// The layouts. The engine's AttentionKind has no split-grouped: the executor chooses it.
+/// The layouts, as the engine's AttentionKind.
 enum class GpuAttentionKind { kPad, kSplit, kSplitGrouped, kFused };
 
 struct GpuAttentionOptions {
