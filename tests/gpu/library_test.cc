@@ -130,6 +130,12 @@ TEST_F(GpuLibrary, DraftsOfAllKindsAreVerified) {
   }
 }
 
+TEST_F(GpuLibrary, ExpertsAreNotForTheLibrary) {
+  const Result<std::unique_ptr<Engine>> engine = Engine::load(options(data_file("architectures/olmoe.gguf")));
+  ASSERT_FALSE(engine.ok());
+  EXPECT_THAT(engine.status().message(), ::testing::HasSubstr("use --activations int8 or int16"));
+}
+
 TEST_F(GpuLibrary, TheCpuHasNone) {
   EngineOptions cpu = options(tiny_model("tiny_gqa_tied_f32"));
   cpu.device = "cpu";

@@ -22,19 +22,6 @@ GpuAttentionKind attention_kind(AttentionKind kind) {
   return GpuAttentionKind::kFused;
 }
 
-/// The same rows from row `first` on.
-DeviceActivations rows_from(DeviceActivations rows, int first) {
-  const int64_t n_groups = rows.n_cols / kGroupLen;
-  if (rows.q != nullptr) {
-    rows.q += int64_t{first} * rows.n_cols;
-    rows.scale += first * n_groups;
-    rows.sums += first * n_groups * 2;
-  }
-  if (rows.f32 != nullptr) rows.f32 += int64_t{first} * rows.n_cols;
-  if (rows.bf16 != nullptr) rows.bf16 += int64_t{first} * rows.n_cols;
-  return rows;
-}
-
 size_t aligned(size_t n_bytes) {
   return (n_bytes + Staging::kAlignment - 1) / Staging::kAlignment * Staging::kAlignment;
 }
@@ -50,14 +37,16 @@ GpuForward::GpuForward(Device* device, GpuModel* model, Staging* staging, const 
   residual_ = floats(max_rows * config.d_model);
   qkv_ = floats(max_rows * (config.q_dim() + 2 * config.kv_dim()));
   attended_ = floats(max_rows * config.q_dim());
-  gate_ = floats(max_rows * config.d_ff);
-  if (config.is_gated) up_ = floats(max_rows * config.d_ff);
+  const int64_t feed_forward_rows = max_rows * std::max(config.n_experts_used, 1);
+  gate_ = floats(feed_forward_rows * config.d_ff);
+  if (config.is_gated) up_ = floats(feed_forward_rows * config.d_ff);
   if (config.has_post_norms) added_ = floats(max_rows * config.d_model);
   normed_ = make_stage(options.max_rows, config.d_model);
   attended_stage_ = make_stage(options.max_rows, config.q_dim(), attended_.as<float>());
-  gated_ = make_stage(options.max_rows, config.d_ff, gate_.as<float>());
+  gated_ = make_stage(static_cast<int>(feed_forward_rows), config.d_ff, gate_.as<float>());
   head_input_ = make_stage(kLogitsBlockRows, config.d_model);
   if (config.main) make_draft_input();
+  if (config.n_experts > 0) make_experts();
   for (int i = 0; i < config.n_layers; ++i) {
     const int window = config.layer(i).window;
     if (std::any_of(attentions_.begin(), attentions_.end(), [&](const auto& a) { return a.window == window; }))
@@ -108,24 +97,25 @@ GpuStage GpuForward::make_stage(int n_rows, int n_cols, float* shared_f32) {
   return stage;
 }
 
+std::vector<const DeviceBuffer*> GpuForward::buffers() const {
+  std::vector<const DeviceBuffer*> all{&residual_, &qkv_, &attended_, &gate_, &up_, &added_, &features_, &hidden_};
+  const GpuExpertRows& e = experts_;
+  all.insert(all.end(), {&e.probabilities, &e.chosen, &e.weights, &e.slots, &e.rows, &e.begins, &e.results});
+  for (const GpuStage* stage : {&normed_, &attended_stage_, &gated_, &head_input_, &taps_, &joined_, &e.input}) {
+    all.push_back(&stage->memory);
+  }
+  return all;
+}
+
 bool GpuForward::ok() const {
-  for (const DeviceBuffer* buffer : {&residual_, &qkv_, &attended_, &gate_, &up_, &added_, &features_, &hidden_}) {
-    if (!buffer->ok()) return false;
-  }
-  for (const GpuStage* stage : {&normed_, &attended_stage_, &gated_, &head_input_, &taps_, &joined_}) {
-    if (!stage->memory.ok()) return false;
-  }
-  return std::all_of(attentions_.begin(), attentions_.end(), [](const auto& a) { return a.attention->ok(); });
+  const auto own = buffers();
+  return std::all_of(own.begin(), own.end(), [](const DeviceBuffer* buffer) { return buffer->ok(); }) &&
+         std::all_of(attentions_.begin(), attentions_.end(), [](const auto& a) { return a.attention->ok(); });
 }
 
 size_t GpuForward::n_bytes() const {
   size_t n = 0;
-  for (const DeviceBuffer* buffer : {&residual_, &qkv_, &attended_, &gate_, &up_, &added_, &features_, &hidden_}) {
-    n += buffer->n_bytes();
-  }
-  for (const GpuStage* stage : {&normed_, &attended_stage_, &gated_, &head_input_, &taps_, &joined_}) {
-    n += stage->memory.n_bytes();
-  }
+  for (const DeviceBuffer* buffer : buffers()) n += buffer->n_bytes();
   for (const Attention& attention : attentions_) n += attention.attention->n_bytes();
   return n;
 }
@@ -232,7 +222,7 @@ void GpuForward::logits(std::span<const int> rows, std::span<const DeviceMatrix*
     while (end < more.size() && more[end] == more[i]) ++end;
     if (more[i] != nullptr) {
       float* behind = out + static_cast<int64_t>(i) * row_len + config.vocab_size;
-      launch_product(*device_, {*more[i], rows_from(head_input_.rows, static_cast<int>(i)), behind, row_len,
+      launch_product(*device_, {*more[i], head_input_.rows.from_row(static_cast<int>(i)), behind, row_len,
                                 static_cast<int32_t>(end - i), 0});
     }
     i = end;
@@ -409,17 +399,20 @@ void GpuOps::project_output(int layer) {
   project_residual(weights.output, weights.attention_post_norm, f_.attended_stage_.rows);
 }
 
-void GpuOps::route(int /*layer*/) { BASS_CHECK(false); }  // GpuModel refuses models with experts
-
 void GpuOps::gate_up(int layer) {
+  if (config_.n_experts > 0) return gate_up_experts(layer);
   const GpuLayer& weights = model_.layer(layer);
   const bool is_gated = config_.is_gated;
   multiply(is_gated ? weights.gate : weights.up, f_.normed_.rows, f_.gate_.as<float>(), config_.d_ff);
   if (is_gated) multiply(weights.up, f_.normed_.rows, f_.up_.as<float>(), config_.d_ff);
+  activate(f_.n_rows());
+}
+
+void GpuOps::activate(int n_rows) {
   ActivateRows activate;
   activate.gate = f_.gate_.as<float>();
-  activate.up = is_gated ? f_.up_.as<float>() : nullptr;
-  activate.n_rows = f_.n_rows();
+  activate.up = config_.is_gated ? f_.up_.as<float>() : nullptr;
+  activate.n_rows = n_rows;
   activate.n = config_.d_ff;
   activate.kind = static_cast<ActivateRows::Kind>(config_.activation);
   activate.out = f_.gated_.rows;
@@ -427,6 +420,7 @@ void GpuOps::gate_up(int layer) {
 }
 
 void GpuOps::project_down(int layer) {
+  if (config_.n_experts > 0) return project_down_experts(layer);
   const GpuLayer& weights = model_.layer(layer);
   project_residual(weights.down, weights.feed_forward_post_norm, f_.gated_.rows);
 }

@@ -30,6 +30,18 @@ struct GpuStage {
   DeviceActivations rows;
 };
 
+/// Which experts see which rows of a batch (kernels/cuda/experts/route_rows.h), and what they give.
+struct GpuExpertRows {
+  DeviceBuffer probabilities;  // float [max_rows, n_experts]
+  DeviceBuffer chosen;         // int32 [max_rows, n_used]
+  DeviceBuffer weights;        // float [max_rows, n_used]
+  DeviceBuffer slots;          // int32 [max_rows, n_used]
+  DeviceBuffer rows;           // int32 [max_rows n_used]
+  DeviceBuffer begins;         // int32 [n_experts + 1]
+  DeviceBuffer results;        // float [max_rows n_used, d_model]
+  GpuStage input;              // [max_rows n_used, d_model]
+};
+
 /// A batch is filled (begin_batch, add_*, end_batch), run, and its logits are asked for, in this order.
 class GpuForward {
  public:
@@ -64,6 +76,8 @@ class GpuForward {
   friend class GpuOps;
   GpuStage make_stage(int n_rows, int n_cols, float* shared_f32 = nullptr);
   void make_draft_input();
+  void make_experts();
+  [[nodiscard]] std::vector<const DeviceBuffer*> buffers() const;  // all that this owns but attention's
   [[nodiscard]] DeviceBuffer floats(int64_t n) { return {device_, static_cast<size_t>(n) * sizeof(float)}; }
   GpuAttention& attention_of(int window);
   void count_work();
@@ -86,17 +100,18 @@ class GpuForward {
   DeviceBuffer residual_;    // float [max_rows, d_model]
   DeviceBuffer qkv_;         // float [max_rows, q_dim + 2 kv_dim]
   DeviceBuffer attended_;    // float [max_rows, q_dim]
-  DeviceBuffer gate_;        // float [max_rows, d_ff]
-  DeviceBuffer up_;          // float [max_rows, d_ff], where the feed-forward block is gated
+  DeviceBuffer gate_;        // float [max_rows, d_ff]; with experts a row for each slot
+  DeviceBuffer up_;          // the same, where the feed-forward block is gated
   DeviceBuffer added_;       // float [max_rows, d_model], where it is normalised before it is added
   GpuStage normed_;          // [max_rows, d_model]
   GpuStage attended_stage_;  // [max_rows, q_dim]
-  GpuStage gated_;           // [max_rows, d_ff]
+  GpuStage gated_;           // as gate_
   GpuStage head_input_;      // [kLogitsBlockRows, d_model]
   GpuStage taps_;            // [max_rows, n_taps d_main]
   GpuStage joined_;          // [max_rows, input.n_in]
   DeviceBuffer features_;    // float [max_rows, d_model]
   DeviceBuffer hidden_;      // float [max_segments, d_model]
+  GpuExpertRows experts_;
   Work work_;
 };
 
@@ -122,6 +137,11 @@ class GpuOps {
   void norm_heads(const float* weight, int first_column, int n);
   void multiply(const DeviceMatrix& weight, const DeviceActivations& input, float* out, int64_t stride,
                 bool accumulates = false);
+  void activate(int n_rows);
+  void gate_up_experts(int layer);
+  void project_down_experts(int layer);
+  [[nodiscard]] int n_slots() const { return f_.n_rows() * config_.n_experts_used; }
+  void multiply_experts(const GpuExpertMatrix& weights, const DeviceActivations& input, float* out);
   void project_residual(const DeviceMatrix& weight, const DeviceNorm& post_norm, const DeviceActivations& input);
 
   GpuForward& f_;

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "executor/executor.h"
 #include "kernels/cuda/attention/attention_tile.h"
+#include "kernels/cuda/experts/route_rows.h"
 
 namespace bass::cuda {
 namespace {
@@ -62,7 +63,13 @@ Status GpuModel::check_supported() const {
     return invalid_argument(
         fmt::format("{}: the GPU backend cannot compute {} yet; use --device cpu", file_->gguf->path(), what));
   };
-  if (config.n_experts > 0) return lacks("models with experts");
+  if (config.n_experts > kMaxGpuExperts) return lacks(fmt::format("layers of {} experts", config.n_experts));
+  if (config.n_experts > 0 && uses_library_) {
+    return invalid_argument(
+        fmt::format("{}: models with experts cannot be multiplied in bfloat16 by the library, which would have to know "
+                    "how many rows each expert gets; use --activations int8 or int16",
+                    file_->gguf->path()));
+  }
   if (config.head_dim % 16 != 0 || config.head_dim > kMaxGpuHeadDim) {
     return lacks(fmt::format("heads of {} numbers", config.head_dim));
   }
@@ -118,10 +125,10 @@ void GpuModel::place_head(WeightArena* arena) {
                            static_cast<size_t>(std::max(head_.bits, 16)) / 8);
 }
 
-void GpuModel::count_product(const DeviceMatrix& matrix, size_t n_bytes) {
+void GpuModel::count_product(const DeviceMatrix& matrix, size_t n_bytes, double share) {
   if (matrix.is_library == 0) (matrix.is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
-  step_weight_bytes_ += static_cast<int64_t>(n_bytes);
-  row_operations_ += 2.0 * matrix.n_out * matrix.n_in;
+  step_weight_bytes_ += static_cast<int64_t>(share * static_cast<double>(n_bytes));
+  row_operations_ += share * 2.0 * matrix.n_out * matrix.n_in;
 }
 
 DeviceMatrix GpuModel::place_product(const MatrixRef& ref, WeightArena* arena, const HeadPart* part) {
@@ -129,6 +136,18 @@ DeviceMatrix GpuModel::place_product(const MatrixRef& ref, WeightArena* arena, c
   const DeviceMatrix matrix = arena->product(ref, part);
   if (matrix.n_out > 0) count_product(matrix, arena->n_bytes() - before);
   return matrix;
+}
+
+GpuExpertMatrix GpuModel::place_experts(const std::vector<ExpertRefs>& experts, MatrixRef ExpertRefs::*kind,
+                                        WeightArena* arena) {
+  std::vector<DeviceMatrix> matrices;
+  for (const ExpertRefs& expert : experts) {
+    const size_t before = arena->n_bytes();
+    matrices.push_back(arena->product(expert.*kind));
+    count_product(matrices.back(), arena->n_bytes() - before,
+                  static_cast<double>(config().n_experts_used) / config().n_experts);
+  }
+  return {matrices.front(), arena->matrices(matrices)};
 }
 
 void GpuModel::place_layer(const LayerRefs& refs, WeightArena* arena) {
@@ -143,9 +162,16 @@ void GpuModel::place_layer(const LayerRefs& refs, WeightArena* arena) {
   layer.k = place_product(refs.k, arena);
   layer.v = place_product(refs.v, arena);
   layer.output = place_product(refs.output, arena);
-  layer.gate = place_product(refs.gate, arena);
-  layer.up = place_product(refs.up, arena);
-  layer.down = place_product(refs.down, arena);
+  if (refs.experts.empty()) {
+    layer.gate = place_product(refs.gate, arena);
+    layer.up = place_product(refs.up, arena);
+    layer.down = place_product(refs.down, arena);
+    return;
+  }
+  layer.router = place_product(refs.router, arena);
+  layer.expert_gate = place_experts(refs.experts, &ExpertRefs::gate, arena);
+  layer.expert_up = place_experts(refs.experts, &ExpertRefs::up, arena);
+  layer.expert_down = place_experts(refs.experts, &ExpertRefs::down, arena);
 }
 
 void GpuModel::describe_kv(const GpuKvOptions& kv) {

@@ -14,11 +14,19 @@
 
 namespace bass::cuda {
 
+/// One of an expert's matrices, of all experts: they have one type and shape.
+struct GpuExpertMatrix {
+  DeviceMatrix first;                 // expert 0's
+  const DeviceMatrix* all = nullptr;  // [n_experts], in the device's memory
+};
+
 struct GpuLayer {
   DeviceNorm attention_norm, feed_forward_norm, attention_post_norm, feed_forward_post_norm;
   const float* q_norm = nullptr;
   const float* k_norm = nullptr;
   DeviceMatrix q, k, v, output, gate, up, down;
+  DeviceMatrix router;                                  // where there are experts
+  GpuExpertMatrix expert_gate, expert_up, expert_down;  // the same, instead of gate, up and down
 };
 
 /// The KV cache of a model.
@@ -86,8 +94,11 @@ class GpuModel {
   void place_weights(WeightArena* arena);
   void place_layer(const LayerRefs& refs, WeightArena* arena);
   DeviceMatrix place_product(const MatrixRef& ref, WeightArena* arena, const HeadPart* part = nullptr);
+  GpuExpertMatrix place_experts(const std::vector<ExpertRefs>& experts, MatrixRef ExpertRefs::*kind,
+                                WeightArena* arena);
   void place_head(WeightArena* arena);
-  void count_product(const DeviceMatrix& matrix, size_t n_bytes);
+  /// share: of the rows, and so of the reads, that meet it
+  void count_product(const DeviceMatrix& matrix, size_t n_bytes, double share = 1);
   void describe_kv(const GpuKvOptions& kv);
 
   Device* device_;

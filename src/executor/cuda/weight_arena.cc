@@ -74,6 +74,12 @@ const float* WeightArena::floats(std::span<const float> values) {
   return reinterpret_cast<const float*>(place);
 }
 
+const DeviceMatrix* WeightArena::matrices(std::span<const DeviceMatrix> values) {
+  std::byte* place = room(values.size_bytes());
+  if (is_open_) upload(place, values.data(), values.size_bytes());
+  return reinterpret_cast<const DeviceMatrix*>(place);
+}
+
 DeviceMatrix WeightArena::matrix(const MatrixRef& ref) { return tiles(ref, nullptr); }
 
 DeviceMatrix WeightArena::product(const MatrixRef& ref, const HeadPart* part) {

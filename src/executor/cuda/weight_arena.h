@@ -39,6 +39,8 @@ class WeightArena {
   /// The matrix of a product, or what is left of it by `part`.
   DeviceMatrix product(const MatrixRef& ref, const HeadPart* part = nullptr);
   const float* floats(std::span<const float> values);  // null for none
+  /// Descriptions of matrices that lie in this arena, for kernels that choose among them.
+  const DeviceMatrix* matrices(std::span<const DeviceMatrix> values);
   DeviceNorm norm(const NormRef& ref) { return {floats(ref.weight), floats(ref.bias)}; }
   /// Room without contents.
   std::byte* room(size_t n_bytes);

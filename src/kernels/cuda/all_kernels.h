@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/attention/fused_plan.h"
 #include "kernels/cuda/attention/padded_attention.h"
+#include "kernels/cuda/experts/route_rows.h"
 #include "kernels/cuda/matmul/product.h"
 #include "kernels/cuda/matmul/tile_product.h"
 #include "kernels/cuda/rows/activate_rows.h"

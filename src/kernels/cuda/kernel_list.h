@@ -13,6 +13,21 @@
   X(PaddedSoftmax)                \
   X(PaddedValues)
 
+#define BASS_EXPERT_KERNELS(X) \
+  X(ChooseExperts)             \
+  X(PlaceExperts)              \
+  X(GatherActivations)         \
+  X(AddExperts)                \
+  X(ExpertFloat)               \
+  X(Expert4)                   \
+  X(Expert4Minima)             \
+  X(Expert4Whole)              \
+  X(Expert8)                   \
+  X(Expert8Minima)             \
+  X(Expert8Whole)              \
+  X(Expert8Half)               \
+  X(Expert8HalfMinima)
+
 #define BASS_SAMPLING_KERNELS(X) \
   X(DraftRows)                   \
   X(VerifyRows)                  \
@@ -48,6 +63,7 @@
   X(Tile8Half)              \
   X(Tile8HalfMinima)        \
   BASS_ATTENTION_KERNELS(X) \
+  BASS_EXPERT_KERNELS(X)    \
   BASS_SAMPLING_KERNELS(X)
 
 namespace bass::cuda {

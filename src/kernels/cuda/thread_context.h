@@ -24,7 +24,7 @@
 //   lane(), warp()             thread() % 32, thread() / 32
 //   sync()                     the block's barrier. Every thread of the block must come, none may have returned
 //   sync_warp()                the warp's. For this and the functions below, all 32 lanes come
-//   shuffle(x, lane), shuffle_xor(x, mask)      x: up to 8 bytes, trivially copyable
+//   shuffle(x, lane), shuffle_xor(x, mask)      x: a number of 4 or 8 bytes
 //   ballot(condition)          uint32_t, bit i: lane i's
 //   shared<T>(n)               n elements of the block's shared memory, 16-byte aligned; the same calls in the same
 //                              order in all threads; LaunchShape::shared_bytes (use SharedBytes) has the room. Contents

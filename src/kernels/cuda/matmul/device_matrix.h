@@ -62,6 +62,21 @@ struct DeviceActivations {
   float* f32 = nullptr;      // [n_rows, n_cols]
   uint16_t* bf16 = nullptr;  // the same, rounded to the nearest
 
+  /// The same rows from row `first` on.
+  [[nodiscard]] BASS_HD DeviceActivations from_row(int first) const {
+    DeviceActivations rest = *this;
+    const int64_t n_groups = n_cols / kGroupLen;
+    const int64_t n_skipped = int64_t{first} * n_cols;
+    if (q != nullptr) {
+      rest.q += n_skipped;
+      rest.scale += first * n_groups;
+      rest.sums += first * n_groups * 2;
+    }
+    if (f32 != nullptr) rest.f32 += n_skipped;
+    if (bf16 != nullptr) rest.bf16 += n_skipped;
+    return rest;
+  }
+
   BASS_HD void store(int64_t at, float value) const {
     if (f32 != nullptr) f32[at] = value;
     if (bf16 != nullptr) bf16[at] = to_bf16(value);
