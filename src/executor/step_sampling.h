@@ -111,6 +111,10 @@ class StepSampling {
     Draft& draft = drafts_[static_cast<size_t>(segment_idx)];
     draft.tokens[static_cast<size_t>(draft.n++)] = token;
   }
+  /// The idx-th token, which take_drafted has given a place before it was known.
+  void settle_drafted(int segment_idx, int idx, TokenId token) {
+    drafts_[static_cast<size_t>(segment_idx)].tokens[static_cast<size_t>(idx)] = token;
+  }
   /// looked_at: of a row of a round under `block`, p and q of its drafted token.
   void take_verdict(size_t wanted_idx, const RowVerdict& verdict, float chance, const BlockRow& looked_at) {
     verdicts_[wanted_idx] = verdict;

@@ -85,6 +85,8 @@ Status GpuExecutor::make_workspace(const SamplingShape& shape) {
   size_t n_bytes = main_forward_->n_bytes() + (draft_ ? draft_forward_->n_bytes() : 0) + logits_bytes;
   if (is_on_device) {
     device_sampling_.emplace(device_.get(), &*sampling_, shape, options_);
+    main_forward_->read_drafted_from(device_sampling_->drafted());
+    if (draft_) draft_forward_->read_drafted_from(device_sampling_->drafted());
     n_bytes += device_sampling_->n_bytes();
     is_there = is_there && device_sampling_->ok();
   } else {
@@ -164,20 +166,23 @@ Status GpuExecutor::run_step() {
   end_part(StepPart::kPlan);
   BASS_RETURN_IF_ERROR(draft());
   BASS_RETURN_IF_ERROR(verify());
+  time_draft_passes();
   Work& work = sampling_->result().work;
   work = main_forward_->work() - before_main;
   if (draft_) work.add(draft_forward_->work() - before_draft);
   return ok_status();
 }
 
+// Where the device draws, all passes are queued at once: each finds on the device what the one in front of it drafted.
 Status GpuExecutor::draft() {
+  n_draft_passes_ = 0;
   if (!draft_) return ok_status();
   for (int step_idx = 0;; ++step_idx) {
     batches_.fill_draft(
         step_idx, *draft_forward_, [this](int segment, int idx) { return drafted(segment, idx); },
         [this](int segment) { return sampling_->draft(segment).has_ended; });
     if (draft_forward_->n_rows() == 0) return ok_status();
-    const auto begin_time = std::chrono::steady_clock::now();
+    if (step_idx == 0) device_->mark(0);
     draft_forward_->run();
     const std::span<const int> rows = batches_.logit_rows();
     draft_forward_->keep_hidden(rows);
@@ -185,10 +190,18 @@ Status GpuExecutor::draft() {
       const size_t n = std::min<size_t>(kLogitsBlockRows, rows.size() - begin);
       BASS_RETURN_IF_ERROR(draft_block(rows.subspan(begin, n), batches_.logit_segments().subspan(begin, n)));
     }
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_time;
-    DraftTimes& times = sampling_->result().draft_times;
-    ++(step_idx == 0 ? times.n_first : times.n_later);
-    (step_idx == 0 ? times.first_s : times.later_s) += elapsed.count();
+    device_->mark(++n_draft_passes_);
+  }
+}
+
+// After the device has been waited for. A pass's time ends where the next one's begins, so it has in it what the device
+// waited for the host.
+void GpuExecutor::time_draft_passes() {
+  static_assert(StepSampling::kMaxDraftLen < Device::kMaxMarks);
+  DraftTimes& times = sampling_->result().draft_times;
+  for (int pass = 0; pass < n_draft_passes_; ++pass) {
+    ++(pass == 0 ? times.n_first : times.n_later);
+    (pass == 0 ? times.first_s : times.later_s) += device_->seconds_between(pass, pass + 1);
   }
 }
 
@@ -199,7 +212,10 @@ Status GpuExecutor::draft_block(std::span<const int> rows, std::span<const int> 
     more_.push_back(head == nullptr ? nullptr : &head->matrix());
   }
   draft_forward_->logits(rows, more_, draft_row_len_, logits_.as<float>());
-  if (device_sampling_) return device_sampling_->draft_rows(segments, logits_.as<float>());
+  if (device_sampling_) {
+    device_sampling_->draft_rows(segments, logits_.as<float>());
+    return ok_status();
+  }
   BASS_RETURN_IF_ERROR(fetch_logits(rows.size(), draft_row_len_));
   team_.run([&](const TeamContext& context) { sampling_->draft_rows(context, segments, host_logits_.as<float>()); });
   return ok_status();

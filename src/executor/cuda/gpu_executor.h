@@ -1,7 +1,6 @@
 // The GPU executor: runs a planned step on a device, draft -> forward -> verify.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -53,6 +52,7 @@ class GpuExecutor final : public Executor {
   [[nodiscard]] size_t staged_bytes(const StepPlan& plan) const;
   Status run_step();
   Status draft();
+  void time_draft_passes();
   Status draft_block(std::span<const int> rows, std::span<const int> segments);
   Status verify();
   /// Waits for the block of logits, and for all that was queued before.
@@ -75,6 +75,7 @@ class GpuExecutor final : public Executor {
   std::unique_ptr<GpuForward> draft_forward_;
   DeviceBuffer logits_;       // float [kLogitsBlockRows, the longer row's length]
   DeviceBuffer host_logits_;  // the same, of the host; where drafts are traced
+  int n_draft_passes_ = 0;    // of the step
   int main_row_len_ = 0;
   int draft_row_len_ = 0;
   bool draft_reads_taps_ = false;

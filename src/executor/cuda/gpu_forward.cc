@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "kernels/cuda/rows/activate_rows.h"
+#include "kernels/cuda/rows/read_drafted.h"
 
 namespace bass::cuda {
 namespace {
@@ -157,7 +158,8 @@ void GpuForward::add_token(TokenId token, int hidden_row) {
 void GpuForward::end_batch() {
   if (rows_.empty()) return;
   batch_ = {};
-  batch_.rows = staging_->append(std::span<const DeviceRow>(rows_));
+  DeviceRow* rows = staging_->append(std::span<const DeviceRow>(rows_));
+  batch_.rows = rows;
   batch_.segments = staging_->append(std::span<const DeviceSegment>(segments_));
   batch_.pages = staging_->append(std::span<const int32_t>(pages_));
   batch_.n_rows = n_rows();
@@ -167,6 +169,10 @@ void GpuForward::end_batch() {
     batch_.max_segment_rows = std::max(batch_.max_segment_rows, segment.n_rows);
   }
   staging_->upload();
+  if (std::any_of(rows_.begin(), rows_.end(), [](const DeviceRow& row) { return row.token < 0; })) {
+    const ReadDrafted read{rows, batch_.n_rows, drafted_};
+    launch(*device_, read, read.shape());
+  }
   for (Attention& attention : attentions_) attention.attention->plan(batch_, segments_, attention.window);
   count_work();
 }

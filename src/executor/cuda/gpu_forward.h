@@ -51,9 +51,13 @@ class GpuForward {
   [[nodiscard]] bool ok() const;
   [[nodiscard]] size_t n_bytes() const;
 
+  /// Where rows whose token is drafted_later find it, in the device's memory.
+  void read_drafted_from(const TokenId* drafted) { drafted_ = drafted; }
+
   void begin_batch();
   void add_segment(int start, bool is_decode, std::span<const PageId> pages, int max_text_len,
                    std::span<const PageId> main_pages);
+  /// token: may be drafted_later of a pass that is queued already
   void add_token(TokenId token, int hidden_row);
   void end_batch();
   [[nodiscard]] int n_rows() const { return static_cast<int>(rows_.size()); }
@@ -87,6 +91,7 @@ class GpuForward {
   Staging* staging_;
   GpuForwardOptions options_;
 
+  const TokenId* drafted_ = nullptr;
   std::vector<DeviceRow> rows_;
   std::vector<DeviceSegment> segments_;
   std::vector<int32_t> pages_;

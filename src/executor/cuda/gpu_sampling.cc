@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/cuda/step_rows.h"
 
 namespace bass::cuda {
 namespace {
@@ -20,6 +21,7 @@ GpuSampling::GpuSampling(Device* device, StepSampling* sampling, const SamplingS
       shape_(shape),
       max_segments_(options.max_batch + 1),
       tasks_(device),
+      draft_rows_(device),
       rows_(device),
       vocabulary_(device, shape.draft_vocabulary.size_bytes()) {
   const auto row_len = static_cast<size_t>(std::max(shape.main_vocab_size, shape.draft_row_len));
@@ -60,7 +62,7 @@ Status GpuSampling::begin(const StepPlan& plan) {
                rounded(sampling_->proposable_tokens(static_cast<int>(i)).ids.size_bytes()) +
                rounded(segment.draft_tokens.size() * sizeof(int32_t) + kMaxRoundDrafts * sizeof(int32_t));
   }
-  if (!tasks_.begin(n_bytes + rounded(plan.segments.size() * kMaxRoundDrafts * sizeof(int32_t)))) {
+  if (!tasks_.begin(n_bytes) || !draft_rows_.begin(draft_rows_bytes())) {
     return resource_exhausted("no memory of the GPU for a step's sampling");
   }
   n_model_drafted_.assign(plan.segments.size(), 0);
@@ -122,25 +124,37 @@ LogitsBlock GpuSampling::logits_block(const float* logits, int64_t stride, size_
 }
 
 // All rows of a pass draft the same place of their rounds.
-Status GpuSampling::draft_rows(std::span<const int> segments, const float* logits) {
+void GpuSampling::draft_rows(std::span<const int> segments, const float* logits) {
   draft_segments_.assign(segments.begin(), segments.end());
   const int idx = n_model_drafted_[static_cast<size_t>(segments.front())];
-  if (!rows_.begin(rounded(draft_segments_.size() * sizeof(int32_t)))) {
-    return resource_exhausted("no memory of the GPU for a step's sampling");
-  }
   const DraftRows kernel{logits_block(logits, shape_.draft_row_len, segments.size()), device_tasks_,
-                         rows_.append(std::span<const int32_t>(draft_segments_)), idx};
-  rows_.upload();
+                         draft_rows_.append(std::span<const int32_t>(draft_segments_)), idx};
+  draft_rows_.upload();
   launch(*device_, kernel, kernel.shape());
-  device_->download(host_drafted_.data(), drafted_.data(), plan_->segments.size() * kMaxRoundDrafts * sizeof(TokenId));
-  BASS_RETURN_IF_ERROR(device_->synchronize());
   for (const int segment : segments) {
     const auto i = static_cast<size_t>(segment);
     BASS_CHECK(n_model_drafted_[i] == idx);
     ++n_model_drafted_[i];
-    sampling_->take_drafted(segment, host_drafted_.as<TokenId>()[i * kMaxRoundDrafts + static_cast<size_t>(idx)]);
+    sampling_->take_drafted(segment, drafted_later(segment * kMaxRoundDrafts + idx));
   }
-  return ok_status();
+}
+
+// Each pass's segments, in blocks of logits.
+size_t GpuSampling::draft_rows_bytes() const {
+  size_t n_bytes = 0;
+  for (const SegmentPlan& segment : plan_->segments) {
+    n_bytes += static_cast<size_t>(segment.n_model_drafts) * Staging::kAlignment;
+  }
+  return n_bytes;
+}
+
+void GpuSampling::settle_drafts() {
+  const auto* drafted = host_drafted_.as<TokenId>();
+  for (size_t i = 0; i < n_model_drafted_.size(); ++i) {
+    for (int k = 0; k < n_model_drafted_[i]; ++k) {
+      sampling_->settle_drafted(static_cast<int>(i), k, drafted[i * kMaxRoundDrafts + static_cast<size_t>(k)]);
+    }
+  }
 }
 
 void GpuSampling::plan_rows() {
@@ -209,8 +223,10 @@ void GpuSampling::verify_rows(size_t begin, size_t end, const float* logits) {
 Status GpuSampling::finish() {
   const size_t n_rows = row_tasks_.size();
   device_->download(host_outcomes_.data(), outcomes_.data(), n_rows * sizeof(RowOutcome));
+  device_->download(host_drafted_.data(), drafted_.data(), plan_->segments.size() * kMaxRoundDrafts * sizeof(TokenId));
   device_->download(host_judged_.data(), judged_.data(), plan_->segments.size() * sizeof(JudgedRound));
   BASS_RETURN_IF_ERROR(device_->synchronize());
+  settle_drafts();
   for (size_t i = 0; i < n_rows; ++i) tell_row(i, host_outcomes_.as<RowOutcome>()[i]);
   for (const RoundTask& round : round_tasks_) {
     const JudgedRound& judged = host_judged_.as<JudgedRound>()[round.sequence];

@@ -11,6 +11,7 @@
 
 namespace bass::cuda {
 
+/// The host waits once a step: drafted tokens are read on the device, where the passes behind them need them.
 /// `begin`, `draft_rows` for each block of the draft's logits, `begin_rows`, `verify_rows` for each block of the main
 /// model's, `finish`. One thread; the device and `sampling` outlive it.
 class GpuSampling {
@@ -23,18 +24,22 @@ class GpuSampling {
 
   /// Uploads what a step's sequences ask for. Error (kResourceExhausted): no memory for it.
   Status begin(const StepPlan& plan);
-  /// Drafts a token from each row of a block of logits and waits for them. segments: [n_rows] that they belong to.
-  /// logits: [n_rows, draft_row_len] of the device
-  Status draft_rows(std::span<const int> segments, const float* logits);
+  /// Queues the drawing of a token from each row of a block of logits. Until `finish`, `sampling` has drafted_later in
+  /// its place. segments: [n_rows] that they belong to. logits: [n_rows, draft_row_len] of the device
+  void draft_rows(std::span<const int> segments, const float* logits);
+  /// Where drafted tokens are on the device.
+  [[nodiscard]] const TokenId* drafted() const { return drafted_.as<TokenId>(); }
   /// Uploads which rows are wanted; they are known to `sampling`. Error: no memory.
   Status begin_rows();
   /// Queues the judgement of the wanted rows [begin, end). logits: [end - begin, main_vocab_size] of the device
   void verify_rows(size_t begin, size_t end, const float* logits);
-  /// Waits, and tells `sampling` what came of all wanted rows.
+  /// Waits, and tells `sampling` what was drafted and what came of all wanted rows.
   Status finish();
 
  private:
   [[nodiscard]] SequenceTask task_of(int segment_idx);
+  [[nodiscard]] size_t draft_rows_bytes() const;
+  void settle_drafts();
   [[nodiscard]] std::span<const TokenId> staged(std::span<const TokenId> tokens);
   [[nodiscard]] LogitsBlock logits_block(const float* logits, int64_t stride, size_t n_rows) const;
   void plan_rows();
@@ -47,6 +52,7 @@ class GpuSampling {
   int max_segments_;
   const StepPlan* plan_ = nullptr;
   Staging tasks_;            // sequences and what they point to
+  Staging draft_rows_;       // which sequences draft in which pass
   Staging rows_;             // wanted rows and rounds
   DeviceBuffer vocabulary_;  // int32 [draft_vocabulary]
   DeviceBuffer scratch_;     // float [kLogitsBlockRows, 3, row_len]

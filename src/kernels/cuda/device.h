@@ -70,6 +70,12 @@ class Device {
   /// Queues a product; open_library has succeeded. No rows: nothing.
   virtual void multiply(const LibraryProduct& product) = 0;
 
+  /// Notes when the queue comes here. idx: below kMaxMarks, at most once between two synchronizes.
+  static constexpr int kMaxMarks = 64;
+  virtual void mark(int idx) = 0;
+  /// Seconds from one mark to another, both of work that was waited for. Not a number after an error.
+  virtual double seconds_between(int first, int second) = 0;
+
   virtual Status synchronize() = 0;
 };
 

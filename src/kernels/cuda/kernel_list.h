@@ -37,6 +37,7 @@
 #define BASS_GPU_KERNELS(X) \
   X(EmbedRows)              \
   X(GatherRows)             \
+  X(ReadDrafted)            \
   X(NormRows)               \
   X(RopeAndWriteKv)         \
   X(ActivateRows)           \

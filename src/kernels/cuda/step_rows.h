@@ -9,9 +9,13 @@ namespace bass::cuda {
 /// Positions of a KV page and of an attention chunk: the CPU's (chunks at absolute places).
 inline constexpr int kPageLen = 32;
 
+/// The token of a row whose pass is queued before it is known: an earlier pass will draft it, to this place of the
+/// memory that drafted tokens have (rows/read_drafted.h).
+constexpr int32_t drafted_later(int place) { return -1 - place; }
+
 /// One token of one sequence in a pass.
 struct DeviceRow {
-  int32_t token = 0;
+  int32_t token = 0;  // below 0: drafted_later
   int32_t position = 0;
   int32_t segment = 0;     // index into the pass's DeviceSegments
   int32_t hidden_row = 0;  // of a draft that reads hidden states: a kept row, or -1: the main model's pages

@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <array>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -98,7 +100,17 @@ class EmulatedDevice final : public Device {
     queue_.emplace_back([product] { emulate_product(product); });
   }
 
+  void mark(int idx) override {
+    queue_.emplace_back([this, idx] { marks_.at(static_cast<size_t>(idx)) = std::chrono::steady_clock::now(); });
+  }
+  double seconds_between(int first, int second) override {
+    const std::chrono::duration<double> elapsed =
+        marks_.at(static_cast<size_t>(second)) - marks_.at(static_cast<size_t>(first));
+    return elapsed.count();
+  }
+
   Status synchronize() override {
+    if (options_.n_waits != nullptr && !queue_.empty()) ++*options_.n_waits;
     run_queue();
     return ok_status();
   }
@@ -127,6 +139,7 @@ class EmulatedDevice final : public Device {
   size_t free_bytes_;
   std::map<std::byte*, AlignedBuffer> memory_;
   std::vector<std::function<void()>> queue_;
+  std::array<std::chrono::steady_clock::time_point, kMaxMarks> marks_{};
 };
 
 }  // namespace

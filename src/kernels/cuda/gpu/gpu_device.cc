@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -29,6 +30,9 @@ class GpuDevice final : public Device {
   ~GpuDevice() override {
     cudaSetDevice(idx_);
     library_.reset();
+    for (const cudaEvent_t event : marks_) {
+      if (event != nullptr) cudaEventDestroy(event);
+    }
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
   GpuDevice(const GpuDevice&) = delete;
@@ -115,6 +119,19 @@ class GpuDevice final : public Device {
     if (library_status_.ok()) library_status_ = std::move(status);
   }
 
+  void mark(int idx) override {
+    make_current();
+    cudaEvent_t& event = marks_[static_cast<size_t>(idx)];
+    if (event == nullptr) note(cudaEventCreate(&event));
+    if (event != nullptr) note(cudaEventRecord(event, stream_));
+  }
+  double seconds_between(int first, int second) override {
+    float ms = 0;
+    make_current();
+    note(cudaEventElapsedTime(&ms, marks_[static_cast<size_t>(first)], marks_[static_cast<size_t>(second)]));
+    return error_ == cudaSuccess ? 1e-3 * static_cast<double>(ms) : std::numeric_limits<double>::quiet_NaN();
+  }
+
   Status synchronize() override {
     make_current();
     note(cudaStreamSynchronize(stream_));
@@ -148,6 +165,7 @@ class GpuDevice final : public Device {
   Status library_status_;            // the first product that the library refused
   std::unique_ptr<LibraryProducts> library_;
   std::array<GpuKernel, kKernels> kernels_{};
+  std::array<cudaEvent_t, kMaxMarks> marks_{};
 };
 
 }  // namespace

@@ -1,0 +1,106 @@
+// Steps of the GPU executor on the emulated device: what the host waits for, and what it is told of drafts.
+#include "executor/cuda/gpu_executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "kernels/cuda/emulator/emulated_device.h"
+
+namespace bass::cuda {
+namespace {
+
+constexpr int kPages = 2;  // of a sequence
+constexpr int kSequences = 3;
+constexpr int kDrafts = 5;
+
+std::string tiny(const std::string& name) { return std::string(BASS_TEST_DATA) + "/tiny/" + name + ".gguf"; }
+
+/// One step of sequences that draft as many tokens as their number says, on a device and on the CPU.
+class GpuStep : public ::testing::TestWithParam<VerifyRule> {
+ protected:
+  StepPlan plan() {
+    StepPlan plan;
+    for (int i = 0; i < kSequences; ++i) {
+      pages_[static_cast<size_t>(i)] = {kPages * i, kPages * i + 1};
+      SegmentPlan& segment = plan.segments.emplace_back();
+      segment.tokens = segment.draft_tokens = prompt_;
+      segment.pages = segment.draft_pages = pages_[static_cast<size_t>(i)];
+      segment.max_text_len = 64;
+      segment.wants_sample = true;
+      segment.n_model_drafts = kDrafts - i;
+      segment.sampling.temperature = 0.8f;
+      segment.sampling.repetition_penalty = 1.3f;  // depends on the tokens that were drafted
+      segment.sampling.seed = static_cast<uint64_t>(i);
+      segment.sampling.rule = GetParam();
+      segment.prompt = prompt_;
+    }
+    return plan;
+  }
+
+  ExecutorOptions options(bool traces_drafts = false) const {
+    ExecutorOptions options{.n_threads = 2, .max_batch = 8, .n_main_pages = 16, .n_draft_pages = 16, .context_len = 64};
+    options.traces_drafts = traces_drafts;
+    return options;
+  }
+  std::unique_ptr<Executor> on_device(int* n_waits, bool traces_drafts = false) {
+    EmulatedDeviceOptions device;
+    device.n_waits = n_waits;
+    return make_gpu_executor(open_emulated_device(device), main_, &draft_, options(traces_drafts)).value();
+  }
+
+  const std::vector<TokenId> prompt_{5, 9, 200, 17, 40, 9};
+  std::array<std::array<PageId, kPages>, kSequences> pages_{};
+  ModelFile main_ = load_model_file(tiny("tiny_gqa_tied_f32")).value();
+  ModelFile draft_ = load_model_file(tiny("tiny_gqa_tied_f32")).value();  // its drafts are accepted
+};
+
+INSTANTIATE_TEST_SUITE_P(Rules, GpuStep,
+                         ::testing::Values(VerifyRule::kRejection, VerifyRule::kBlock, VerifyRule::kMatch),
+                         [](const auto& test) { return "Rule" + std::to_string(static_cast<int>(test.param)); });
+
+TEST_P(GpuStep, WaitsOnceForAllItsPassesAndDraftsAsTheCpu) {
+  int n_waits = 0;
+  const auto gpu = on_device(&n_waits);
+  const auto cpu = make_cpu_executor(main_, &draft_, options()).value();
+  const StepPlan step = plan();
+  n_waits = 0;
+  const StepResult& result = gpu->wait(gpu->submit(step));
+  EXPECT_EQ(n_waits, 1);
+  const StepResult& expected = cpu->wait(cpu->submit(step));
+  int n_accepted = 0;
+  for (size_t i = 0; i < expected.segments.size(); ++i) {
+    EXPECT_EQ(result.segments[i].n_drafted, kDrafts - static_cast<int>(i));
+    EXPECT_EQ(result.segments[i].n_accepted, expected.segments[i].n_accepted);
+    ASSERT_EQ(result.segments[i].tokens.size(), expected.segments[i].tokens.size());
+    for (size_t k = 0; k < expected.segments[i].tokens.size(); ++k) {
+      EXPECT_EQ(result.segments[i].tokens[k].id, expected.segments[i].tokens[k].id);
+    }
+    n_accepted += result.segments[i].n_accepted;
+  }
+  EXPECT_GT(n_accepted, 0) << "tokens that were drafted on the device, and came from there";
+}
+
+TEST_P(GpuStep, TellsTheTimesOfPassesThatItDidNotWaitFor) {
+  const auto gpu = on_device(nullptr);
+  const StepPlan step = plan();
+  const DraftTimes& times = gpu->wait(gpu->submit(step)).draft_times;
+  EXPECT_EQ(times.n_first, 1);
+  EXPECT_EQ(times.n_later, kDrafts - 1);
+  EXPECT_GT(times.first_s, 0);
+  EXPECT_GT(times.later_s, 0);
+}
+
+// Traced drafts are drawn by the CPU, which needs each pass's logits.
+TEST_P(GpuStep, WaitsForEachPassWhereTheCpuDraws) {
+  int n_waits = 0;
+  const auto gpu = on_device(&n_waits, /*traces_drafts=*/true);
+  const StepPlan step = plan();
+  n_waits = 0;
+  gpu->wait(gpu->submit(step));
+  EXPECT_EQ(n_waits, kDrafts + 1);
+}
+
+}  // namespace
+}  // namespace bass::cuda
