@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Proves the GPU backend on a machine with an NVIDIA GPU, and measures it.
-#   tools/gpu_check.sh [STAGE ...]    stages: correctness (first), sanitizer, timing; all unless some are named
+#   tools/gpu_check.sh [STAGE ...]    stages: correctness (first), sanitizer, timing, paper; all unless some are named
 #   tools/gpu_check.sh pack DIR       puts the programs that the stages need and their libraries into DIR, for a machine
 #                                     that has a GPU but not what BASS is built with; there: BASS_GPU_PACK=DIR
 # Programs come from BASS_GPU_PACK, or are built here (preset "cuda"). BASS_TEST_MODEL names the default model; without it
@@ -101,17 +101,39 @@ stage_timing() {
   return "$rc"
 }
 
+# The paper's comparison: models of its shapes with random weights, acceptance scripted. int8 by our kernels, then
+# bfloat16 by the library's. ${PAPER_SHAPES:-} may name others of `bass synth`, as "paper-opt-13b paper-opt-125m".
+stage_paper() {
+  local rc=0 folder main draft activations
+  read -r main draft <<<"${PAPER_SHAPES:-paper-7.8b paper-310m}"
+  folder=$(mktemp -d)
+  if ! { run_program bass synth --config "$main" --type q8_0 -o "$folder/main.gguf" &&
+    run_program bass synth --config "$draft" --type q8_0 -o "$folder/draft.gguf"; } >"$out/paper_synth.log" 2>&1; then
+    cat "$out/paper_synth.log"
+    rm -rf "$folder"
+    return 1
+  fi
+  for activations in int8 bf16; do
+    run_program bass bench paper -m "$folder/main.gguf" -d "$folder/draft.gguf" --device cuda --activations "$activations" \
+      --layouts pad,split,split-grouped,fused --draft-lengths off,fixed:4,bass --acceptance "${PAPER_ACCEPTANCE:-0.8}" \
+      --rounds 1 --json >"$out/paper_$activations.json" 2>"$out/paper_$activations.log" || rc=1
+    tail -n 2 "$out/paper_$activations.log"
+  done
+  rm -rf "$folder"
+  return "$rc"
+}
+
 if [ "${1:-}" = pack ]; then
   [ $# -eq 2 ] || fail "usage: tools/gpu_check.sh pack DIR"
   pack "$2"
   exit
 fi
 stages=("$@")
-[ "${#stages[@]}" -gt 0 ] || stages=(correctness sanitizer timing)
+[ "${#stages[@]}" -gt 0 ] || stages=(correctness sanitizer timing paper)
 for stage in "${stages[@]}"; do
   case "$stage" in
-    correctness | sanitizer | timing) ;;
-    *) fail "usage: tools/gpu_check.sh [correctness|sanitizer|timing ...], or tools/gpu_check.sh pack DIR" ;;
+    correctness | sanitizer | timing | paper) ;;
+    *) fail "usage: tools/gpu_check.sh [correctness|sanitizer|timing|paper ...], or tools/gpu_check.sh pack DIR" ;;
   esac
 done
 gpu=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | head -n 1)

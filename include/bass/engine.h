@@ -56,7 +56,10 @@ struct EngineOptions {
   std::string costs_folder;        ///< where what steps cost is kept between runs; empty: nowhere
   StepProfile* profile = nullptr;  ///< filled while the engine runs, which it must outlive; none: nothing is timed
   DraftTrace* trace = nullptr;     ///< drafts are judged and thrown away; must outlive the engine; none: they are used
-  StepGate* gate = nullptr;        ///< asked before each step; must outlive the engine; none: nobody is asked
+  /// Measurements only: a drafted token is accepted with this chance, whatever the models say of it, so texts mean
+  /// nothing. All work of verification is done. None: drafts are verified.
+  std::optional<float> scripted_acceptance;
+  StepGate* gate = nullptr;  ///< asked before each step; must outlive the engine; none: nobody is asked
 };
 
 /// Events wait here until somebody takes them. Thread-safe: any number of producers and consumers.

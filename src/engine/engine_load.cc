@@ -148,6 +148,7 @@ Status EngineCore::make_executor() {
   executor_options.context_len = *options_.context_len;
   executor_options.profile = options_.profile;
   executor_options.traces_drafts = options_.trace != nullptr;
+  executor_options.scripted_acceptance = options_.scripted_acceptance;
   if (gpu_) {
     BASS_ASSIGN_OR_RETURN(executor_, make_gpu_executor(std::move(gpu_), main_, draft_.get(), executor_options));
   } else {

@@ -32,7 +32,8 @@ struct ExecutorOptions {
   int n_draft_pages = 0;
   int context_len = 0;  // positions a sequence may reach, drafts included
   StepProfile* profile = nullptr;
-  bool traces_drafts = false;  // DraftTrace
+  bool traces_drafts = false;                // DraftTrace
+  std::optional<float> scripted_acceptance;  // EngineOptions
 
   /// Rows of one forward pass: every sequence verifies the longest draft beside a prompt's chunk.
   [[nodiscard]] int max_rows() const { return max_batch * (1 + SpeculationStats::kMaxDraftLen) + max_step_tokens; }

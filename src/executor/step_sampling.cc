@@ -305,6 +305,7 @@ float StepSampling::match_chance(RowSampler& row_sampler, size_t wanted_idx, con
 }
 
 void StepSampling::end_round_at(const WantedRow& wanted) {
+  if (scripted_acceptance_) return;  // rows behind it may count
   const std::atomic_ref<int> last(last_rows_[static_cast<size_t>(wanted.segment)]);
   for (int known = last.load(std::memory_order_relaxed);
        wanted.idx < known && !last.compare_exchange_weak(known, wanted.idx, std::memory_order_relaxed);) {
@@ -368,11 +369,28 @@ void StepSampling::collect() {
         const BlockVerification& block = block_rounds_[segment];
         verdicts_[i + static_cast<size_t>(block.round.n_accepted)] = block.stop;
       }
+      if (scripted_acceptance_) script_verdicts(wanted.segment, i);
       collect_decode(wanted.segment, i);
       collect_labels(wanted.segment, i);
       collect_look(wanted.segment, i);
     }
   }
+}
+
+// Scripted, the numbers that `rejection` compares with p / q decide alone (EngineOptions).
+void StepSampling::script_verdicts(int segment_idx, size_t first_wanted) {
+  const auto i = static_cast<size_t>(segment_idx);
+  const Draft& draft = drafts_[i];
+  const SamplingParams& params = plan_->segments[i].sampling;
+  RowVerdict* verdict = &verdicts_[first_wanted];
+  for (int k = 0; k < draft.n_verified(); ++k, ++verdict) {
+    chances_[first_wanted + static_cast<size_t>(k)] = *scripted_acceptance_;
+    verdict->accepted =
+        uniform_open(accept_stream(params, round_position(segment_idx, k)).bits(0)) < double{*scripted_acceptance_};
+    if (!verdict->accepted) return;
+    verdict->token = draft.tokens[static_cast<size_t>(k)];
+  }
+  verdict->accepted = false;
 }
 
 void StepSampling::collect_decode(int segment_idx, size_t first_wanted) {

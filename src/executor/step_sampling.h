@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -78,6 +79,7 @@ class StepSampling {
       : kernels_(kernels),
         n_threads_(options.n_threads),
         traces_drafts_(options.traces_drafts),
+        scripted_acceptance_(options.scripted_acceptance),
         profile_(options.profile) {}
 
   /// Makes room for the samplers, unless a device draws and judges. False: there is no memory.
@@ -157,6 +159,7 @@ class StepSampling {
   void reserve_for(const StepPlan& plan);
   void want(const WantedRow& row);
   void find_block_rounds();
+  void script_verdicts(int segment_idx, size_t first_wanted);
   void collect_decode(int segment_idx, size_t first_wanted);
   void collect_labels(int segment_idx, size_t first_wanted);
   void collect_look(int segment_idx, size_t first_wanted);
@@ -216,6 +219,7 @@ class StepSampling {
   const cpu::Kernels* kernels_;
   int n_threads_;
   bool traces_drafts_;
+  std::optional<float> scripted_acceptance_;
   StepProfile* profile_;
   SamplingShape shape_;
   bool is_on_device_ = false;

@@ -136,6 +136,39 @@ def test_context_leaves_out_what_does_not_fit(run, tiny):
     assert refused.code == 2 and "was trained for 256 tokens" in refused.err
 
 
+def test_paper(run, tiny):
+    arguments = ["bench", "paper", "-m", tiny, "-d", tiny, "--batch", "1,3", "--layouts", "pad,split-grouped", "--draft-lengths",
+                 "off,fixed:3,bass:l0=2,inc=1", "--prompt-tokens", "8", "--generate-tokens", "60", "--rounds", "1"]
+    for acceptance in (0, 0.5, 1):
+        rows = rows_of(run(*arguments, "--acceptance", str(acceptance), "--peak-tops", "1", "--json"))
+        assert len(rows) == 2 * 2 * 3
+        for row in rows:
+            assert row["scripted_acceptance"] == acceptance and row["utilisation"] > 0
+            assert 0 < row["first_ms"] <= row["all_ms"] <= row["last_ms"]
+            assert ("acceptance" in row) == (row["draft_length"] != "off")
+        for row in rows:
+            if row["draft_length"] == "fixed:3":
+                # Of three drafted tokens a, a^2 and a^3 are accepted; the tiny model as its own draft would have all.
+                expected = sum(acceptance ** k for k in (1, 2, 3)) / 3
+                assert row["acceptance"] == pytest.approx(expected, abs=0.15)
+                assert row["tokens_per_step"] == pytest.approx(1 + 3 * row["acceptance"], abs=0.1)
+        for batch in (1, 3):
+            regular = [row["tokens_per_s"] for row in rows if row["batch"] == batch and row["draft_length"] == "off"]
+            for row in rows:
+                if row["batch"] == batch:
+                    assert row["regular_ratio"] == pytest.approx(row["tokens_per_s"] / max(regular))
+    shown = run(*arguments, "--acceptance", "0.5")
+    assert "scripted acceptance 0.5" in shown.err and "/regular" in shown.out
+
+
+@pytest.mark.parametrize("wrong, told", [(["--layouts", "padded"], "--layouts: --attention padded: must be"),
+                                         (["--draft-lengths", "off,long"], "--draft-lengths: "),
+                                         (["--acceptance", "1.5"], "--acceptance")])
+def test_paper_refuses(run, tiny, wrong, told):
+    refused = run("bench", "paper", "-m", tiny, "-d", tiny, *wrong)
+    assert refused.code == 2 and told in refused.err
+
+
 def test_policies(run, tiny, tmp_path):
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text("".join(json.dumps({"prompt": f"one two three {i} one two"}) + "\n" for i in range(3)))

@@ -167,6 +167,31 @@ TEST_F(GpuIdentity, EveryDraftMadeForAMainModel) {
   EXPECT_GE(n_drafted, 3);
 }
 
+// EngineOptions::scripted_acceptance. The draft is the model itself: without the script all is accepted.
+TEST_F(GpuIdentity, AcceptanceThatIsScripted) {
+  const std::string model = tiny_model("tiny_gqa_tied_q8_0");
+  const std::pair<VerifyRule, float> cases[] = {{VerifyRule::kMatch, 0.0f},
+                                                {VerifyRule::kMatch, 1.0f},
+                                                {VerifyRule::kMatch, 0.6f},
+                                                {VerifyRule::kRejection, 0.6f},
+                                                {VerifyRule::kBlock, 0.6f}};
+  for (const auto& [rule, acceptance] : cases) {
+    SCOPED_TRACE(acceptance);
+    EngineOptions options = small_options(model, model);
+    options.scripted_acceptance = acceptance;
+    std::vector<Request> requests = mixed_requests(200, "fixed:1");
+    for (Request& request : requests) {
+      request.max_tokens = 28;
+      request.speculation.drafter = DrafterChoice::kModel;
+      request.speculation.verify = rule;
+    }
+    const SpeculationStats stats = expect_identical(options, requests);
+    EXPECT_GT(stats.drafted, 120);
+    const double share = static_cast<double>(stats.accepted) / static_cast<double>(stats.drafted);
+    EXPECT_NEAR(share, acceptance, 0.15);  // more than three standard deviations
+  }
+}
+
 TEST_F(GpuIdentity, TheDefaultModel) {
   EngineOptions options{.model_path = default_model(), .max_batch = 4, .n_threads = 2, .context_len = 128};
   std::vector<Request> requests;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 
 #include "base/check.h"
@@ -23,6 +24,28 @@ constexpr std::string_view kText =
     "            best = word\n    return best\n\n"
     "She kept the letters in a tin box under the stairs, tied with string, the oldest at the bottom. In the spring she "
     "read them again from the beginning, one each evening, and wrote the dates in the margin of her calendar. ";
+
+/// When a sequence's tokens came. The first ones are what time is counted from.
+class TokenTimes {
+ public:
+  void note(size_t n_tokens) {
+    last_ = std::chrono::steady_clock::now();
+    if (n_batches_++ == 0) {
+      first_ = last_;
+    } else {
+      n_later_ += static_cast<double>(n_tokens);
+    }
+  }
+  [[nodiscard]] double seconds_per_token() const {
+    const std::chrono::duration<double> elapsed = last_ - first_;
+    return n_later_ > 0 ? elapsed.count() / n_later_ : 0;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point first_, last_;
+  int n_batches_ = 0;
+  double n_later_ = 0;
+};
 
 }  // namespace
 
@@ -48,7 +71,7 @@ Result<BenchRun> BenchRunner::run(const BenchCase& bench_case) {
     if (!id.ok()) return id.status();
     ids.push_back(id.value());
   }
-  BASS_RETURN_IF_ERROR(wait(ids, events.get()));
+  BASS_RETURN_IF_ERROR(wait(ids, events.get(), &run.seconds_per_token));
   run.end = engine_->stats();
   return run;
 }
@@ -64,20 +87,24 @@ Result<std::vector<Request>> BenchRunner::make_requests(const BenchCase& bench_c
       request.prompt_tokens.push_back(text[(i * kStride + static_cast<size_t>(k)) % text.size()]);
     }
     request.max_tokens = bench_case.n_generated;
+    if (request.seed) *request.seed += i;
     request.sampling.ignore_eos = true;
     if (!bench_case.is_speculative) request.speculation.drafter = DrafterChoice::kOff;
   }
   return requests;
 }
 
-Status BenchRunner::wait(const std::vector<RequestId>& ids, EventQueue* events) {
+Status BenchRunner::wait(const std::vector<RequestId>& ids, EventQueue* events,
+                         std::vector<double>* seconds_per_token) {
   constexpr std::chrono::duration<double> kPollInterval{0.1};
+  std::map<RequestId, TokenTimes> times;
   size_t n_done = 0;
   Status status;
   while (n_done < ids.size()) {
     Event event;
     if (events->wait(&event, kPollInterval)) {
       n_done += event.kind == Event::Kind::kDone ? 1 : 0;
+      if (event.kind == Event::Kind::kTokens) times[event.request_id].note(event.tokens.size());
       if (event.kind == Event::Kind::kFinished && !event.error.ok()) status = event.error;
     }
     if (is_interrupted() && status.ok()) {
@@ -85,6 +112,7 @@ Status BenchRunner::wait(const std::vector<RequestId>& ids, EventQueue* events) 
       for (const RequestId id : ids) engine_->cancel(id);
     }
   }
+  for (const RequestId id : ids) seconds_per_token->push_back(times[id].seconds_per_token());
   return status;
 }
 

@@ -21,6 +21,8 @@ struct BenchCase {
 struct BenchRun {
   EngineStats begin;
   EngineStats end;
+  /// Of each sequence, in order: seconds a token from its first to its last one. Empty where that was not noted.
+  std::vector<double> seconds_per_token;
 
   [[nodiscard]] double prefill_s() const { return end.prefill_s - begin.prefill_s; }
   [[nodiscard]] double decode_s() const { return end.decode_s - begin.decode_s; }
@@ -47,7 +49,7 @@ class BenchRunner {
 
  private:
   Result<std::vector<Request>> make_requests(const BenchCase& bench_case) const;
-  Status wait(const std::vector<RequestId>& ids, EventQueue* events);
+  Status wait(const std::vector<RequestId>& ids, EventQueue* events, std::vector<double>* seconds_per_token);
 
   Engine* engine_;
   Request prototype_;

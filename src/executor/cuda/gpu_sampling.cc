@@ -20,6 +20,7 @@ GpuSampling::GpuSampling(Device* device, StepSampling* sampling, const SamplingS
       sampling_(sampling),
       shape_(shape),
       max_segments_(options.max_batch + 1),
+      all_rows_count_(options.scripted_acceptance.has_value()),
       tasks_(device),
       draft_rows_(device),
       rows_(device),
@@ -205,7 +206,8 @@ Status GpuSampling::begin_rows() {
 void GpuSampling::verify_rows(size_t begin, size_t end, const float* logits) {
   const LogitsBlock block = logits_block(logits, shape_.main_vocab_size, end - begin);
   RowOutcome* outcomes = outcomes_.as<RowOutcome>() + begin;
-  const VerifyRows kernel{block, device_tasks_, device_rows_ + begin, outcomes, last_rows_.as<int32_t>()};
+  const VerifyRows kernel{block, device_tasks_, device_rows_ + begin, outcomes,
+                          all_rows_count_ ? nullptr : last_rows_.as<int32_t>()};
   launch(*device_, kernel, kernel.shape());
   const auto first = std::lower_bound(round_rows_.begin(), round_rows_.end(), begin) - round_rows_.begin();
   const auto last = std::lower_bound(round_rows_.begin(), round_rows_.end(), end) - round_rows_.begin();

@@ -50,6 +50,7 @@ class GpuSampling {
   StepSampling* sampling_;
   SamplingShape shape_;
   int max_segments_;
+  bool all_rows_count_;
   const StepPlan* plan_ = nullptr;
   Staging tasks_;            // sequences and what they point to
   Staging draft_rows_;       // which sequences draft in which pass

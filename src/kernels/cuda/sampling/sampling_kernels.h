@@ -69,7 +69,7 @@ struct VerifyRows {
   const SequenceTask* tasks;  // [n_sequences]
   const RowTask* rows;        // [n_rows]
   RowOutcome* outcomes;       // [n_rows]
-  int32_t* last_rows;         // [n_sequences] behind it no row of the round counts; INT32_MAX at first
+  int32_t* last_rows;         // [n_sequences] behind it no row of the round counts; INT32_MAX at first. Null: all do
 
   [[nodiscard]] LaunchShape shape() const { return row_shape(block.n_rows); }
   template <class Context>
@@ -94,7 +94,8 @@ struct VerifyRows {
     const bool is_block = is_judged_as_block(task.params);
     const bool is_extra = row.idx == task.n_drafted;
     // Other blocks may lower it meanwhile: all threads go by what the first one has read.
-    const int32_t last = context.thread() == 0 ? context.atomic_min(&last_rows[row.sequence], INT32_MAX) : INT32_MAX;
+    const bool reads_last = last_rows != nullptr && context.thread() == 0;
+    const int32_t last = reads_last ? context.atomic_min(&last_rows[row.sequence], INT32_MAX) : INT32_MAX;
     if (row.idx > sampler.block().reduce(last, [](int32_t a, int32_t b) { return a < b ? a : b; })) return;
     if (is_block && is_extra) return;  // looked at if it is drawn from
     const VerifiedRow loaded = load_row(sampler, task, row.idx, block.row(i), block.n_tokens);
@@ -122,7 +123,7 @@ struct VerifyRows {
       out.q = loaded.q;
       ends_round = out.p_x == 0;
     }
-    if (ends_round && !is_extra) context.atomic_min(&last_rows[row.sequence], row.idx);
+    if (ends_round && !is_extra && last_rows != nullptr) context.atomic_min(&last_rows[row.sequence], row.idx);
   }
 
   template <class Context>

@@ -1,0 +1,237 @@
+// bass bench paper: the comparison of the BASS paper (arXiv 2404.15778, tables 1 to 3): regular decoding and
+// speculation, by layout of attention, draft length and batch, with a scripted acceptance.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+#include "cli/arguments.h"
+#include "cli/bench/bench_command.h"
+#include "cli/bench/policy_list.h"
+#include "cli/bench/table.h"
+#include "cli/bench/workload.h"
+#include "cli/engine_loading.h"
+#include "cli/number_lists.h"
+#include "speculation/draft_length.h"
+
+namespace bass {
+namespace {
+
+constexpr std::string_view kRegular = "off";
+constexpr uint64_t kSeed = 1;  // of the first sequence: acceptance is the same in every run
+constexpr std::string_view kPaperLine =
+    "the paper (A100; 7.8B + 310M, int8, 8 sequences, bass): 5.8 ms a token, 2.15 x regular decoding, 15.8 % utilised "
+    "at "
+    "most\n";
+
+/// A line of the table, and its rounds.
+struct Cell {
+  int batch = 1;
+  std::string attention;
+  std::string draft_length;
+  std::vector<BenchRun> rounds;
+
+  [[nodiscard]] bool is_regular() const { return draft_length == kRegular; }
+};
+
+double tokens_per_s(const BenchRun& run) {
+  return run.decode_s() > 0 ? static_cast<double>(run.decode_tokens()) / run.decode_s() : 0;
+}
+
+/// Steps of all sequences that drafted, together.
+int64_t n_sequence_steps(const BenchRun& run) {
+  const auto sum = [](const SpeculationStats& stats) {
+    return std::accumulate(stats.draft_length_histogram.begin(), stats.draft_length_histogram.end(), int64_t{0});
+  };
+  return sum(run.end.speculation) - sum(run.begin.speculation);
+}
+
+/// The round of the median speed.
+const BenchRun& median(Cell* cell) {
+  const auto middle = cell->rounds.begin() + static_cast<ptrdiff_t>(cell->rounds.size() / 2);
+  std::nth_element(cell->rounds.begin(), middle, cell->rounds.end(),
+                   [](const BenchRun& a, const BenchRun& b) { return tokens_per_s(a) < tokens_per_s(b); });
+  return *middle;
+}
+
+Status set_layout(const std::string& name, GenerateOptions* options) {
+  const Status status = set_option(*find_option("attention"), std::span(&name, 1), options);
+  return status.ok() ? status : Status(status.code(), fmt::format("--layouts: {}", status.message()));
+}
+
+std::vector<Column> columns() {
+  return {{"B", "batch", 4},
+          {"attention", "attention", -14},
+          {"draft length", "draft_length", -14},
+          {"first ms", "first_ms", 9, 2},
+          {"last ms", "last_ms", 9, 2},
+          {"all ms", "all_ms", 9, 2},
+          {"tokens/s", "tokens_per_s", 10, 1},
+          {"/regular", "regular_ratio", 9, 2},
+          {"tokens/step", "tokens_per_step", 12, 2},
+          {"accepted %", "acceptance", 11, 1, 100},
+          {"utilised %", "utilisation", 11, 1, 100}};
+}
+
+class BenchPaperCommand final : public Command {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "paper"; }
+  [[nodiscard]] std::string_view summary() const override {
+    return "the BASS paper's comparison, with a scripted acceptance";
+  }
+  [[nodiscard]] std::string_view examples() const override {
+    return "  bass synth --config paper-7.8b --type q8_0 -o main.gguf && bass synth --config paper-310m -o draft.gguf\n"
+           "  bass bench paper -m main.gguf -d draft.gguf --device cuda --acceptance 0.8\n"
+           "  bass bench paper -m smollm2 --batch 1,8 --draft-lengths off,fixed:2,bass --acceptance 0.7\n"
+           "Drafted tokens are accepted with --acceptance, whatever the models say: the texts mean nothing, the times "
+           "are "
+           "those\nof real steps. ms: a token of a sequence behind its first; of the sequence that ends first, of the "
+           "last, "
+           "of all on\naverage. /regular: over the fastest regular decoding of the same batch.";
+  }
+  void add_options(CLI::App* app) override {
+    arguments_.add(app, {"model", "draft", "temperature", "top_p", "top_k", "threads", "context", "kv_memory",
+                         "max_step_tokens", "activations", "kv_type", "device", "json"});
+    const auto add = [&](const char* flag, auto& value, const std::string& help, const char* type_name) {
+      return app->add_option(flag, value, help)->type_name(type_name);
+    };
+    add("--acceptance", acceptance_, fmt::format("chance of a drafted token to be accepted [{}]", acceptance_), "P")
+        ->check(CLI::Range(0.0, 1.0));
+    add("--batch", batch_, fmt::format("sequences at once [{}]", batch_), "N,...");
+    add("--layouts", layouts_, fmt::format("of attention, as --attention names them [{}]", layouts_), "NAME,...");
+    add("--draft-lengths", policies_, fmt::format("what is compared; off is regular decoding [{}]", policies_),
+        "POLICY,...");
+    add("--prompt-tokens", n_prompt_tokens_, fmt::format("tokens of a prompt [{}]", n_prompt_tokens_), "N")
+        ->check(CLI::Range(1, kMaxBenchTokens));
+    add("--generate-tokens", n_generated_, fmt::format("tokens generated a sequence [{}]", n_generated_), "N")
+        ->check(CLI::Range(2, kMaxBenchTokens));
+    add("--rounds", n_rounds_, fmt::format("of all cases in turn; their medians are printed [{}]", n_rounds_), "N")
+        ->check(CLI::Range(1, 1 << 20));
+    add("--peak-tops", peak_tops_, "10^12 multiplications and additions a second that the device can do [none]", "X")
+        ->check(CLI::PositiveNumber);
+  }
+  int run(Console* console) override { return finish(console, bench(console)); }
+
+ private:
+  Status bench(Console* console) {
+    options_.request.sampling.temperature = 0;
+    BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
+    BASS_RETURN_IF_ERROR(check_has_model(options_));
+    BASS_RETURN_IF_ERROR(prepare());
+    std::vector<Cell> cells;
+    std::string label;
+    for (const std::string& layout : split_policies(layouts_)) {
+      BASS_RETURN_IF_ERROR(set_layout(layout, &options_));
+      BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_, console));
+      label = fmt::format("{} on {}", model_label(options_.engine.model_path, engine->model_info().is_synthetic),
+                          engine->options().device);
+      BASS_RETURN_IF_ERROR(run_layout(engine.get(), layout, &cells));
+    }
+    print(label, &cells, console);
+    return ok_status();
+  }
+
+  Status prepare() {
+    BASS_ASSIGN_OR_RETURN(batches_, parse_list("--batch", batch_, kMaxBenchBatch));
+    options_.engine.max_batch = *std::max_element(batches_.begin(), batches_.end());
+    if (!options_.engine.context_len) options_.engine.context_len = n_prompt_tokens_ + n_generated_;
+    options_.engine.scripted_acceptance = static_cast<float>(acceptance_);
+    options_.request.seed = kSeed;
+    options_.request.speculation.drafter = DrafterChoice::kModel;
+    options_.request.speculation.verify = VerifyRule::kRejection;  // the paper's
+    for (const std::string& policy : split_policies(policies_)) {
+      if (const auto spec = parse_draft_length(policy); !spec.ok()) {
+        return {spec.status().code(), fmt::format("--draft-lengths: {}", spec.status().message())};
+      }
+    }
+    for (const std::string& layout : split_policies(layouts_)) BASS_RETURN_IF_ERROR(set_layout(layout, &options_));
+    return ok_status();
+  }
+
+  Status run_layout(Engine* engine, const std::string& layout, std::vector<Cell>* cells) const {
+    const size_t first = cells->size();
+    for (const int batch : batches_) {
+      for (const std::string& policy : split_policies(policies_)) cells->push_back({batch, layout, policy, {}});
+    }
+    BASS_RETURN_IF_ERROR(run_cell(engine, (*cells)[first]).status());  // the first touch of weights and caches
+    for (int round = 0; round < n_rounds_; ++round) {
+      for (size_t i = first; i < cells->size(); ++i) {
+        BASS_ASSIGN_OR_RETURN(BenchRun run, run_cell(engine, (*cells)[i]));
+        (*cells)[i].rounds.push_back(std::move(run));
+      }
+    }
+    return ok_status();
+  }
+
+  Result<BenchRun> run_cell(Engine* engine, const Cell& cell) const {
+    Request prototype = options_.request;
+    prototype.speculation.draft_length = cell.draft_length;
+    return BenchRunner(engine, prototype).run({cell.batch, n_prompt_tokens_, n_generated_, !cell.is_regular()});
+  }
+
+  void print(const std::string& label, std::vector<Cell>* cells, Console* console) const {
+    Table table(columns(), options_.json, &console->out);
+    for (const int batch : batches_) {
+      double regular = 0;
+      for (Cell& cell : *cells) {
+        if (cell.batch == batch && cell.is_regular()) regular = std::max(regular, tokens_per_s(median(&cell)));
+      }
+      for (Cell& cell : *cells) {
+        if (cell.batch == batch) table.add(row_of(&cell, regular, label));
+      }
+    }
+    if (options_.json) return;
+    console->err.write(fmt::format("{}, scripted acceptance {:g}, {} prompt tokens, {} generated\n{}", label,
+                                   acceptance_, n_prompt_tokens_, n_generated_, kPaperLine));
+  }
+
+  nlohmann::ordered_json row_of(Cell* cell, double regular, const std::string& label) const {
+    const BenchRun& run = median(cell);
+    const std::vector<double>& seconds = run.seconds_per_token;
+    const auto [first, last] = std::minmax_element(seconds.begin(), seconds.end());
+    const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    const int64_t drafted = run.end.speculation.drafted - run.begin.speculation.drafted;
+    const int64_t accepted = run.end.speculation.accepted - run.begin.speculation.accepted;
+    const double speed = tokens_per_s(run);
+    const Work work = run.decode_work();
+    const double operations = std::accumulate(work.operations.begin(), work.operations.end(), 0.0);
+    nlohmann::ordered_json row{{"batch", cell->batch},
+                               {"attention", cell->attention},
+                               {"draft_length", cell->draft_length},
+                               {"first_ms", 1e3 * *first},
+                               {"last_ms", 1e3 * *last},
+                               {"all_ms", 1e3 * sum / static_cast<double>(seconds.size())},
+                               {"tokens_per_s", speed},
+                               {"tokens_per_step", 1 + per(accepted, n_sequence_steps(run))},
+                               {"scripted_acceptance", acceptance_},
+                               {"prompt_tokens", n_prompt_tokens_},
+                               {"generated_tokens", n_generated_},
+                               {"model", label}};
+    if (regular > 0) row["regular_ratio"] = speed / regular;
+    if (drafted > 0) row["acceptance"] = per(accepted, drafted);
+    if (peak_tops_) row["utilisation"] = operations / (run.decode_s() * *peak_tops_ * 1e12);
+    return row;
+  }
+
+  static double per(int64_t n, int64_t m) { return m > 0 ? static_cast<double>(n) / static_cast<double>(m) : 0; }
+
+  TableArguments arguments_;
+  GenerateOptions options_;
+  double acceptance_ = 0.8;
+  std::string batch_ = "1,2,4,8,16,32";
+  std::string layouts_ = "pad,split,fused";
+  std::string policies_ = "off,fixed:4,bass";
+  int n_prompt_tokens_ = 64;
+  int n_generated_ = 128;
+  int n_rounds_ = 3;
+  std::optional<double> peak_tops_;
+  std::vector<int> batches_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench_paper() { return std::make_unique<BenchPaperCommand>(); }
+
+}  // namespace bass
