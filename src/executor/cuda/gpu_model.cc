@@ -10,6 +10,7 @@
 #include "executor/executor.h"
 #include "kernels/cuda/attention/attention_tile.h"
 #include "kernels/cuda/experts/route_rows.h"
+#include "kernels/cuda/matmul/product_choice.h"
 
 namespace bass::cuda {
 namespace {
@@ -54,7 +55,18 @@ Result<std::unique_ptr<GpuModel>> GpuModel::load(Device* device, const ModelFile
   // Chunks are read whole, also behind a text's end: what is there counts for nothing, but must be numbers' bytes.
   device->fill(model->kv_memory_.data(), 0, kv_bytes);
   BASS_RETURN_IF_ERROR(device->synchronize());
+  BASS_RETURN_IF_ERROR(model->choose_kernels());
   return model;
+}
+
+// Experts' products have one kernel.
+Status GpuModel::choose_kernels() {
+  std::vector<DeviceMatrix*> matrices{&draft_input_.tap, &draft_input_.input, &head_};
+  for (GpuLayer& layer : layers_) {
+    matrices.insert(matrices.end(), {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down});
+  }
+  std::erase_if(matrices, [](const DeviceMatrix* matrix) { return matrix->n_out == 0; });
+  return choose_all_products(device_, std::move(matrices));
 }
 
 Status GpuModel::check_supported() const {

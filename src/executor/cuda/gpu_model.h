@@ -100,6 +100,7 @@ class GpuModel {
   /// share: of the rows, and so of the reads, that meet it
   void count_product(const DeviceMatrix& matrix, size_t n_bytes, double share = 1);
   void describe_kv(const GpuKvOptions& kv);
+  Status choose_kernels();
 
   Device* device_;
   const ModelFile* file_;

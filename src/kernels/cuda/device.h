@@ -21,6 +21,7 @@ struct DeviceInfo {
   int n_multiprocessors = 1;
   int compute_capability = 0;   // 90 for 9.0
   size_t max_shared_bytes = 0;  // that a block may ask for
+  bool has_own_speed = true;    // times say what a kernel takes on a GPU
 };
 
 class DeviceBuffer;

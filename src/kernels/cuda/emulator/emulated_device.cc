@@ -42,6 +42,7 @@ class EmulatedDevice final : public Device {
     info_.n_multiprocessors = 4;
     info_.compute_capability = 90;
     info_.max_shared_bytes = size_t{227} << 10;
+    info_.has_own_speed = options.has_own_speed;
   }
 
   [[nodiscard]] const DeviceInfo& info() const override { return info_; }

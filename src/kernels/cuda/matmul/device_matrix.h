@@ -39,6 +39,7 @@ struct DeviceMatrix {
   int32_t has_minima = 0;
   int32_t n_out = 0;
   int32_t n_in = 0;
+  int32_t byte_rows = 4;  // up to so many rows are multiplied by ByteProduct, more by TileProduct (quantised only)
   const std::byte* quants = nullptr;
   const std::byte* scales = nullptr;       // [n_tiles, n_scales, kChannels] f16 or int8; n_scales: of all of n_in
   const std::byte* minima = nullptr;       // the same

@@ -54,7 +54,7 @@ void launch_product(Device& device, const ProductArguments& arguments, ProductKi
   BASS_CHECK(arguments.x.n_cols == arguments.w.n_in);
   if (arguments.w.is_library != 0) return run_library(device, arguments);
   const bool uses_tiles =
-      kind == ProductKind::kChosen ? arguments.n_rows > Product8::kRows : kind == ProductKind::kTiles;
+      kind == ProductKind::kChosen ? arguments.n_rows > arguments.w.byte_rows : kind == ProductKind::kTiles;
   if (arguments.w.bits == 4) return run_4(device, arguments, uses_tiles);
   if (arguments.w.bits == 8) return run_8(device, arguments, uses_tiles);
   const FloatProduct kernel{arguments};

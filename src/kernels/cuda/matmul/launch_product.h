@@ -8,7 +8,7 @@ namespace bass::cuda {
 
 /// All have the same bits, so only speed speaks for one or the other.
 enum class ProductKind {
-  kChosen,  // by the number of rows: bytes up to as many as one of its threads takes
+  kChosen,  // by the number of rows: DeviceMatrix::byte_rows
   kBytes,   // ByteProduct
   kTiles    // TileProduct
 };

@@ -1,0 +1,31 @@
+// Which of the two kernels of a quantised product is the faster one, by shape and number of rows: measured when a model
+// is loaded. Both have the same bits.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/matmul/launch_product.h"
+
+namespace bass::cuda {
+
+/// Seconds of a product of so many rows.
+struct ProductTimes {
+  int n_rows = 0;
+  double bytes_s = 0;
+  double tiles_s = 0;
+};
+
+/// DeviceMatrix::byte_rows for these times, ascending by rows: the most rows up to which bytes were nowhere slower.
+int choose_byte_rows(std::span<const ProductTimes> times);
+
+/// Times both kernels with 1 to 64 rows on matrices of one type and shape and sets their byte_rows. One after the other
+/// is read, so that no cache holds what a step would read from memory. Matrices that have one kernel, and devices
+/// without a speed of their own, are left as they are. Error: the device's.
+Status choose_products(Device* device, std::span<DeviceMatrix* const> matrices);
+
+/// The same for matrices of all kinds: those of one type and shape together.
+Status choose_all_products(Device* device, std::vector<DeviceMatrix*> matrices);
+
+}  // namespace bass::cuda
