@@ -434,7 +434,7 @@ inline void finish_attention(int head_dim, const float* first, const float* rest
     l = fma(broadcast(chunk[head_dim + 1]), b, mul(l, a));
     for (int d = 0; d < head_dim; d += kLanes) store(o + d, fma(load(chunk + d), new_sum, mul(load(o + d), a)));
   }
-  detail::store_result(o, 1, first_lane(l), head_dim, out);
+  detail::store_result(o, first_lane(l), head_dim, out);
 }
 
 }  // namespace bass::cpu::BASS_SIMD_NAMESPACE

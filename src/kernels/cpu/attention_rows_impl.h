@@ -27,11 +27,12 @@ BASS_SIMD_INLINE I32x16 broadcast_pair(const int16_t* pair) {
   return broadcast_i32(bits);
 }
 
-/// out = o / l + 0. Column d of o is at o[d * stride].
-inline void store_result(const float* o, int stride, float l, int head_dim, float* out) {
-  alignas(64) float row[kMaxHeadDim];
-  for (int d = 0; d < head_dim; ++d) row[d] = o[d * stride];
-  for (int d = 0; d < head_dim; d += kLanes) store(out + d, add(div(load(row + d), broadcast(l)), zero_f32()));
+/// o / l + 0
+BASS_SIMD_INLINE F32x16 result_of(F32x16 o, F32x16 l) { return add(div(o, l), zero_f32()); }
+
+/// A row whose o lies together. o, out: [head_dim]
+inline void store_result(const float* o, float l, int head_dim, float* out) {
+  for (int d = 0; d < head_dim; d += kLanes) store(out + d, result_of(load(o + d), broadcast(l)));
 }
 
 /// Rows [first_row, first_row + n_rows) of a unit; row = token * group_size + head of the group. About 300 KiB for the
@@ -39,7 +40,12 @@ inline void store_result(const float* o, int stride, float l, int head_dim, floa
 class UnitRows {
  public:
   UnitRows(const KvShape& shape, const AttentionUnit& unit, int first_row, int n_rows)
-      : shape_(shape), unit_(unit), first_row_(first_row), n_rows_(n_rows) {
+      : shape_(shape),
+        unit_(unit),
+        first_row_(first_row),
+        n_rows_(n_rows),
+        score_factor_(shape.score_scale > 0 ? kLog2E * shape.score_scale
+                                            : kLog2E / __builtin_sqrtf(static_cast<float>(shape.head_dim))) {
     n_narrow_ = n_rows % kLanes;
     if (n_narrow_ > kMaxNarrowRows) n_narrow_ = 0;
     n_wide_ = (n_rows - n_narrow_ + kLanes - 1) / kLanes;
@@ -66,21 +72,39 @@ class UnitRows {
 
   /// states: of the whole unit
   void store_states(float* states) const {
-    for (int r = 0; r < n_rows_; ++r) {
-      const RowBlock& rows = blocks_[r / kLanes];
-      float* state = states + static_cast<ptrdiff_t>(first_row_ + r) * attention_state_len(shape_.head_dim);
-      for (int d = 0; d < shape_.head_dim; ++d) state[d] = o_of(r)[d * o_stride(r)];
-      state[shape_.head_dim] = rows.m[r % kLanes];
-      state[shape_.head_dim + 1] = rows.l[r % kLanes];
-      state[shape_.head_dim + 2] = rows.u[r % kLanes];
+    const ptrdiff_t len = attention_state_len(shape_.head_dim);
+    float* rows = states + first_row_ * len;
+    for (int b = 0; b * kLanes < n_rows_; ++b) {
+      float* outs[kLanes];
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const int r = b * kLanes + lane;
+        outs[lane] = r < n_rows_ ? rows + r * len : nullptr;
+        if (outs[lane] == nullptr) continue;
+        outs[lane][shape_.head_dim] = blocks_[b].m[lane];
+        outs[lane][shape_.head_dim + 1] = blocks_[b].l[lane];
+        outs[lane][shape_.head_dim + 2] = blocks_[b].u[lane];
+      }
+      store_rows(b, outs, [](F32x16 o) { return o; });
     }
   }
 
   void store_results() const {
-    for (int r = 0; r < n_rows_; ++r) {
-      float* out = token_of(r).out;
-      if (out == nullptr) continue;
-      store_result(o_of(r), o_stride(r), blocks_[r / kLanes].l[r % kLanes], shape_.head_dim, out + head_of(r));
+    for (int b = 0; b * kLanes < n_rows_; ++b) {
+      float* outs[kLanes];
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const int r = b * kLanes + lane;
+        outs[lane] = r < n_rows_ ? token_of(r).out : nullptr;
+        if (outs[lane] != nullptr) outs[lane] += head_of(r);
+      }
+      if (b < n_wide_) {
+        const F32x16 l = load(blocks_[b].l);
+        store_rows(b, outs, [l](F32x16 o) { return result_of(o, l); });
+        continue;
+      }
+      for (int lane = 0; lane < n_narrow_; ++lane) {
+        if (outs[lane] == nullptr) continue;
+        store_result(blocks_[b].o + lane * shape_.head_dim, blocks_[b].l[lane], shape_.head_dim, outs[lane]);
+      }
     }
   }
 
@@ -89,10 +113,26 @@ class UnitRows {
     return unit_.tokens[(first_row_ + r) / shape_.group_size()];
   }
   [[nodiscard]] int head_of(int r) const { return (first_row_ + r) % shape_.group_size() * shape_.head_dim; }
-  [[nodiscard]] bool is_wide(int r) const { return r / kLanes < n_wide_; }
-  [[nodiscard]] int o_stride(int r) const { return is_wide(r) ? kLanes : 1; }
-  [[nodiscard]] const float* o_of(int r) const {
-    return blocks_[r / kLanes].o + (is_wide(r) ? r % kLanes : r % kLanes * shape_.head_dim);
+
+  /// Writes the o of a block's rows to outs [kLanes], null for none. of(o): what is written, lane by lane
+  template <class Function>
+  void store_rows(int b, float* const* outs, Function of) const {
+    const float* o = blocks_[b].o;
+    if (b >= n_wide_) {
+      for (int lane = 0; lane < n_narrow_; ++lane, o += shape_.head_dim) {
+        if (outs[lane] == nullptr) continue;
+        for (int d = 0; d < shape_.head_dim; d += kLanes) store(outs[lane] + d, of(load(o + d)));
+      }
+      return;
+    }
+    for (int d = 0; d < shape_.head_dim; d += kLanes) {
+      F32x16 columns[kLanes];
+      for (int i = 0; i < kLanes; ++i) columns[i] = of(load(o + static_cast<ptrdiff_t>(d + i) * kLanes));
+      transpose(columns);
+      for (int lane = 0; lane < kLanes; ++lane) {
+        if (outs[lane] != nullptr) store(outs[lane] + d, columns[lane]);
+      }
+    }
   }
 
   void open_block(int b) {
@@ -104,6 +144,8 @@ class UnitRows {
     store(rows.m, broadcast(-__builtin_inff()));
     store(rows.l, zero_f32());
     store(rows.u, zero_f32());
+    const int n_o = (b < n_wide_ ? kLanes : n_narrow_) * shape_.head_dim;
+    for (int i = 0; i < n_o; i += kLanes) store(rows.o + i, zero_f32());
     for (int lane = 0; lane < n_lanes; ++lane) {
       const int r = b * kLanes + lane;
       open_row(r < n_rows_ ? r : n_rows_ - 1, rows, lane);  // lanes behind the last row repeat it
@@ -120,17 +162,15 @@ class UnitRows {
     if (token.first_seen > last_first_seen_) last_first_seen_ = token.first_seen;
     alignas(64) int16_t q[kMaxHeadDim];
     const float scale = quantise_by_norm(token.q + head_of(r), head_dim, q);
-    rows.q_scale[lane] = scale * (shape_.score_scale > 0 ? kLog2E * shape_.score_scale
-                                                         : kLog2E / __builtin_sqrtf(static_cast<float>(head_dim)));
-    int32_t* pairs = rows.q + (wide ? lane : lane * (head_dim / 2));
-    const int pair_stride = wide ? kLanes : 1;
-    for (int i = 0; i < head_dim / 2; ++i) __builtin_memcpy(&pairs[i * pair_stride], &q[2 * i], sizeof(int32_t));
+    rows.q_scale[lane] = scale * score_factor_;
+    if (wide) {
+      for (int i = 0; i < head_dim / 2; ++i) __builtin_memcpy(&rows.q[i * kLanes + lane], &q[2 * i], sizeof(int32_t));
+    } else {
+      __builtin_memcpy(rows.q + lane * (head_dim / 2), q, sizeof(*q) * static_cast<size_t>(head_dim));
+    }
+    if (unit_.before == nullptr) return;
     float* o = rows.o + (wide ? lane : lane * head_dim);
     const int stride = wide ? kLanes : 1;
-    if (unit_.before == nullptr) {
-      for (int d = 0; d < head_dim; ++d) o[d * stride] = 0.0f;
-      return;
-    }
     const float* state = unit_.before + static_cast<ptrdiff_t>(first_row_ + r) * attention_state_len(head_dim);
     for (int d = 0; d < head_dim; ++d) o[d * stride] = state[d];
     rows.m[lane] = state[head_dim];
@@ -141,6 +181,7 @@ class UnitRows {
   const AttentionUnit& unit_;
   int first_row_;
   int n_rows_;
+  float score_factor_;  // c of kernels.h, "attend"
   int n_wide_ = 0;
   int n_narrow_ = 0;
   int first_position_ = INT32_MAX;

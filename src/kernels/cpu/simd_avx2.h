@@ -142,6 +142,15 @@ BASS_SIMD_INLINE F32x16 neg(F32x16 x) {
   return {_mm256_xor_ps(x.lo, sign), _mm256_xor_ps(x.hi, sign)};
 }
 BASS_SIMD_INLINE F32x16 swap_pairs(F32x16 x) { return {_mm256_permute_ps(x.lo, 0xB1), _mm256_permute_ps(x.hi, 0xB1)}; }
+inline void transpose(F32x16 (&x)[kLanes]) {
+  alignas(64) float rows[kLanes][kLanes];
+  alignas(64) float columns[kLanes][kLanes];
+  for (int i = 0; i < kLanes; ++i) store(rows[i], x[i]);
+  for (int i = 0; i < kLanes; ++i) {
+    for (int j = 0; j < kLanes; ++j) columns[i][j] = rows[j][i];
+  }
+  for (int i = 0; i < kLanes; ++i) x[i] = load(columns[i]);
+}
 
 // --- int32
 

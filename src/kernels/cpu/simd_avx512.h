@@ -101,6 +101,33 @@ BASS_SIMD_INLINE F32x16 neg(F32x16 x) {
   return {_mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(x.v), _mm512_set1_epi32(INT32_MIN)))};
 }
 BASS_SIMD_INLINE F32x16 swap_pairs(F32x16 x) { return {_mm512_permute_ps(x.v, 0xB1)}; }
+inline void transpose(F32x16 (&x)[kLanes]) {
+  // First 4 x 4 inside the quarters of vectors: quads[4 g + c] has column 4 q + c of the rows 4 g .. in its quarter q.
+  __m512 quads[kLanes];
+#pragma GCC unroll 4
+  for (int g = 0; g < kLanes; g += 4) {
+    const __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(x[g].v, x[g + 1].v));
+    const __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(x[g].v, x[g + 1].v));
+    const __m512d low23 = _mm512_castps_pd(_mm512_unpacklo_ps(x[g + 2].v, x[g + 3].v));
+    const __m512d high23 = _mm512_castps_pd(_mm512_unpackhi_ps(x[g + 2].v, x[g + 3].v));
+    quads[g] = _mm512_castpd_ps(_mm512_unpacklo_pd(low01, low23));
+    quads[g + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low01, low23));
+    quads[g + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23));
+    quads[g + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
+  }
+  // Then the quarters: 0x88 takes the even ones of both vectors, 0xDD the odd ones.
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c) {
+    const __m512 even01 = _mm512_shuffle_f32x4(quads[c], quads[4 + c], 0x88);
+    const __m512 odd01 = _mm512_shuffle_f32x4(quads[c], quads[4 + c], 0xDD);
+    const __m512 even23 = _mm512_shuffle_f32x4(quads[8 + c], quads[12 + c], 0x88);
+    const __m512 odd23 = _mm512_shuffle_f32x4(quads[8 + c], quads[12 + c], 0xDD);
+    x[c].v = _mm512_shuffle_f32x4(even01, even23, 0x88);
+    x[8 + c].v = _mm512_shuffle_f32x4(even01, even23, 0xDD);
+    x[4 + c].v = _mm512_shuffle_f32x4(odd01, odd23, 0x88);
+    x[12 + c].v = _mm512_shuffle_f32x4(odd01, odd23, 0xDD);
+  }
+}
 
 // --- int32
 

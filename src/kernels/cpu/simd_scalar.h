@@ -157,6 +157,16 @@ BASS_SIMD_INLINE F32x16 neg(F32x16 x) {
 BASS_SIMD_INLINE F32x16 swap_pairs(F32x16 x) {
   return detail::each_lane<F32x16>([&](int i) { return x.v[i ^ 1]; });
 }
+/// Lane j of vector i and lane i of vector j change places.
+inline void transpose(F32x16 (&x)[kLanes]) {
+  for (int i = 0; i < kLanes; ++i) {
+    for (int j = 0; j < i; ++j) {
+      const float kept = x[i].v[j];
+      x[i].v[j] = x[j].v[i];
+      x[j].v[i] = kept;
+    }
+  }
+}
 
 // --- int32, wrapping
 
