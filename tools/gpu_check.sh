@@ -75,7 +75,7 @@ stage_sanitizer() {
   local rc=0 tool
   for tool in memcheck racecheck initcheck synccheck; do
     wrapper=(compute-sanitizer --tool "$tool" --error-exitcode 99 --print-limit 20)
-    run_tests "sanitizer_$tool" 120 bass_kernels_test 'GpuRows.*:GpuEmbedding.*:GpuProduct.Adds*:GpuAttention*' || rc=1
+    run_tests "sanitizer_$tool" 120 bass_kernels_test 'GpuRows.*:GpuEmbedding.*:GpuProduct.Adds*:GpuExperts.[CGP]*:GpuAttention*' || rc=1
     run_tests "sanitizer_${tool}_generation" 120 bass_gpu_test '*EveryDraftMade*' || rc=1
   done
   wrapper=()

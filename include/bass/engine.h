@@ -31,7 +31,7 @@ class StepProfile;
 
 /// Layouts of the ragged attention, equal to the bit. kSplitGrouped: kSplit in one launch of a GPU; on the CPU, where
 /// sequences are shared out over the threads anyway, the same as kSplit.
-enum class AttentionKind : uint8_t { kPad, kSplit, kSplitGrouped, kFused };
+enum class AttentionKind : uint8_t { kPad, kSplit, kFused, kSplitGrouped };
 /// kBf16: of a GPU, whose library multiplies; see docs/cuda.md.
 enum class ActivationKind : uint8_t { kInt8, kInt16, kBf16 };
 /// How keys and values are cached: whole numbers with a scale a token and head.
@@ -57,7 +57,8 @@ struct EngineOptions {
   StepProfile* profile = nullptr;  ///< filled while the engine runs, which it must outlive; none: nothing is timed
   DraftTrace* trace = nullptr;     ///< drafts are judged and thrown away; must outlive the engine; none: they are used
   /// Measurements only: a drafted token is accepted with this chance, whatever the models say of it, so texts mean
-  /// nothing. All work of verification is done. None: drafts are verified.
+  /// nothing. Verification does all its work (under `block` that of the verdict without the script). Not with `trace`.
+  /// None: drafts are verified.
   std::optional<float> scripted_acceptance;
   StepGate* gate = nullptr;  ///< asked before each step; must outlive the engine; none: nobody is asked
 };

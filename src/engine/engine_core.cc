@@ -242,7 +242,8 @@ bool EngineCore::take_messages() {
 }
 
 void EngineCore::prepare_request(RequestState* state) {
-  const bool has_fixed_noise = state->request.seed && needs_draft_distribution(state->sampling);
+  const bool has_fixed_noise =
+      state->request.seed && needs_draft_distribution(state->sampling) && !options_.scripted_acceptance;
   state->policy = policies_.get(state->request.speculation.draft_length, state->draft_length,
                                 has_fixed_noise ? state->request.seed : std::nullopt);
 }

@@ -49,6 +49,7 @@ class EngineCore final : public Engine {
   EngineCore() = default;
   Status load_models();
   void measure_vocabulary();
+  [[nodiscard]] Status check_script() const;
   Status make_executor();
   Status check_memory(int64_t available_bytes) const;
   Result<int> choose_n_pages(int64_t available_bytes);

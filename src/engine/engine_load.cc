@@ -79,7 +79,8 @@ EngineCore::~EngineCore() {
 }
 
 void EngineCore::read_costs() {
-  if (options_.costs_folder.empty() || options_.trace != nullptr) return;
+  // Steps of traces and scripts cost what no others do.
+  if (options_.costs_folder.empty() || options_.trace != nullptr || options_.scripted_acceptance) return;
   const std::string draft =
       draft_ ? fmt::format("{} ({} bytes)", draft_->config.name, draft_->weight_bytes) : std::string("no draft");
   costs_key_ = fmt::format("{} ({} bytes), {}, {} {} x {}, attention {} (apart) kv {} activations {}",
@@ -132,7 +133,17 @@ void EngineCore::measure_vocabulary() {
   }
 }
 
+Status EngineCore::check_script() const {
+  if (!options_.scripted_acceptance) return ok_status();
+  if (!(*options_.scripted_acceptance >= 0 && *options_.scripted_acceptance <= 1)) {
+    return invalid_argument(
+        fmt::format("scripted_acceptance is {}; give a chance from 0 to 1", *options_.scripted_acceptance));
+  }
+  return options_.trace == nullptr ? ok_status() : invalid_argument("drafts are traced or scripted, not both");
+}
+
 Status EngineCore::make_executor() {
+  BASS_RETURN_IF_ERROR(check_script());
   const int64_t available_bytes = free_model_bytes();
   BASS_RETURN_IF_ERROR(check_memory(available_bytes));
   BASS_ASSIGN_OR_RETURN(const int n_pages, choose_n_pages(available_bytes));

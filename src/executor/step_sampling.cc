@@ -377,16 +377,21 @@ void StepSampling::collect() {
   }
 }
 
-// Scripted, the numbers that `rejection` compares with p / q decide alone (EngineOptions).
+// The numbers that `rejection` compares with p / q decide alone (EngineOptions).
+bool StepSampling::is_scripted_to_accept(int segment_idx, int draft_idx) const {
+  const SamplingParams& params = plan_->segments[static_cast<size_t>(segment_idx)].sampling;
+  const uint32_t bits = accept_stream(params, round_position(segment_idx, draft_idx)).bits(0);
+  return uniform_open(bits) < double{*scripted_acceptance_};
+}
+
 void StepSampling::script_verdicts(int segment_idx, size_t first_wanted) {
-  const auto i = static_cast<size_t>(segment_idx);
-  const Draft& draft = drafts_[i];
-  const SamplingParams& params = plan_->segments[i].sampling;
+  const Draft& draft = drafts_[static_cast<size_t>(segment_idx)];
   RowVerdict* verdict = &verdicts_[first_wanted];
+  float* chance = &chances_[first_wanted];
+  *chance = *scripted_acceptance_;  // of a look too
   for (int k = 0; k < draft.n_verified(); ++k, ++verdict) {
-    chances_[first_wanted + static_cast<size_t>(k)] = *scripted_acceptance_;
-    verdict->accepted =
-        uniform_open(accept_stream(params, round_position(segment_idx, k)).bits(0)) < double{*scripted_acceptance_};
+    *chance++ = *scripted_acceptance_;
+    verdict->accepted = is_scripted_to_accept(segment_idx, k);
     if (!verdict->accepted) return;
     verdict->token = draft.tokens[static_cast<size_t>(k)];
   }
@@ -435,7 +440,9 @@ void StepSampling::collect_look(int segment_idx, size_t first_wanted) {
   SegmentResult& result = result_.segments[static_cast<size_t>(segment_idx)];
   if (result.failed) return;
   result.n_looked_at = 1;
-  result.n_agreed = result.tokens.front().id == draft.tokens.front() ? 1 : 0;
+  const bool agrees =
+      scripted_acceptance_ ? is_scripted_to_accept(segment_idx, 0) : result.tokens.front().id == draft.tokens.front();
+  result.n_agreed = agrees ? 1 : 0;
   if (knows_chances(plan_->segments[static_cast<size_t>(segment_idx)].sampling)) {
     result.labels.push_back({chances_[first_wanted], 1.0f});
   }

@@ -159,6 +159,7 @@ class StepSampling {
   void reserve_for(const StepPlan& plan);
   void want(const WantedRow& row);
   void find_block_rounds();
+  [[nodiscard]] bool is_scripted_to_accept(int segment_idx, int draft_idx) const;
   void script_verdicts(int segment_idx, size_t first_wanted);
   void collect_decode(int segment_idx, size_t first_wanted);
   void collect_labels(int segment_idx, size_t first_wanted);

@@ -20,7 +20,7 @@ constexpr std::array kShapes{
     SyntheticShape{"llama-3b", 3072, 8192, 28, 24, 8, 128, 128256, 131072, 500000.0f, true},
     SyntheticShape{"llama-8b", 4096, 14336, 32, 32, 8, 128, 128256, 131072, 500000.0f, false},
     SyntheticShape{"smollm2-135m", 576, 1536, 30, 9, 3, 64, 49152, 8192, 100000.0f, true},
-    // Of the BASS paper: its layers and widths in Llama's blocks, gated feed-forward parts two thirds as wide for as
+    // Of the BASS paper: its layers and widths in Llama's blocks; gated feed-forward parts of a width that gives as
     // many weights.
     SyntheticShape{"paper-7.8b", 4096, 13824, 32, 32, 32, 128, 51200, 4096, 10000.0f, true},
     SyntheticShape{"paper-310m", 2048, 5632, 4, 16, 16, 128, 51200, 4096, 10000.0f, true},

@@ -144,7 +144,10 @@ def test_paper(run, tiny):
         assert len(rows) == 2 * 2 * 3
         for row in rows:
             assert row["scripted_acceptance"] == acceptance and row["utilisation"] > 0
-            assert 0 < row["first_ms"] <= row["all_ms"] <= row["last_ms"]
+            assert row["device"] == "cpu" and row["draft"] == row["model"] == str(tiny) and row["activations"] == "int8"
+            assert min(row["first_ms"], row["last_ms"]) <= row["all_ms"] <= max(row["first_ms"], row["last_ms"])
+            if row["draft_length"] == "off":  # all end together; what lies between steps is not decoding's
+                assert 0.9 * 1e3 * row["batch"] / row["tokens_per_s"] < row["all_ms"]
             assert ("acceptance" in row) == (row["draft_length"] != "off")
         for row in rows:
             if row["draft_length"] == "fixed:3":
@@ -161,7 +164,26 @@ def test_paper(run, tiny):
     assert "scripted acceptance 0.5" in shown.err and "/regular" in shown.out
 
 
+def test_paper_refuses_batches_that_do_not_run_together(run, tiny):
+    arguments = ["bench", "paper", "-m", tiny, "-d", tiny, "--batch", "1,256", "--layouts", "fused", "--draft-lengths", "off",
+                 "--prompt-tokens", "100", "--generate-tokens", "100", "--kv-memory", "1", "--rounds", "1"]
+    refused = run(*arguments)
+    assert refused.code != 0 and "--batch 256: the first sequences had ended" in refused.err
+
+
+def test_paper_script_does_not_depend_on_the_sampling(run, tiny, tmp_path):
+    arguments = ["bench", "paper", "-m", tiny, "-d", tiny, "--batch", "5", "--layouts", "fused", "--draft-lengths", "bass,fixed:4",
+                 "--prompt-tokens", "8", "--generate-tokens", "80", "--rounds", "1", "--json"]
+    cache = tmp_path / "cache"
+    found = [[(row["acceptance"], row["tokens_per_step"]) for row in rows_of(run(*arguments, "--temperature", temperature,
+                                                                              env={"XDG_CACHE_HOME": str(cache)}))]
+             for temperature in ("0", "1")]
+    assert found[0] == found[1]  # Algorithm 1 is one for the whole batch, with seeds too
+    assert not list(cache.rglob("costs/*")), "scripted steps cost what no others do"
+
+
 @pytest.mark.parametrize("wrong, told", [(["--layouts", "padded"], "--layouts: --attention padded: must be"),
+                                         (["--context", "60"], "--context 60: a sequence has 64 prompt tokens and 128 generated"),
                                          (["--draft-lengths", "off,long"], "--draft-lengths: "),
                                          (["--acceptance", "1.5"], "--acceptance")])
 def test_paper_refuses(run, tiny, wrong, told):

@@ -22,9 +22,8 @@ namespace {
 constexpr std::string_view kRegular = "off";
 constexpr uint64_t kSeed = 1;  // of the first sequence: acceptance is the same in every run
 constexpr std::string_view kPaperLine =
-    "the paper (A100; 7.8B + 310M, int8, 8 sequences, bass): 5.8 ms a token, 2.15 x regular decoding, 15.8 % utilised "
-    "at "
-    "most\n";
+    "the paper (A100; 7.8B + 310M, int8, 8 sequences, bass): 5.8 ms a token, 2.15 x regular decoding, at most 15.8 % "
+    "utilised\n";
 
 /// A line of the table, and its rounds.
 struct Cell {
@@ -40,7 +39,7 @@ double tokens_per_s(const BenchRun& run) {
   return run.decode_s() > 0 ? static_cast<double>(run.decode_tokens()) / run.decode_s() : 0;
 }
 
-/// Steps of all sequences that drafted, together.
+/// Steps of all sequences that might draft, together.
 int64_t n_sequence_steps(const BenchRun& run) {
   const auto sum = [](const SpeculationStats& stats) {
     return std::accumulate(stats.draft_length_histogram.begin(), stats.draft_length_histogram.end(), int64_t{0});
@@ -85,11 +84,10 @@ class BenchPaperCommand final : public Command {
     return "  bass synth --config paper-7.8b --type q8_0 -o main.gguf && bass synth --config paper-310m -o draft.gguf\n"
            "  bass bench paper -m main.gguf -d draft.gguf --device cuda --acceptance 0.8\n"
            "  bass bench paper -m smollm2 --batch 1,8 --draft-lengths off,fixed:2,bass --acceptance 0.7\n"
-           "Drafted tokens are accepted with --acceptance, whatever the models say: the texts mean nothing, the times "
-           "are "
-           "those\nof real steps. ms: a token of a sequence behind its first; of the sequence that ends first, of the "
-           "last, "
-           "of all on\naverage. /regular: over the fastest regular decoding of the same batch.";
+           "Drafted tokens are accepted with --acceptance, whatever the models say: the texts mean nothing, the times\n"
+           "are those of real steps. ms: of a token, from when all sequences have begun; of the sequence that ends "
+           "first,\n"
+           "of the last, of all on average. /regular: over the fastest regular decoding of the same batch.";
   }
   void add_options(CLI::App* app) override {
     arguments_.add(app, {"model", "draft", "temperature", "top_p", "top_k", "threads", "context", "kv_memory",
@@ -121,22 +119,32 @@ class BenchPaperCommand final : public Command {
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     BASS_RETURN_IF_ERROR(prepare());
     std::vector<Cell> cells;
-    std::string label;
+    const Status status = run_layouts(console, &cells);
+    std::erase_if(cells, [](const Cell& cell) { return cell.rounds.empty(); });
+    if (!cells.empty()) print(&cells, console);  // what there is, whatever happened then
+    return status;
+  }
+
+  Status run_layouts(Console* console, std::vector<Cell>* cells) {
     for (const std::string& layout : split_policies(layouts_)) {
       BASS_RETURN_IF_ERROR(set_layout(layout, &options_));
       BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_, console));
-      label = fmt::format("{} on {}", model_label(options_.engine.model_path, engine->model_info().is_synthetic),
-                          engine->options().device);
-      BASS_RETURN_IF_ERROR(run_layout(engine.get(), layout, &cells));
+      label_ = model_label(options_.engine.model_path, engine->model_info().is_synthetic);
+      device_ = engine->options().device;
+      BASS_RETURN_IF_ERROR(run_layout(engine.get(), layout, cells));
     }
-    print(label, &cells, console);
     return ok_status();
   }
 
   Status prepare() {
     BASS_ASSIGN_OR_RETURN(batches_, parse_list("--batch", batch_, kMaxBenchBatch));
     options_.engine.max_batch = *std::max_element(batches_.begin(), batches_.end());
-    if (!options_.engine.context_len) options_.engine.context_len = n_prompt_tokens_ + n_generated_;
+    const int n_tokens = n_prompt_tokens_ + n_generated_;
+    if (options_.engine.context_len.value_or(n_tokens) < n_tokens) {
+      return invalid_argument(fmt::format("--context {}: a sequence has {} prompt tokens and {} generated ones",
+                                          *options_.engine.context_len, n_prompt_tokens_, n_generated_));
+    }
+    options_.engine.context_len = options_.engine.context_len.value_or(n_tokens);
     options_.engine.scripted_acceptance = static_cast<float>(acceptance_);
     options_.request.seed = kSeed;
     options_.request.speculation.drafter = DrafterChoice::kModel;
@@ -155,11 +163,12 @@ class BenchPaperCommand final : public Command {
     for (const int batch : batches_) {
       for (const std::string& policy : split_policies(policies_)) cells->push_back({batch, layout, policy, {}});
     }
-    BASS_RETURN_IF_ERROR(run_cell(engine, (*cells)[first]).status());  // the first touch of weights and caches
-    for (int round = 0; round < n_rounds_; ++round) {
+    // The round in front of the others counts for nothing: weights and caches are touched for the first time, and room
+    // is made for rows as they come.
+    for (int round = -1; round < n_rounds_; ++round) {
       for (size_t i = first; i < cells->size(); ++i) {
         BASS_ASSIGN_OR_RETURN(BenchRun run, run_cell(engine, (*cells)[i]));
-        (*cells)[i].rounds.push_back(std::move(run));
+        if (round >= 0) (*cells)[i].rounds.push_back(std::move(run));
       }
     }
     return ok_status();
@@ -168,10 +177,17 @@ class BenchPaperCommand final : public Command {
   Result<BenchRun> run_cell(Engine* engine, const Cell& cell) const {
     Request prototype = options_.request;
     prototype.speculation.draft_length = cell.draft_length;
-    return BenchRunner(engine, prototype).run({cell.batch, n_prompt_tokens_, n_generated_, !cell.is_regular()});
+    BASS_ASSIGN_OR_RETURN(
+        BenchRun run,
+        BenchRunner(engine, prototype).run({cell.batch, n_prompt_tokens_, n_generated_, !cell.is_regular()}));
+    if (!run.seconds_per_token.empty()) return run;
+    return Status(StatusCode::kResourceExhausted,
+                  fmt::format("--batch {}: the first sequences had ended when the last began; raise --kv-memory, "
+                              "--max-step-tokens or --generate-tokens",
+                              cell.batch));
   }
 
-  void print(const std::string& label, std::vector<Cell>* cells, Console* console) const {
+  void print(std::vector<Cell>* cells, Console* console) const {
     Table table(columns(), options_.json, &console->out);
     for (const int batch : batches_) {
       double regular = 0;
@@ -179,18 +195,16 @@ class BenchPaperCommand final : public Command {
         if (cell.batch == batch && cell.is_regular()) regular = std::max(regular, tokens_per_s(median(&cell)));
       }
       for (Cell& cell : *cells) {
-        if (cell.batch == batch) table.add(row_of(&cell, regular, label));
+        if (cell.batch == batch) table.add(row_of(&cell, regular));
       }
     }
-    if (options_.json) return;
-    console->err.write(fmt::format("{}, scripted acceptance {:g}, {} prompt tokens, {} generated\n{}", label,
-                                   acceptance_, n_prompt_tokens_, n_generated_, kPaperLine));
+    console->err.write(fmt::format("{} on {}, scripted acceptance {:g}, {} prompt tokens, {} generated\n{}", label_,
+                                   device_, acceptance_, n_prompt_tokens_, n_generated_, kPaperLine));
   }
 
-  nlohmann::ordered_json row_of(Cell* cell, double regular, const std::string& label) const {
+  nlohmann::ordered_json row_of(Cell* cell, double regular) const {
     const BenchRun& run = median(cell);
     const std::vector<double>& seconds = run.seconds_per_token;
-    const auto [first, last] = std::minmax_element(seconds.begin(), seconds.end());
     const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
     const int64_t drafted = run.end.speculation.drafted - run.begin.speculation.drafted;
     const int64_t accepted = run.end.speculation.accepted - run.begin.speculation.accepted;
@@ -200,15 +214,18 @@ class BenchPaperCommand final : public Command {
     nlohmann::ordered_json row{{"batch", cell->batch},
                                {"attention", cell->attention},
                                {"draft_length", cell->draft_length},
-                               {"first_ms", 1e3 * *first},
-                               {"last_ms", 1e3 * *last},
+                               {"first_ms", 1e3 * seconds.front()},
+                               {"last_ms", 1e3 * seconds.back()},
                                {"all_ms", 1e3 * sum / static_cast<double>(seconds.size())},
                                {"tokens_per_s", speed},
                                {"tokens_per_step", 1 + per(accepted, n_sequence_steps(run))},
                                {"scripted_acceptance", acceptance_},
                                {"prompt_tokens", n_prompt_tokens_},
                                {"generated_tokens", n_generated_},
-                               {"model", label}};
+                               {"model", label_},
+                               {"draft", options_.engine.draft_path},
+                               {"activations", option_value(*find_option("activations"), options_)},
+                               {"device", device_}};
     if (regular > 0) row["regular_ratio"] = speed / regular;
     if (drafted > 0) row["acceptance"] = per(accepted, drafted);
     if (peak_tops_) row["utilisation"] = operations / (run.decode_s() * *peak_tops_ * 1e12);
@@ -228,6 +245,7 @@ class BenchPaperCommand final : public Command {
   int n_rounds_ = 3;
   std::optional<double> peak_tops_;
   std::vector<int> batches_;
+  std::string label_, device_;
 };
 
 }  // namespace

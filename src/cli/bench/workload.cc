@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <map>
 #include <memory>
 
 #include "base/check.h"
+#include "cli/bench/token_times.h"
 #include "cli/interrupt.h"
 
 namespace bass {
@@ -24,28 +24,6 @@ constexpr std::string_view kText =
     "            best = word\n    return best\n\n"
     "She kept the letters in a tin box under the stairs, tied with string, the oldest at the bottom. In the spring she "
     "read them again from the beginning, one each evening, and wrote the dates in the margin of her calendar. ";
-
-/// When a sequence's tokens came. The first ones are what time is counted from.
-class TokenTimes {
- public:
-  void note(size_t n_tokens) {
-    last_ = std::chrono::steady_clock::now();
-    if (n_batches_++ == 0) {
-      first_ = last_;
-    } else {
-      n_later_ += static_cast<double>(n_tokens);
-    }
-  }
-  [[nodiscard]] double seconds_per_token() const {
-    const std::chrono::duration<double> elapsed = last_ - first_;
-    return n_later_ > 0 ? elapsed.count() / n_later_ : 0;
-  }
-
- private:
-  std::chrono::steady_clock::time_point first_, last_;
-  int n_batches_ = 0;
-  double n_later_ = 0;
-};
 
 }  // namespace
 
@@ -97,14 +75,14 @@ Result<std::vector<Request>> BenchRunner::make_requests(const BenchCase& bench_c
 Status BenchRunner::wait(const std::vector<RequestId>& ids, EventQueue* events,
                          std::vector<double>* seconds_per_token) {
   constexpr std::chrono::duration<double> kPollInterval{0.1};
-  std::map<RequestId, TokenTimes> times;
+  TokenTimes times;
   size_t n_done = 0;
   Status status;
   while (n_done < ids.size()) {
     Event event;
     if (events->wait(&event, kPollInterval)) {
       n_done += event.kind == Event::Kind::kDone ? 1 : 0;
-      if (event.kind == Event::Kind::kTokens) times[event.request_id].note(event.tokens.size());
+      if (event.kind == Event::Kind::kTokens) times.note(event.request_id, event.tokens.size());
       if (event.kind == Event::Kind::kFinished && !event.error.ok()) status = event.error;
     }
     if (is_interrupted() && status.ok()) {
@@ -112,7 +90,7 @@ Status BenchRunner::wait(const std::vector<RequestId>& ids, EventQueue* events,
       for (const RequestId id : ids) engine_->cancel(id);
     }
   }
-  for (const RequestId id : ids) seconds_per_token->push_back(times[id].seconds_per_token());
+  *seconds_per_token = times.seconds_per_token();
   return status;
 }
 

@@ -21,7 +21,7 @@ struct BenchCase {
 struct BenchRun {
   EngineStats begin;
   EngineStats end;
-  /// Of each sequence, in order: seconds a token from its first to its last one. Empty where that was not noted.
+  /// TokenTimes::seconds_per_token
   std::vector<double> seconds_per_token;
 
   [[nodiscard]] double prefill_s() const { return end.prefill_s - begin.prefill_s; }

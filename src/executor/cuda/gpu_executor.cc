@@ -177,12 +177,12 @@ Status GpuExecutor::run_step() {
 Status GpuExecutor::draft() {
   n_draft_passes_ = 0;
   if (!draft_) return ok_status();
+  device_->mark(0);
   for (int step_idx = 0;; ++step_idx) {
     batches_.fill_draft(
         step_idx, *draft_forward_, [this](int segment, int idx) { return drafted(segment, idx); },
         [this](int segment) { return sampling_->draft(segment).has_ended; });
     if (draft_forward_->n_rows() == 0) return ok_status();
-    if (step_idx == 0) device_->mark(0);
     draft_forward_->run();
     const std::span<const int> rows = batches_.logit_rows();
     draft_forward_->keep_hidden(rows);

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "kernels/cuda/rows/activate_rows.h"
-#include "kernels/cuda/rows/read_drafted.h"
 
 namespace bass::cuda {
 namespace {
@@ -158,8 +157,7 @@ void GpuForward::add_token(TokenId token, int hidden_row) {
 void GpuForward::end_batch() {
   if (rows_.empty()) return;
   batch_ = {};
-  DeviceRow* rows = staging_->append(std::span<const DeviceRow>(rows_));
-  batch_.rows = rows;
+  batch_.rows = staging_->append(std::span<const DeviceRow>(rows_));
   batch_.segments = staging_->append(std::span<const DeviceSegment>(segments_));
   batch_.pages = staging_->append(std::span<const int32_t>(pages_));
   batch_.n_rows = n_rows();
@@ -169,10 +167,6 @@ void GpuForward::end_batch() {
     batch_.max_segment_rows = std::max(batch_.max_segment_rows, segment.n_rows);
   }
   staging_->upload();
-  if (std::any_of(rows_.begin(), rows_.end(), [](const DeviceRow& row) { return row.token < 0; })) {
-    const ReadDrafted read{rows, batch_.n_rows, drafted_};
-    launch(*device_, read, read.shape());
-  }
   for (Attention& attention : attentions_) attention.attention->plan(batch_, segments_, attention.window);
   count_work();
 }
@@ -257,6 +251,7 @@ void GpuOps::embed() {
   embed.embedding = model_.embedding();
   embed.positions = model_.positions();
   embed.rows = f_.batch_.rows;
+  embed.drafted = f_.drafted_;
   embed.x = f_.residual_.as<float>();
   embed.n_rows = f_.n_rows();
   embed.scale = config_.embedding_scale;
@@ -283,6 +278,7 @@ void GpuOps::embed_draft() {
   if (weights.input.n_out == 0) {
     const EmbedRows embed{.embedding = model_.embedding(),
                           .rows = f_.batch_.rows,
+                          .drafted = f_.drafted_,
                           .x = x,
                           .n_rows = f_.n_rows(),
                           .scale = main.embedding_scale};
@@ -292,6 +288,7 @@ void GpuOps::embed_draft() {
   JoinRows join;
   join.embedding = model_.embedding();
   join.rows = f_.batch_.rows;
+  join.drafted = f_.drafted_;
   join.n_rows = f_.n_rows();
   join.scale = main.embedding_scale;
   join.embed_norm = weights.embed_norm;

@@ -31,12 +31,12 @@ class Staging {
 
   /// Where the values will be in device memory once `upload` has been done.
   template <class T>
-  T* append(std::span<const T> values) {
+  const T* append(std::span<const T> values) {
     const size_t at = n_used_;
     BASS_CHECK(at + values.size_bytes() <= host_.n_bytes());
     if (!values.empty()) std::memcpy(host_.data() + at, values.data(), values.size_bytes());
     n_used_ = (at + values.size_bytes() + kAlignment - 1) / kAlignment * kAlignment;
-    return reinterpret_cast<T*>(memory_.data() + at);
+    return reinterpret_cast<const T*>(memory_.data() + at);
   }
 
   /// Queues the copy of what was appended since the last.

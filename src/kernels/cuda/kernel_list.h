@@ -37,7 +37,6 @@
 #define BASS_GPU_KERNELS(X) \
   X(EmbedRows)              \
   X(GatherRows)             \
-  X(ReadDrafted)            \
   X(NormRows)               \
   X(RopeAndWriteKv)         \
   X(ActivateRows)           \

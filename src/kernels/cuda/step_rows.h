@@ -10,7 +10,7 @@ namespace bass::cuda {
 inline constexpr int kPageLen = 32;
 
 /// The token of a row whose pass is queued before it is known: an earlier pass will draft it, to this place of the
-/// memory that drafted tokens have (rows/read_drafted.h).
+/// memory that drafted tokens have (token_of, rows/embed_rows.h). Its own inverse.
 constexpr int32_t drafted_later(int place) { return -1 - place; }
 
 /// One token of one sequence in a pass.

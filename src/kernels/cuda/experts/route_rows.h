@@ -172,13 +172,13 @@ struct AddExperts {
   int32_t n = 0;
   float* x = nullptr;  // [n_rows, n]
 
-  [[nodiscard]] LaunchShape shape() const { return {{ceil_div(n, kMaxThreads), n_rows, 1}, kMaxThreads, 0}; }
+  [[nodiscard]] LaunchShape shape() const { return {{n_rows, ceil_div(n, kMaxThreads), 1}, kMaxThreads, 0}; }
 
   template <class Context>
   BASS_HD void operator()(Context& context) const {
-    const int c = context.block().x * context.n_threads() + context.thread();
+    const int c = context.block().y * context.n_threads() + context.thread();
     if (c >= n) return;
-    const int row = context.block().y;
+    const int row = context.block().x;
     float sum = x[int64_t{row} * n + c];
     for (int i = row * n_used; i < (row + 1) * n_used; ++i) sum += weights[i] * results[int64_t{slots[i]} * n + c];
     x[int64_t{row} * n + c] = sum;

@@ -3,12 +3,10 @@
 #include "kernels/cuda/rows/draft_input.h"
 #include "kernels/cuda/rows/embed_rows.h"
 #include "kernels/cuda/rows/norm_rows.h"
-#include "kernels/cuda/rows/read_drafted.h"
 #include "kernels/cuda/rows/rope_and_write_kv.h"
 
 BASS_COMPILE_KERNEL(EmbedRows)
 BASS_COMPILE_KERNEL(GatherRows)
-BASS_COMPILE_KERNEL(ReadDrafted)
 BASS_COMPILE_KERNEL(NormRows)
 BASS_COMPILE_KERNEL(RopeAndWriteKv)
 BASS_COMPILE_KERNEL(ActivateRows)

@@ -174,12 +174,12 @@ struct AddBias {
   int32_t n = 0;
   const float* bias = nullptr;  // [n]
 
-  [[nodiscard]] LaunchShape shape() const { return {{ceil_div(n, kMaxThreads), n_rows, 1}, kMaxThreads, 0}; }
+  [[nodiscard]] LaunchShape shape() const { return {{n_rows, ceil_div(n, kMaxThreads), 1}, kMaxThreads, 0}; }
 
   template <class Context>
   BASS_HD void operator()(Context& context) const {
-    const int i = context.block().x * context.n_threads() + context.thread();
-    if (i < n) out[context.block().y * stride + i] += bias[i];
+    const int i = context.block().y * context.n_threads() + context.thread();
+    if (i < n) out[context.block().x * stride + i] += bias[i];
   }
 };
 

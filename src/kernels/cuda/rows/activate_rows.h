@@ -24,15 +24,15 @@ struct ActivateRows {
 
   [[nodiscard]] LaunchShape shape() const {
     SharedBytes bytes;
-    return {{ceil_div(n, kColumns), n_rows, 1}, kMaxThreads, add_quantise_room(bytes, kColumns).bytes()};
+    return {{n_rows, ceil_div(n, kColumns), 1}, kMaxThreads, add_quantise_room(bytes, kColumns).bytes()};
   }
 
   template <class Context>
   BASS_HD void operator()(Context& context) const {
     float* values = context.template shared<float>(kColumns);
     float* inverses = context.template shared<float>(kColumns / kGroupLen);
-    const int row = context.block().y;
-    const int begin = context.block().x * kColumns;
+    const int row = context.block().x;
+    const int begin = context.block().y * kColumns;
     const int end = n - begin < kColumns ? n : begin + kColumns;
     for (int i = begin + context.thread(); i < end; i += context.n_threads()) {
       const int64_t at = int64_t{row} * n + i;
@@ -64,12 +64,12 @@ struct CapRows {
   int32_t n_rows = 0;
   int32_t n = 0;
   float cap = 0;
-  [[nodiscard]] LaunchShape shape() const { return {{ceil_div(n, kMaxThreads), n_rows, 1}, kMaxThreads, 0}; }
+  [[nodiscard]] LaunchShape shape() const { return {{n_rows, ceil_div(n, kMaxThreads), 1}, kMaxThreads, 0}; }
   template <class Context>
   BASS_HD void operator()(Context& context) const {
-    const int i = context.block().x * context.n_threads() + context.thread();
+    const int i = context.block().y * context.n_threads() + context.thread();
     if (i >= n) return;
-    float* place = x + context.block().y * stride + i;
+    float* place = x + context.block().x * stride + i;
     *place = soft_cap(*place, cap);
   }
 };

@@ -28,14 +28,14 @@ struct TapRows {
   const float* x = nullptr;  // [n_rows, n]
   int32_t n = 0;
   int32_t first_value = 0;  // of this layer among a position's
-  [[nodiscard]] LaunchShape shape() const { return {{ceil_div(n, kMaxThreads), batch.n_rows, 1}, kMaxThreads, 0}; }
+  [[nodiscard]] LaunchShape shape() const { return {{batch.n_rows, ceil_div(n, kMaxThreads), 1}, kMaxThreads, 0}; }
   template <class Context>
   BASS_HD void operator()(Context& context) const {
-    const int i = context.block().x * context.n_threads() + context.thread();
+    const int i = context.block().y * context.n_threads() + context.thread();
     if (i >= n) return;
-    const DeviceRow row = batch.rows[context.block().y];
+    const DeviceRow row = batch.rows[context.block().x];
     const int32_t page = batch.pages[batch.segments[row.segment].first_page + row.position / kPageLen];
-    taps.at(page, row.position % kPageLen)[first_value + i] = to_bf16(x[int64_t{context.block().y} * n + i]);
+    taps.at(page, row.position % kPageLen)[first_value + i] = to_bf16(x[int64_t{context.block().x} * n + i]);
   }
 };
 

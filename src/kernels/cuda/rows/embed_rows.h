@@ -9,7 +9,7 @@ namespace bass::cuda {
 
 /// A row's token: one that the host knew, or one that this step has drafted.
 BASS_HD int32_t token_of(const DeviceRow& row, const int32_t* drafted) {
-  return row.token >= 0 ? row.token : drafted[-1 - row.token];
+  return row.token >= 0 ? row.token : drafted[drafted_later(row.token)];
 }
 
 /// x = embedding[token] * scale + positions[position]
@@ -27,13 +27,13 @@ struct EmbedRows {
   float scale = 1;
 
   [[nodiscard]] LaunchShape shape() const {
-    return {{ceil_div(embedding.n_in, kMaxThreads), n_rows, 1}, kMaxThreads, 0};
+    return {{n_rows, ceil_div(embedding.n_in, kMaxThreads), 1}, kMaxThreads, 0};
   }
   template <class Context>
   BASS_HD void operator()(Context& context) const {
-    const int i = context.block().x * context.n_threads() + context.thread();
+    const int i = context.block().y * context.n_threads() + context.thread();
     if (i >= embedding.n_in) return;
-    const DeviceRow row = rows[context.block().y];
+    const DeviceRow row = rows[context.block().x];
     float value = dequantised_weight(embedding, token_of(row, drafted), i);
     if (scale != 1.0f) value = value * scale;
     if (positions.n_out > 0) {
@@ -41,7 +41,7 @@ struct EmbedRows {
       const int last = positions.n_out - 1;
       value = value + dequantised_weight(positions, row.position < last ? row.position : last, i);
     }
-    x[int64_t{context.block().y} * embedding.n_in + i] = value;
+    x[int64_t{context.block().x} * embedding.n_in + i] = value;
   }
 };
 
@@ -55,11 +55,11 @@ struct GatherRows {
   float* to = nullptr;           // [n_rows, n]
   int32_t n_rows = 0;
   int32_t n = 0;
-  [[nodiscard]] LaunchShape shape() const { return {{ceil_div(n, kMaxThreads), n_rows, 1}, kMaxThreads, 0}; }
+  [[nodiscard]] LaunchShape shape() const { return {{n_rows, ceil_div(n, kMaxThreads), 1}, kMaxThreads, 0}; }
   template <class Context>
   BASS_HD void operator()(Context& context) const {
-    const int i = context.block().x * context.n_threads() + context.thread();
-    if (i < n) to[int64_t{context.block().y} * n + i] = from[int64_t{ids[context.block().y]} * n + i];
+    const int i = context.block().y * context.n_threads() + context.thread();
+    if (i < n) to[int64_t{context.block().x} * n + i] = from[int64_t{ids[context.block().x]} * n + i];
   }
 };
 
