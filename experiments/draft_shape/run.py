@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The study of draft shapes: trains every draft of plan.py on the same text, measures it, and writes a line a draft to
-results.jsonl. Killed at any moment it goes on where it was.
+results.jsonl. Killed at any moment it goes on where it was. The text is made first, or is that of --text, the work
+folder of an earlier `bass-draft generate`, whose first shards are taken.
 
     python3 experiments/draft_shape/run.py -m smollm2 --bass build/release/bass --work study.work
     python3 experiments/draft_shape/plot.py study.work/results.jsonl docs/experiments/draft-shape.svg
@@ -11,6 +12,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -26,7 +28,6 @@ from bass_draft.shape import DraftShape  # noqa: E402
 from plan import Variant, body_size, make_plan  # noqa: E402
 
 _N_PROMPTS = 16
-_N_ROUNDS = 3
 _BATCHES = (1, 8)
 _PROMPT_SEED = 1_000_003  # of no training text
 
@@ -38,10 +39,14 @@ def call_tool(arguments, options):
         sys.exit(f"run.py: failed: bass-draft {' '.join(map(str, arguments))}")
 
 
+def title(variant):
+    return f"{variant.table}: {variant.name}"
+
+
 def link_text(options, variant):
     """A work folder whose text is the first part of the common one; the features are made once for all."""
     work = options.work / "drafts" / "_".join(map(str, variant.training()))
-    common = options.work / "text"
+    common = (options.text or options.work) / "text"
     (work / "text").mkdir(parents=True, exist_ok=True)
     n_tokens = 0
     for index in range(text_shards.n_shards(common)):
@@ -82,7 +87,7 @@ def speeds(options, draft):
     for temperature in (0, 1):
         for batch in _BATCHES:
             ratios = []
-            for _ in range(_N_ROUNDS):
+            for _ in range(options.rounds):
                 regular = run_engine(options, lines, temperature, batch, ["--drafter", "off"])
                 drafted = run_engine(options, lines, temperature, batch, ["--drafter", "model", "-d", str(draft)])
                 ratios.append(drafted / regular)
@@ -114,18 +119,24 @@ def main():
     add("--tokens", type=int, default=300_000, metavar="N", help="text of every draft (default: %(default)s)")
     add("--positions", type=int, default=300_000, metavar="N", help="trained on (default: %(default)s)")
     add("--max-tokens", type=int, default=1_000_000, metavar="N", help="of the largest text (default: %(default)s)")
-    add("--only", default=None, metavar="TABLE", help="drafts of one table")
+    add("--text", type=pathlib.Path, default=None, metavar="DIR", help="a work folder of `bass-draft generate` with the text")
+    add("--rounds", type=int, default=3, metavar="N", help="of each measured speed (default: %(default)s)")
+    add("--only", default="", metavar="REGEX", help="drafts whose \"TABLE: NAME\" it finds, as in --list")
     add("--list", action="store_true", help="print the plan and end")
     options = parser.parse_args()
     options.bass = find_bass(options.bass)
     main_model = load_main_model(Engine(options.bass, options.model))
     plan = [variant for variant in make_plan(main_model, options.tokens, options.positions, options.max_tokens)
-            if options.only in (None, variant.table)]
+            if re.search(options.only, title(variant))]
     if options.list:
-        print("\n".join(map(str, plan)))
+        print("\n".join(f"{title(variant)}    {variant}" for variant in plan))
         return
-    call_tool(["generate", "-m", options.model, "--work", options.work, "--tokens", max(v.n_tokens for v in plan)],
-              options)
+    options.work.mkdir(parents=True, exist_ok=True)
+    if options.text is None:
+        n_tokens = max(variant.n_tokens for variant in plan)
+        call_tool(["generate", "-m", options.model, "--work", options.work, "--tokens", n_tokens], options)
+    elif text_shards.n_shards(options.text / "text") == 0:
+        sys.exit(f"run.py: {options.text}: no text; --text names the --work of a `bass-draft generate`")
     results = options.work / "results.jsonl"
     done = {}
     for line in results.read_text(encoding="utf-8").splitlines() if results.exists() else ():
@@ -133,7 +144,7 @@ def main():
         done[Variant(**row["variant"])] = row
     for variant in plan:
         if variant not in done:
-            print(f"== {variant.table}: {variant.name}", flush=True)
+            print(f"== {title(variant)}", flush=True)
             same = (row for other, row in done.items() if other.training() == variant.training())
             done[variant] = {**(next(same, None) or measure(options, variant)), "variant": dataclasses.asdict(variant)}
             with open(results, "a", encoding="utf-8") as file:
