@@ -76,7 +76,7 @@ def test_too_many_threads(binary, tiny):
     ("--drafter", "model", ["--drafter model", "-d DRAFT.gguf"]),
     ("--drafter", "oracle", ["--drafter oracle", "ngram"]),
     ("--verify", "hope", ["--verify hope", "rejection, match or block"]),
-    ("--attention", "full", ["--attention full", "fused, split or pad"]),
+    ("--attention", "full", ["--attention full", "fused, split-grouped, split or pad"]),
     ("--device", "cuda", ["--device cuda", "no CUDA", "--device cpu"]),
     ("--device", "cuda:1", ["--device cuda:1", "no CUDA"]),
     ("--system", "be brief", ["--system", "--chat"]),

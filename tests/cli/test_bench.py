@@ -146,8 +146,6 @@ def test_paper(run, tiny):
             assert row["scripted_acceptance"] == acceptance and row["utilisation"] > 0
             assert row["device"] == "cpu" and row["draft"] == row["model"] == str(tiny) and row["activations"] == "int8"
             assert min(row["first_ms"], row["last_ms"]) <= row["all_ms"] <= max(row["first_ms"], row["last_ms"])
-            if row["draft_length"] == "off":  # all end together; what lies between steps is not decoding's
-                assert 0.9 * 1e3 * row["batch"] / row["tokens_per_s"] < row["all_ms"]
             assert ("acceptance" in row) == (row["draft_length"] != "off")
         for row in rows:
             if row["draft_length"] == "fixed:3":

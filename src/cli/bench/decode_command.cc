@@ -22,7 +22,7 @@ nlohmann::ordered_json row_json(const BenchCase& bench_case, const BenchRun& run
           {"T_PP", prefill_s},
           {"S_PP", rate(static_cast<double>(batch) * pp, prefill_s)},
           {"T_TG", decode_s},
-          {"S_TG", rate(static_cast<double>(run.decode_tokens()), decode_s)},
+          {"S_TG", run.tokens_per_s()},
           {"T", prefill_s + decode_s},
           {"S", rate(static_cast<double>(n_kv), prefill_s + decode_s)},
           {"mode", bench_case.is_speculative ? "speculative" : "regular"},

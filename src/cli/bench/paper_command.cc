@@ -35,23 +35,11 @@ struct Cell {
   [[nodiscard]] bool is_regular() const { return draft_length == kRegular; }
 };
 
-double tokens_per_s(const BenchRun& run) {
-  return run.decode_s() > 0 ? static_cast<double>(run.decode_tokens()) / run.decode_s() : 0;
-}
-
-/// Steps of all sequences that might draft, together.
-int64_t n_sequence_steps(const BenchRun& run) {
-  const auto sum = [](const SpeculationStats& stats) {
-    return std::accumulate(stats.draft_length_histogram.begin(), stats.draft_length_histogram.end(), int64_t{0});
-  };
-  return sum(run.end.speculation) - sum(run.begin.speculation);
-}
-
 /// The round of the median speed.
 const BenchRun& median(Cell* cell) {
   const auto middle = cell->rounds.begin() + static_cast<ptrdiff_t>(cell->rounds.size() / 2);
   std::nth_element(cell->rounds.begin(), middle, cell->rounds.end(),
-                   [](const BenchRun& a, const BenchRun& b) { return tokens_per_s(a) < tokens_per_s(b); });
+                   [](const BenchRun& a, const BenchRun& b) { return a.tokens_per_s() < b.tokens_per_s(); });
   return *middle;
 }
 
@@ -192,7 +180,7 @@ class BenchPaperCommand final : public Command {
     for (const int batch : batches_) {
       double regular = 0;
       for (Cell& cell : *cells) {
-        if (cell.batch == batch && cell.is_regular()) regular = std::max(regular, tokens_per_s(median(&cell)));
+        if (cell.batch == batch && cell.is_regular()) regular = std::max(regular, median(&cell).tokens_per_s());
       }
       for (Cell& cell : *cells) {
         if (cell.batch == batch) table.add(row_of(&cell, regular));
@@ -208,7 +196,7 @@ class BenchPaperCommand final : public Command {
     const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
     const int64_t drafted = run.end.speculation.drafted - run.begin.speculation.drafted;
     const int64_t accepted = run.end.speculation.accepted - run.begin.speculation.accepted;
-    const double speed = tokens_per_s(run);
+    const double speed = run.tokens_per_s();
     const Work work = run.decode_work();
     const double operations = std::accumulate(work.operations.begin(), work.operations.end(), 0.0);
     nlohmann::ordered_json row{{"batch", cell->batch},
@@ -218,7 +206,7 @@ class BenchPaperCommand final : public Command {
                                {"last_ms", 1e3 * seconds.back()},
                                {"all_ms", 1e3 * sum / static_cast<double>(seconds.size())},
                                {"tokens_per_s", speed},
-                               {"tokens_per_step", 1 + per(accepted, n_sequence_steps(run))},
+                               {"tokens_per_step", 1 + per(accepted, run.n_sequence_steps())},
                                {"scripted_acceptance", acceptance_},
                                {"prompt_tokens", n_prompt_tokens_},
                                {"generated_tokens", n_generated_},

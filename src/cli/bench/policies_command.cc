@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <deque>
 #include <exception>
-#include <numeric>
 #include <system_error>
 #include <thread>
 
@@ -28,9 +27,6 @@ namespace {
 struct PolicyRun : BenchRun {
   int64_t n_tokens = 0;  // generated in all, those of steps with prompts' tokens too
 
-  [[nodiscard]] double tokens_per_s() const {
-    return decode_s() > 0 ? static_cast<double>(decode_tokens()) / decode_s() : 0;
-  }
   [[nodiscard]] double total_tokens_per_s() const {
     return steps_s() > 0 ? static_cast<double>(n_tokens) / steps_s() : 0;
   }
@@ -60,10 +56,6 @@ double ratio(const PolicyRun& run, const PolicyRun& first) {
 /// The same of all steps.
 double total_ratio(const PolicyRun& run, const PolicyRun& first) {
   return first.total_tokens_per_s() > 0 ? run.total_tokens_per_s() / first.total_tokens_per_s() : 0;
-}
-
-int64_t n_sequence_steps(const SpeculationStats& stats) {
-  return std::accumulate(stats.draft_length_histogram.begin(), stats.draft_length_histogram.end(), int64_t{0});
 }
 
 std::vector<Column> columns() {
@@ -232,7 +224,7 @@ class BenchPoliciesCommand final : public Command {
             {"tokens", run.decode_tokens()},
             {"drafted", end.drafted - begin.drafted},
             {"accepted", end.accepted - begin.accepted},
-            {"sequence_steps", n_sequence_steps(end) - n_sequence_steps(begin)}};
+            {"sequence_steps", run.n_sequence_steps()}};
   }
 
   static void print_medians(const std::deque<Contestant>& contestants, Table* table) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <numeric>
 
 #include "base/check.h"
 #include "cli/bench/token_times.h"
@@ -26,6 +27,13 @@ constexpr std::string_view kText =
     "read them again from the beginning, one each evening, and wrote the dates in the margin of her calendar. ";
 
 }  // namespace
+
+int64_t BenchRun::n_sequence_steps() const {
+  const auto sum = [](const SpeculationStats& stats) {
+    return std::accumulate(stats.draft_length_histogram.begin(), stats.draft_length_histogram.end(), int64_t{0});
+  };
+  return sum(end.speculation) - sum(begin.speculation);
+}
 
 Status check_all_ended_well(const GenerationResult& result) {
   if (result.was_interrupted) return {StatusCode::kCancelled, "interrupted"};

@@ -30,6 +30,12 @@ struct BenchRun {
   [[nodiscard]] double steps_s() const { return prefill_s() + decode_s(); }
   [[nodiscard]] int64_t decode_tokens() const { return end.decode_tokens - begin.decode_tokens; }
   [[nodiscard]] int64_t decode_steps() const { return end.decode_steps - begin.decode_steps; }
+  /// 0 where no step was without a prompt's tokens.
+  [[nodiscard]] double tokens_per_s() const {
+    return decode_s() > 0 ? static_cast<double>(decode_tokens()) / decode_s() : 0;
+  }
+  /// Steps in which a sequence might draft, of all sequences together.
+  [[nodiscard]] int64_t n_sequence_steps() const;
   [[nodiscard]] Work decode_work() const { return end.decode_work - begin.decode_work; }
   [[nodiscard]] DraftTimes draft_times() const { return DraftTimes(end.draft_times).add(begin.draft_times, -1); }
   [[nodiscard]] Work prefill_work() const { return end.work - begin.work - decode_work(); }
