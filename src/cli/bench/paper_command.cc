@@ -107,7 +107,7 @@ class BenchPaperCommand final : public Command {
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     BASS_RETURN_IF_ERROR(prepare());
     std::vector<Cell> cells;
-    const Status status = run_layouts(console, &cells);
+    Status status = run_layouts(console, &cells);
     std::erase_if(cells, [](const Cell& cell) { return cell.rounds.empty(); });
     if (!cells.empty()) print(&cells, console);  // what there is, whatever happened then
     return status;
