@@ -84,7 +84,7 @@ class UnitRows {
         outs[lane][shape_.head_dim + 1] = blocks_[b].l[lane];
         outs[lane][shape_.head_dim + 2] = blocks_[b].u[lane];
       }
-      store_rows(b, outs, [](F32x16 o) { return o; });
+      store_rows(b, outs, [](F32x16 o, F32x16 /*l*/) { return o; });
     }
   }
 
@@ -96,15 +96,7 @@ class UnitRows {
         outs[lane] = r < n_rows_ ? token_of(r).out : nullptr;
         if (outs[lane] != nullptr) outs[lane] += head_of(r);
       }
-      if (b < n_wide_) {
-        const F32x16 l = load(blocks_[b].l);
-        store_rows(b, outs, [l](F32x16 o) { return result_of(o, l); });
-        continue;
-      }
-      for (int lane = 0; lane < n_narrow_; ++lane) {
-        if (outs[lane] == nullptr) continue;
-        store_result(blocks_[b].o + lane * shape_.head_dim, blocks_[b].l[lane], shape_.head_dim, outs[lane]);
-      }
+      store_rows(b, outs, [](F32x16 o, F32x16 l) { return result_of(o, l); });
     }
   }
 
@@ -114,20 +106,22 @@ class UnitRows {
   }
   [[nodiscard]] int head_of(int r) const { return (first_row_ + r) % shape_.group_size() * shape_.head_dim; }
 
-  /// Writes the o of a block's rows to outs [kLanes], null for none. of(o): what is written, lane by lane
+  /// Writes what `of` makes of the o of a block's rows to outs [kLanes], null for none. of(o, l): lane by lane
   template <class Function>
   void store_rows(int b, float* const* outs, Function of) const {
     const float* o = blocks_[b].o;
     if (b >= n_wide_) {
       for (int lane = 0; lane < n_narrow_; ++lane, o += shape_.head_dim) {
         if (outs[lane] == nullptr) continue;
-        for (int d = 0; d < shape_.head_dim; d += kLanes) store(outs[lane] + d, of(load(o + d)));
+        const F32x16 l = broadcast(blocks_[b].l[lane]);
+        for (int d = 0; d < shape_.head_dim; d += kLanes) store(outs[lane] + d, of(load(o + d), l));
       }
       return;
     }
+    const F32x16 l = load(blocks_[b].l);
     for (int d = 0; d < shape_.head_dim; d += kLanes) {
       F32x16 columns[kLanes];
-      for (int i = 0; i < kLanes; ++i) columns[i] = of(load(o + static_cast<ptrdiff_t>(d + i) * kLanes));
+      for (int i = 0; i < kLanes; ++i) columns[i] = of(load(o + static_cast<ptrdiff_t>(d + i) * kLanes), l);
       transpose(columns);
       for (int lane = 0; lane < kLanes; ++lane) {
         if (outs[lane] != nullptr) store(outs[lane] + d, columns[lane]);

@@ -72,17 +72,7 @@ class Stopwatch {
   size_t next_ = 0;
 };
 
-}  // namespace
-
-int choose_byte_rows(std::span<const ProductTimes> times) {
-  int byte_rows = 0;
-  for (const ProductTimes& time : times) {
-    if (time.bytes_s > time.tiles_s) break;
-    byte_rows = time.n_rows;
-  }
-  return byte_rows;
-}
-
+// Of one type and shape.
 Status choose_products(Device* device, std::span<DeviceMatrix* const> matrices) {
   if (matrices.empty() || !matrices.front()->is_quantised() || !device->info().has_own_speed) return ok_status();
   const Rows rows(device, *matrices.front());
@@ -99,6 +89,17 @@ Status choose_products(Device* device, std::span<DeviceMatrix* const> matrices) 
   const int byte_rows = choose_byte_rows(times);
   for (DeviceMatrix* matrix : matrices) matrix->byte_rows = byte_rows;
   return ok_status();
+}
+
+}  // namespace
+
+int choose_byte_rows(std::span<const ProductTimes> times) {
+  int byte_rows = 0;
+  for (const ProductTimes& time : times) {
+    if (time.bytes_s > time.tiles_s) break;
+    byte_rows = time.n_rows;
+  }
+  return byte_rows;
 }
 
 Status choose_all_products(Device* device, std::vector<DeviceMatrix*> matrices) {

@@ -20,12 +20,9 @@ struct ProductTimes {
 /// DeviceMatrix::byte_rows for these times, ascending by rows: the most rows up to which bytes were nowhere slower.
 int choose_byte_rows(std::span<const ProductTimes> times);
 
-/// Times both kernels with 1 to 64 rows on matrices of one type and shape and sets their byte_rows. One after the other
-/// is read, so that no cache holds what a step would read from memory. Matrices that have one kernel, and devices
+/// Times both kernels with 1 to 64 rows for each type and shape and sets byte_rows. Matrices of one shape are read one
+/// after the other, so that no cache holds what a step would read from memory. Those that have one kernel, and devices
 /// without a speed of their own, are left as they are. Error: the device's.
-Status choose_products(Device* device, std::span<DeviceMatrix* const> matrices);
-
-/// The same for matrices of all kinds: those of one type and shape together.
 Status choose_all_products(Device* device, std::vector<DeviceMatrix*> matrices);
 
 }  // namespace bass::cuda
