@@ -149,7 +149,9 @@ void EngineCore::update_policies(const StepResult& result, double device_s, cons
                 .n_seen = regular.n_seen};
   for (size_t i = 0; i < owners_.size(); ++i) {
     const int n_drafted = result.segments[i].n_drafted;
-    cost.n_caught_up += n_to_catch_up(static_cast<int>(plan_.segments[i].draft_tokens.size()));
+    const auto n_read_by_draft = static_cast<int>(plan_.segments[i].draft_tokens.size());
+    cost.n_caught_up += n_to_catch_up(n_read_by_draft);
+    cost.n_behind += n_behind(n_read_by_draft);
     cost.n_rows += n_drafted;
     cost.n_seen += static_cast<double>(n_drafted) * (plan_.segments[i].start + 1);
     // Of a device that tells no confidences, none was dropped.

@@ -92,6 +92,10 @@ struct DraftOutcome {
 /// apart: all, or none where they are no more than one step emits, as any pass reads so many.
 constexpr int n_to_catch_up(int n_unread) { return n_unread > GoodputState::kMaxLen + 1 ? n_unread : 0; }
 
+/// Of the other tokens that it has not read, those beside the one or two that follow a draft of its own: its next pass
+/// has so many rows more, as after n-grams' drafts.
+constexpr int n_behind(int n_unread) { return n_to_catch_up(n_unread) > 0 || n_unread < 2 ? 0 : n_unread - 2; }
+
 /// A sequence that could draft in the step that is being planned. Where both drafters could, `source` is the n-gram's
 /// and a policy may change it to kModel.
 struct DraftCandidate {

@@ -15,6 +15,7 @@ constexpr double kClip = 1.5;      // a measurement counts as at most so many ti
 constexpr double kScatterRate = 0.05;
 constexpr double kMaxScatter = 0.5;
 constexpr double kMaxSlowed = 5;
+constexpr double kMostBehind = 0.8;  // of a pass, that reading what it was a little behind may have taken
 
 // The entry of passes that draft so many tokens on average.
 int draft_size(int n_draft_steps, int n_model_drafts) {
@@ -114,8 +115,10 @@ void learn_draft_cost(const StepCost& cost, StepCosts* costs) {
     learn_catch_up(reading_s / cost.n_caught_up, costs);
     return;
   }
+  const double behind_s = std::min(predicted_catch_up_seconds(*costs, cost.n_behind), kMostBehind * cost.draft_s);
   const int size = draft_size(cost.n_draft_steps, cost.n_model_drafts);
-  add_time(static_cast<float>(cost.draft_s / cost.n_draft_steps), RecentTimes::kMax, &costs->recent_drafts[size]);
+  add_time(static_cast<float>((cost.draft_s - behind_s) / cost.n_draft_steps), RecentTimes::kMax,
+           &costs->recent_drafts[size]);
   costs->draft_step_s[size] = typical_seconds(costs->recent_drafts[size]);
   if (costs->n_drafts_measured[size] < UINT16_MAX) ++costs->n_drafts_measured[size];
 }

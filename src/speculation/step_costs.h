@@ -23,6 +23,7 @@ struct StepCost {
   double n_read = 0;           // the main model's StepLoad
   double n_seen = 0;
   int32_t n_caught_up = 0;  // tokens that the draft model's first pass read for sequences that had to catch up
+  int32_t n_behind = 0;     // and for those that were a little behind (n_behind in draft_length.h)
 
   [[nodiscard]] StepLoad load() const { return {n_rows, n_read, n_seen}; }
 };

@@ -126,6 +126,21 @@ TEST(StepCosts, ReadingWhatWasNotFollowedIsLearntByTheToken) {
   EXPECT_GT(predicted_catch_up_seconds(costs, 50), 2.6) << "follows the machine";
 }
 
+TEST(StepCosts, WhatAPassReadsOfALittleIsTakenOutOfIt) {
+  StepCosts costs;
+  for (int i = 0; i < 20; ++i) learn_step_cost({6, 1.0, true, 1, 1, 0.1}, &costs);
+  StepCost caught_up{6, 1.0, true, 1, 1, 5.1};
+  caught_up.n_caught_up = 100;  // 0.05 a token
+  learn_step_cost(caught_up, &costs);
+  StepCost behind{6, 1.0, true, 1, 1, 0.45};
+  behind.n_behind = 7;
+  for (int i = 0; i < 20; ++i) learn_step_cost(behind, &costs);
+  EXPECT_NEAR(predicted_draft_seconds(costs, 1, 1), 0.1, 1e-3);
+  behind.n_behind = 0;
+  for (int i = 0; i < 20; ++i) learn_step_cost(behind, &costs);
+  EXPECT_NEAR(predicted_draft_seconds(costs, 1, 1), 0.45, 1e-3) << "else it is the pass that takes so long";
+}
+
 TEST(StepCosts, PassesOfTheDraftModelFollowTheMachine) {
   StepCosts costs;
   for (int i = 0; i < 20; ++i) learn_step_cost({6, 1.0, true, 1, 1, 0.1}, &costs);

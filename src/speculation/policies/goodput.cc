@@ -16,6 +16,7 @@ constexpr double kProbeShare = 0.01;  // of the time, for looks at drafts that a
 constexpr double kLookShare = 0.005;  // and for those that no row of the main model is spent on
 constexpr int kFirstLook = 12;        // steps without a draft before one is looked at
 constexpr int kLastLook = 192;
+constexpr double kSurprise = 4;  // so many times sooner where the last look found a draft better than it was believed
 constexpr int kFirstCheck = 48;  // steps without a try, where an earlier run has measured what would be tried
 // What the model has to read before it drafts counts by the steps that it will draft in then: of the tokens that are
 // left so many, as drafts turn bad and batches change.
@@ -85,8 +86,9 @@ bool may_use_model(const DraftCandidate& candidate, bool uses_model, bool reads)
 void add_model_draft(const Batch& batch, const DraftCandidate& candidate, int level, int len, Totals* totals) {
   const ExpectedStops& stops = expected_stops_of(batch.learnt, candidate.skills.model.offset);
   ++totals->n_drafting;
-  totals->reading_s += predicted_catch_up_seconds(batch.costs, n_to_catch_up(candidate.n_unread)) /
-                       std::clamp(kStayed * candidate.n_left, 1.0, kLongestStay);
+  totals->reading_s += predicted_catch_up_seconds(batch.costs, n_behind(candidate.n_unread)) +
+                       predicted_catch_up_seconds(batch.costs, n_to_catch_up(candidate.n_unread)) /
+                           std::clamp(kStayed * candidate.n_left, 1.0, kLongestStay);
   for (int j = 0; j < len; ++j) {
     totals->n_kept[j] += stops.n_kept[level][j];
     totals->n_accepted[j] += stops.n_accepted[level][j];
@@ -171,24 +173,28 @@ Option best_option(const Batch& batch, double doubt) {
 }
 
 // Steps without a draft after which drafts are looked at again, where the look is what the candidates are to draft: the
-// cheaper it is, the sooner, and at once where the last one was a surprise.
+// cheaper it is, the sooner, and sooner where the last one was a surprise: at once, where there is little to read for
+// it.
 int steps_between_looks(const Batch& batch) {
   StepLoad load = batch.regular;
   int n_drafts = 0, n_unread = 0;
+  bool is_surprise = false;
   for (const DraftCandidate& candidate : batch.candidates) {
-    if (has_turned_good(batch.learnt, candidate.source)) return 1;
+    is_surprise |= has_turned_good(batch.learnt, candidate.source);
     if (!candidate.is_look) load.n_rows += candidate.len;
     if (candidate.len == 0 || candidate.source != DraftSource::kModel) continue;
     n_drafts += candidate.len;
     n_unread += n_to_catch_up(candidate.n_unread);
   }
+  if (is_surprise && n_unread == 0) return 1;
   const double regular_s = predicted_step_seconds(batch.costs, batch.regular);
   if (regular_s <= 0) return kFirstLook;
   const double draft_s = n_drafts > 0 ? predicted_draft_seconds(batch.costs, 1, n_drafts) : 0;
   const double look_s = predicted_step_seconds(batch.costs, load) - regular_s + draft_s +
                         predicted_catch_up_seconds(batch.costs, n_unread);
   const double share = load.n_rows > batch.regular.n_rows ? kProbeShare : kLookShare;
-  return static_cast<int>(std::clamp(look_s / (share * regular_s), 1.0 * kFirstLook, 1.0 * kLastLook));
+  const double n_steps = std::clamp(look_s / (share * regular_s), 1.0 * kFirstLook, 1.0 * kLastLook);
+  return static_cast<int>(is_surprise ? n_steps / kSurprise : n_steps);
 }
 
 // Where looks tell what drafts are worth, tries are for what steps cost: they can wait where an earlier run has said.

@@ -522,6 +522,60 @@ TEST(Goodput, ReadingMuchIsWeighedAgainstWhatDraftsWin) {
   EXPECT_EQ(len_with(4000), 0) << "two hundred steps' worth";
 }
 
+// Behind n-grams' drafts the next pass has some tokens more to read, and each step that uses it pays for that.
+TEST(Goodput, BeingALittleBehindCosts) {
+  Learner learner;
+  const std::vector<DraftOutcome> outcomes = {{4, 2, DraftSource::kModel}};
+  for (int rows = 1; rows <= 16; ++rows) measure(learner, rows, 1.0 + 0.02 * rows);
+  for (int i = 0; i < 300; ++i) learner.learn(outcomes, {5, 1.1, true, 4, 4, 4 * 0.05});
+  const auto len_with = [&](int n_unread, float catch_up_s) {
+    learner.costs.catch_up_s = catch_up_s;
+    auto candidates = candidates_of(1, DraftSource::kModel);
+    candidates[0].n_unread = n_unread;
+    refresh(learner, 1);
+    learner.choose(1, candidates);
+    return candidates[0].len;
+  };
+  EXPECT_GT(len_with(8, 0.0F), 0);
+  EXPECT_GT(len_with(8, 0.01F), 0);
+  EXPECT_GT(len_with(2, 2.0F), 0);
+  EXPECT_EQ(len_with(8, 2.0F), 0) << "ten steps' worth for one step";
+}
+
+// Looks with a lot to read are rare, also where the last one was a surprise.
+TEST(Goodput, SurprisesAreNotLookedAtWhateverTheyCost) {
+  const auto n_looks = [](int n_unread) {
+    Learner learner;
+    for (int rows = 1; rows <= 16; ++rows) measure(learner, rows, 0.2 * rows);  // nothing pays
+    const std::vector<DraftOutcome> rejected(8, DraftOutcome{1, 0, DraftSource::kModel, {}, {}, nullptr, true});
+    for (int i = 0; i < 200; ++i) learner.learn(rejected, {8, 1.6, true, 1, 8, 0.05});
+    learner.costs.catch_up_s = 0.005F;
+    const std::vector<DraftOutcome> accepted(1, DraftOutcome{1, 1, DraftSource::kModel, {}, {}, nullptr, true});
+    int n = 0;
+    for (int step = 0; step < 400; ++step) {
+      auto candidates = candidates_of(8, DraftSource::kModel);
+      for (DraftCandidate& candidate : candidates) {
+        candidate.n_unread = n_unread;
+        candidate.can_look = true;
+      }
+      refresh(learner, 8);
+      learner.plan(8, candidates);
+      const auto chosen = std::find_if(candidates.begin(), candidates.end(), [](const auto& c) { return c.len > 0; });
+      const bool is_look = chosen != candidates.end() && chosen->is_look;
+      n += is_look ? 1 : 0;
+      if (chosen == candidates.end() || is_look) {
+        learner.learn(is_look ? accepted : std::vector<DraftOutcome>{}, {8, 1.6, true});
+      } else {
+        learner.learn(std::vector<DraftOutcome>{{1, 0, DraftSource::kModel}}, {9, 1.8, true, 1, 1, 0.05});
+      }
+    }
+    return n;
+  };
+  EXPECT_GT(n_looks(1), 2 * n_looks(60));
+  EXPECT_GE(n_looks(60), 5) << "two tenths of a step's worth each";
+  EXPECT_LE(n_looks(1000), 2) << "three steps' worth each";
+}
+
 // Negative control of IsNeverMuchSlower: a fixed length does lose to regular decoding somewhere.
 TEST(Goodput, AFixedLengthIsSlowerThanRegularDecodingOnABadDraft) {
   const Simulation simulation{kMachines[1].step_s, [](int) { return 0.3; }, 8, 0.05};

@@ -148,7 +148,7 @@ class Replay {
     for (int pass = 0; pass < cost.n_draft_steps; ++pass) {
       cost.draft_s += seconds_at(machine_.draft_pass, n_drafting_[static_cast<size_t>(pass)]);
     }
-    cost.draft_s += machine_.catch_up_token_s * cost.n_caught_up;
+    cost.draft_s += machine_.catch_up_token_s * (cost.n_caught_up + cost.n_behind);
     const double disturbance = std::exp(options_.noise * normal_(random_));
     cost.step_s *= disturbance;
     cost.attention_s *= disturbance;
@@ -166,6 +166,7 @@ class Replay {
       return;
     }
     cost->n_caught_up += n_to_catch_up(slot->n_unread);
+    cost->n_behind += n_behind(slot->n_unread);
     slot->n_unread = n_accepted == slot->n_confidences ? 2 : 1;
   }
 
