@@ -40,30 +40,52 @@ echo
 
 question='Write a Python function that returns the n-th Fibonacci number, and explain it.'
 job=("$bass" generate -m smollm2 --chat -p "$question" -n 8 --max-tokens 200 --seed 1)
-run_job() { # name, options...
-  local name=$1
-  shift
-  echo
-  echo "== $name: $bass generate -m smollm2 --chat -p \"$question\" -n 8 --max-tokens 200 --seed 1 $*"
-  "${job[@]}" --save "build/quickstart_$name.json" "$@"
+run_job() { # number, speculative or regular
+  local file=build/quickstart_$2_$1.json options=()
+  if [ "$2" = regular ]; then options=(--drafter off); fi
+  if [ "$1" -eq 1 ]; then
+    echo
+    echo "== $2: $bass generate -m smollm2 --chat -p \"$question\" -n 8 --max-tokens 200 --seed 1 ${options[*]}"
+    "${job[@]}" --save "$file" "${options[@]}"
+  else
+    "${job[@]}" --save "$file" "${options[@]}" >/dev/null
+  fi
 }
-run_job speculative
-run_job regular --drafter off
+# A run takes a second, and others may use the machine meanwhile: speeds are medians of three runs, in turns.
+run_job 1 speculative
+run_job 1 regular
+run_job 2 regular
+run_job 2 speculative
+run_job 3 speculative
+run_job 3 regular
 
-python3 - build/quickstart_speculative.json build/quickstart_regular.json <<'PYTHON'
+python3 - build/quickstart <<'PYTHON'
 import json
+import statistics
 import sys
 
-runs = [json.load(open(path)) for path in sys.argv[1:]]
-print(f"\nthe speculative run drafted with n-grams and {runs[0]['draft'] or 'without a draft model: none was found'}")
-rows = [("tokens/s", lambda run: f"{run['timing']['tokens_per_s']:.1f}"),
-        ("ms a token, all sequences", lambda run: f"{run['timing']['ms_per_token']['all']:.2f}"),
-        ("tokens", lambda run: str(run["usage"]["completion_tokens"])),
-        ("acceptance", lambda run: "-" if run["speculation"]["acceptance_rate"] is None
-         else f"{100 * run['speculation']['acceptance_rate']:.1f} %")]
+runs = {name: [json.load(open(f"{sys.argv[1]}_{name}_{number}.json")) for number in (1, 2, 3)]
+        for name in ("speculative", "regular")}
+draft = runs["speculative"][0]["draft"] or "without a draft model: none was found"
+print(f"\nthe speculative runs drafted with n-grams and {draft}")
+
+
+def median(of_name, value):
+    return statistics.median(value(run) for run in of_name)
+
+
+def acceptance(of_name):
+    rate = of_name[0]["speculation"]["acceptance_rate"]
+    return "-" if rate is None else f"{100 * rate:.1f} %"
+
+
+rows = [("tokens/s, median of 3", lambda of_name: f"{median(of_name, lambda run: run['timing']['tokens_per_s']):.1f}"),
+        ("ms a token, all sequences", lambda of_name: f"{median(of_name, lambda run: run['timing']['ms_per_token']['all']):.2f}"),
+        ("tokens", lambda of_name: str(of_name[0]["usage"]["completion_tokens"])),
+        ("acceptance", acceptance)]
 print(f"\n{'':28}{'speculative':>12}{'regular':>12}")
 for name, value in rows:
-    print(f"{name:28}{value(runs[0]):>12}{value(runs[1]):>12}")
-texts = [[choice["text"] for choice in run["prompts"][0]["choices"]] for run in runs]
-print("the eight texts are " + ("the same, byte for byte" if texts[0] == texts[1] else "NOT the same"))
+    print(f"{name:28}{value(runs['speculative']):>12}{value(runs['regular']):>12}")
+texts = {tuple(choice["text"] for choice in run["prompts"][0]["choices"]) for of_name in runs.values() for run in of_name}
+print("the eight texts are " + ("the same in all runs, byte for byte" if len(texts) == 1 else "NOT the same in all runs"))
 PYTHON
