@@ -32,8 +32,8 @@ class StepProfile;
 /// Layouts of the ragged attention, equal to the bit. kSplitGrouped: kSplit in one launch of a GPU; on the CPU, where
 /// sequences are shared out over the threads anyway, the same as kSplit.
 enum class AttentionKind : uint8_t { kPad, kSplit, kFused, kSplitGrouped };
-/// kBf16: of a GPU, whose library multiplies; see docs/cuda.md.
-enum class ActivationKind : uint8_t { kInt8, kInt16, kBf16 };
+/// kBf16, kW8A8, kFp8: of a GPU, whose library multiplies; see docs/cuda.md.
+enum class ActivationKind : uint8_t { kInt8, kInt16, kBf16, kW8A8, kFp8 };
 /// How keys and values are cached: whole numbers with a scale a token and head.
 enum class KvKind : uint8_t { kInt16, kInt8 };
 

@@ -102,8 +102,11 @@ constexpr std::array<Choice<AttentionKind>, 4> kAttentionKinds{{{"fused", Attent
                                                                 {"split-grouped", AttentionKind::kSplitGrouped},
                                                                 {"split", AttentionKind::kSplit},
                                                                 {"pad", AttentionKind::kPad}}};
-constexpr std::array<Choice<ActivationKind>, 3> kActivationKinds{
-    {{"int8", ActivationKind::kInt8}, {"int16", ActivationKind::kInt16}, {"bf16", ActivationKind::kBf16}}};
+constexpr std::array<Choice<ActivationKind>, 5> kActivationKinds{{{"int8", ActivationKind::kInt8},
+                                                                  {"int16", ActivationKind::kInt16},
+                                                                  {"bf16", ActivationKind::kBf16},
+                                                                  {"w8a8", ActivationKind::kW8A8},
+                                                                  {"fp8", ActivationKind::kFp8}}};
 constexpr std::array<Choice<KvKind>, 2> kKvKinds{{{"int16", KvKind::kInt16}, {"int8", KvKind::kInt8}}};
 
 template <class T, size_t N>

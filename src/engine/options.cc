@@ -311,14 +311,13 @@ constexpr std::array kOptions{
                "layout of the ragged attention: prompts that samples share read once; each sequence on its own (on a "
                "GPU in one launch, or in one for each); or padded to the longest; the results are equal to the bit",
            .field = BASS_FIELD(engine.attention)},
-    Option{
-        .name = "activations",
-        .group = kMachine,
-        .value_name = "int8|int16|bf16",
-        .help =
-            "precision of the activations that meet quantised weights; bf16 is of a GPU, whose library multiplies all "
-            "weights in bfloat16: other results than the CPU's",
-        .field = BASS_FIELD(engine.activations)},
+    Option{.name = "activations",
+           .group = kMachine,
+           .value_name = "int8|int16|bf16|w8a8|fp8",
+           .help =
+               "precision of the activations that meet quantised weights; the last three are of a GPU, whose library "
+               "multiplies, with all weights in that form: other results than the CPU's",
+           .field = BASS_FIELD(engine.activations)},
     Option{.name = "kv_type",
            .group = kMachine,
            .value_name = "int16|int8",

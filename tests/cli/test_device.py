@@ -19,8 +19,9 @@ def test_cuda_gives_the_cpus_results(run, tiny):
     assert choices(run("generate", "-m", tiny, *TEXT, "--device", "auto", env=EMULATED)) == expected
 
 
-def test_bf16_is_the_gpus(run, tiny):
-    arguments = ["generate", "-m", tiny, *TEXT, "--activations", "bf16"]
+@pytest.mark.parametrize("kind", ["bf16", "w8a8", "fp8"])
+def test_what_the_library_multiplies_is_the_gpus(run, tiny, kind):
+    arguments = ["generate", "-m", tiny, *TEXT, "--activations", kind]
     refused = run(*arguments, "--device", "cpu")
     assert refused.code == 2 and "--activations bf16" in refused.err and "int8 or int16" in refused.err
     assert len(choices(run(*arguments, "--device", "cuda", env=EMULATED))[0]["choices"]) == 2

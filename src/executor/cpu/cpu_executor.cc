@@ -26,8 +26,9 @@ Result<std::unique_ptr<Executor>> CpuExecutor::create(const ModelFile& main, con
 }
 
 Status CpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
-  if (options_.activations == ActivationKind::kBf16) {
-    return invalid_argument("--activations bf16: a GPU's library multiplies so; on the CPU use int8 or int16");
+  if (options_.activations != ActivationKind::kInt8 && options_.activations != ActivationKind::kInt16) {
+    return invalid_argument(
+        "--activations bf16, w8a8 and fp8: a GPU's library multiplies so; on the CPU use int8 or int16");
   }
   BASS_ASSIGN_OR_RETURN(kernels_, select_kernels());
   ForwardOptions forward;

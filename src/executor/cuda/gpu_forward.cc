@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "executor/executor.h"
 #include "kernels/cuda/rows/activate_rows.h"
+#include "kernels/cuda/rows/quantise_tokens.h"
 
 namespace bass::cuda {
-namespace {
 
-GpuAttentionKind attention_kind(AttentionKind kind) {
+GpuAttentionKind gpu_attention_kind(AttentionKind kind) {
   switch (kind) {
     case AttentionKind::kPad:
       return GpuAttentionKind::kPad;
@@ -21,6 +22,8 @@ GpuAttentionKind attention_kind(AttentionKind kind) {
   }
   return GpuAttentionKind::kFused;
 }
+
+namespace {
 
 size_t aligned(size_t n_bytes) {
   return (n_bytes + Staging::kAlignment - 1) / Staging::kAlignment * Staging::kAlignment;
@@ -41,6 +44,7 @@ GpuForward::GpuForward(Device* device, GpuModel* model, Staging* staging, const 
   gate_ = floats(feed_forward_rows * config.d_ff);
   if (config.is_gated) up_ = floats(feed_forward_rows * config.d_ff);
   if (config.has_post_norms) added_ = floats(max_rows * config.d_model);
+  make_library_sums();
   normed_ = make_stage(options.max_rows, config.d_model);
   attended_stage_ = make_stage(options.max_rows, config.q_dim(), attended_.as<float>());
   gated_ = make_stage(static_cast<int>(feed_forward_rows), config.d_ff, gate_.as<float>());
@@ -53,7 +57,7 @@ GpuForward::GpuForward(Device* device, GpuModel* model, Staging* staging, const 
       continue;
     GpuAttentionOptions attention;
     attention.kv = model->kv();
-    attention.kind = attention_kind(options.attention);
+    attention.kind = gpu_attention_kind(options.attention);
     attention.max_rows = options.max_rows;
     attention.max_segments = options.max_segments;
     attention.max_decode_rows = 1 + SpeculationStats::kMaxDraftLen;
@@ -74,18 +78,34 @@ void GpuForward::make_draft_input() {
 
 GpuStage GpuForward::make_stage(int n_rows, int n_cols, float* shared_f32) {
   const auto n = static_cast<size_t>(n_rows) * static_cast<size_t>(n_cols);
-  const size_t bf16_bytes = model_->uses_library() ? aligned(n * sizeof(uint16_t)) : 0;
+  const LibraryNumbers library = model_->library();
+  const bool has_tokens = has_byte_numbers(library);
+  // A product may begin at any row.
+  const auto n_rows_multiplied = static_cast<size_t>(n_rows + (has_tokens ? kLibraryAlignment : 0));
+  const size_t library_bytes =
+      library != LibraryNumbers::kNone
+          ? aligned(n_rows_multiplied * static_cast<size_t>(n_cols) * library_number_bytes(library))
+          : 0;
+  const size_t token_scale_bytes = has_tokens ? aligned(static_cast<size_t>(n_rows) * sizeof(float)) : 0;
   const bool quantised = model_->has_quantised_weights() && n_cols % kGroupLen == 0;
-  const bool has_f32 = model_->has_float_weights();
+  // What is written in parts becomes bytes behind that.
+  const bool has_f32 = model_->has_float_weights() || (has_tokens && shared_f32 != nullptr);
   const size_t f32_bytes = has_f32 && shared_f32 == nullptr ? n * sizeof(float) : 0;
   const size_t q_bytes = quantised ? n * static_cast<size_t>(options_.n_planes) : 0;
   const size_t n_groups = quantised ? n / kGroupLen : 0;
   GpuStage stage;
-  stage.memory = DeviceBuffer(device_, bf16_bytes + f32_bytes + q_bytes + n_groups * 12);
+  stage.memory = DeviceBuffer(device_, library_bytes + token_scale_bytes + f32_bytes + q_bytes + n_groups * 12);
   stage.rows.n_cols = n_cols;
   if (!stage.memory.ok()) return stage;
-  if (bf16_bytes > 0) stage.rows.bf16 = stage.memory.as<uint16_t>();
-  std::byte* place = stage.memory.data() + bf16_bytes;
+  std::byte* place = stage.memory.data();
+  if (has_tokens) {
+    device_->fill(place, 0, library_bytes);
+    stage.rows.token = {library, reinterpret_cast<uint8_t*>(place), reinterpret_cast<float*>(place + library_bytes),
+                        library_sums_.data()};
+  } else if (library_bytes > 0) {
+    stage.rows.bf16 = reinterpret_cast<uint16_t*>(place);
+  }
+  place += library_bytes + token_scale_bytes;
   if (has_f32) stage.rows.f32 = shared_f32 != nullptr ? shared_f32 : reinterpret_cast<float*>(place);
   if (!quantised) return stage;
   place += f32_bytes;
@@ -97,8 +117,23 @@ GpuStage GpuForward::make_stage(int n_rows, int n_cols, float* shared_f32) {
   return stage;
 }
 
+// Of any product: of all rows with the layers' matrices, or of a block of them with the head's and a prompt's.
+void GpuForward::make_library_sums() {
+  if (!has_byte_numbers(model_->library())) return;
+  const ModelConfig& config = model_->config();
+  const auto n_sums = [&](int n_rows, int n_out) {
+    return static_cast<size_t>(n_rows + kLibraryAlignment) *
+           static_cast<size_t>(library_padded(n_out, model_->library()));
+  };
+  const int widest = std::max({config.d_model, config.q_dim(), config.kv_dim(), config.d_ff});
+  const int head = std::max(model_->head().n_out, kMaxPromptHeadTokens);
+  library_sums_ = DeviceBuffer(
+      device_, std::max(n_sums(options_.max_rows, widest), n_sums(kLogitsBlockRows, head)) * sizeof(int32_t));
+}
+
 std::vector<const DeviceBuffer*> GpuForward::buffers() const {
-  std::vector<const DeviceBuffer*> all{&residual_, &qkv_, &attended_, &gate_, &up_, &added_, &features_, &hidden_};
+  std::vector<const DeviceBuffer*> all{&residual_, &qkv_,      &attended_, &gate_,        &up_,
+                                       &added_,    &features_, &hidden_,   &library_sums_};
   const GpuExpertRows& e = experts_;
   all.insert(all.end(), {&e.probabilities, &e.chosen, &e.weights, &e.slots, &e.rows, &e.begins, &e.results});
   for (const GpuStage* stage : {&normed_, &attended_stage_, &gated_, &head_input_, &taps_, &joined_, &e.input}) {
@@ -371,6 +406,7 @@ void GpuOps::attend(int layer) {
   arguments.window = config_.layer(layer).window;
   arguments.out = f_.attended_.as<float>();
   f_.attention_of(arguments.window).attend(arguments);
+  if (quantise_tokens(f_.attended_stage_.rows, f_.n_rows())) return;
   if (f_.attended_stage_.rows.q == nullptr && f_.attended_stage_.rows.bf16 == nullptr) return;
   ActivateRows quantise;
   quantise.gate = f_.attended_.as<float>();
@@ -379,6 +415,14 @@ void GpuOps::attend(int layer) {
   quantise.out = f_.attended_stage_.rows;
   quantise.out.f32 = nullptr;  // it is there already
   launch(device_, quantise, quantise.shape());
+}
+
+// For a library's product of bytes. false: that is not what multiplies
+bool GpuOps::quantise_tokens(const DeviceActivations& rows, int n_rows) {
+  if (rows.token.q == nullptr) return false;
+  const QuantiseTokens quantise{rows.f32, n_rows, rows.n_cols, rows.token};
+  launch(device_, quantise, quantise.shape());
+  return true;
 }
 
 void GpuOps::project_residual(const DeviceMatrix& weight, const DeviceNorm& post_norm, const DeviceActivations& input) {
@@ -420,6 +464,7 @@ void GpuOps::activate(int n_rows) {
   activate.kind = static_cast<ActivateRows::Kind>(config_.activation);
   activate.out = f_.gated_.rows;
   launch(device_, activate, activate.shape());
+  quantise_tokens(f_.gated_.rows, n_rows);
 }
 
 void GpuOps::project_down(int layer) {

@@ -42,6 +42,8 @@ struct GpuExpertRows {
   GpuStage input;              // [max_rows n_used, d_model]
 };
 
+GpuAttentionKind gpu_attention_kind(AttentionKind kind);
+
 /// A batch is filled (begin_batch, add_*, end_batch), run, and its logits are asked for, in this order.
 class GpuForward {
  public:
@@ -79,6 +81,7 @@ class GpuForward {
  private:
   friend class GpuOps;
   GpuStage make_stage(int n_rows, int n_cols, float* shared_f32 = nullptr);
+  void make_library_sums();
   void make_draft_input();
   void make_experts();
   [[nodiscard]] std::vector<const DeviceBuffer*> buffers() const;  // all that this owns but attention's
@@ -102,20 +105,21 @@ class GpuForward {
   };
   std::vector<Attention> attentions_;  // one for each window that layers have
 
-  DeviceBuffer residual_;    // float [max_rows, d_model]
-  DeviceBuffer qkv_;         // float [max_rows, q_dim + 2 kv_dim]
-  DeviceBuffer attended_;    // float [max_rows, q_dim]
-  DeviceBuffer gate_;        // float [max_rows, d_ff]; with experts a row for each slot
-  DeviceBuffer up_;          // the same, where the feed-forward block is gated
-  DeviceBuffer added_;       // float [max_rows, d_model], where it is normalised before it is added
-  GpuStage normed_;          // [max_rows, d_model]
-  GpuStage attended_stage_;  // [max_rows, q_dim]
-  GpuStage gated_;           // as gate_
-  GpuStage head_input_;      // [kLogitsBlockRows, d_model]
-  GpuStage taps_;            // [max_rows, n_taps d_main]
-  GpuStage joined_;          // [max_rows, input.n_in]
-  DeviceBuffer features_;    // float [max_rows, d_model]
-  DeviceBuffer hidden_;      // float [max_segments, d_model]
+  DeviceBuffer residual_;      // float [max_rows, d_model]
+  DeviceBuffer qkv_;           // float [max_rows, q_dim + 2 kv_dim]
+  DeviceBuffer attended_;      // float [max_rows, q_dim]
+  DeviceBuffer gate_;          // float [max_rows, d_ff]; with experts a row for each slot
+  DeviceBuffer up_;            // the same, where the feed-forward block is gated
+  DeviceBuffer added_;         // float [max_rows, d_model], where it is normalised before it is added
+  GpuStage normed_;            // [max_rows, d_model]
+  GpuStage attended_stage_;    // [max_rows, q_dim]
+  GpuStage gated_;             // as gate_
+  GpuStage head_input_;        // [kLogitsBlockRows, d_model]
+  GpuStage taps_;              // [max_rows, n_taps d_main]
+  GpuStage joined_;            // [max_rows, input.n_in]
+  DeviceBuffer features_;      // float [max_rows, d_model]
+  DeviceBuffer hidden_;        // float [max_segments, d_model]
+  DeviceBuffer library_sums_;  // TokenQuants::sums of all stages
   GpuExpertRows experts_;
   Work work_;
 };
@@ -147,6 +151,7 @@ class GpuOps {
   void project_down_experts(int layer);
   [[nodiscard]] int n_slots() const { return f_.n_rows() * config_.n_experts_used; }
   void multiply_experts(const GpuExpertMatrix& weights, const DeviceActivations& input, float* out);
+  bool quantise_tokens(const DeviceActivations& rows, int n_rows);
   void project_residual(const DeviceMatrix& weight, const DeviceNorm& post_norm, const DeviceActivations& input);
 
   GpuForward& f_;

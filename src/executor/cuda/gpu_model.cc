@@ -25,11 +25,11 @@ Status no_room(const std::string& what, size_t n_bytes, const Device& device) {
 }  // namespace
 
 Result<std::unique_ptr<GpuModel>> GpuModel::load(Device* device, const ModelFile& file, const GpuKvOptions& kv,
-                                                 ThreadTeam* team, bool uses_library, const GpuModel* main) {
+                                                 ThreadTeam* team, LibraryNumbers library, const GpuModel* main) {
   BASS_CHECK(file.config.main.has_value() == (main != nullptr));
-  std::unique_ptr<GpuModel> model(new GpuModel(device, file, uses_library, main));
+  std::unique_ptr<GpuModel> model(new GpuModel(device, file, library, main));
   BASS_RETURN_IF_ERROR(model->check_supported());
-  WeightArena arena(device, team, uses_library);
+  WeightArena arena(device, team, library);
   model->place_weights(&arena);
   model->step_weight_bytes_ = 0;
   const size_t weight_bytes = arena.n_bytes();
@@ -76,11 +76,18 @@ Status GpuModel::check_supported() const {
         fmt::format("{}: the GPU backend cannot compute {} yet; use --device cpu", file_->gguf->path(), what));
   };
   if (config.n_experts > kMaxGpuExperts) return lacks(fmt::format("layers of {} experts", config.n_experts));
-  if (config.n_experts > 0 && uses_library_) {
+  if (config.n_experts > 0 && uses_library()) {
     return invalid_argument(
-        fmt::format("{}: models with experts cannot be multiplied in bfloat16 by the library, which would have to know "
-                    "how many rows each expert gets; use --activations int8 or int16",
+        fmt::format("{}: models with experts cannot be multiplied by the library, which would have to know how many "
+                    "rows each expert gets; use --activations int8 or int16",
                     file_->gguf->path()));
+  }
+  for (const int n : {config.d_model, config.q_dim(), config.d_ff}) {
+    if (!has_byte_numbers(library_) || n % kLibraryAlignment == 0) continue;
+    return invalid_argument(
+        fmt::format("{}: has rows of {} weights; the library multiplies bytes where they are multiples of {}; use "
+                    "--activations int8, int16 or bf16",
+                    file_->gguf->path(), n, kLibraryAlignment));
   }
   if (config.head_dim % 16 != 0 || config.head_dim > kMaxGpuHeadDim) {
     return lacks(fmt::format("heads of {} numbers", config.head_dim));
@@ -107,7 +114,7 @@ void GpuModel::place_weights(WeightArena* arena) {
 
 void GpuModel::place_head(WeightArena* arena) {
   const WeightRefs& refs = file_->weights;
-  if (refs.is_head_tied && uses_library_) {  // the embedding is looked up by our own kernels
+  if (refs.is_head_tied && uses_library()) {  // the embedding is looked up by our own kernels
     head_ = place_product(refs.embedding, arena);
     return;
   }
@@ -133,12 +140,14 @@ void GpuModel::place_head(WeightArena* arena) {
       return;
     }
   }
-  count_product(head_, static_cast<size_t>(head_.n_out) * static_cast<size_t>(head_.n_in) *
-                           static_cast<size_t>(std::max(head_.bits, 16)) / 8);
+  const size_t bits = head_.library != LibraryNumbers::kNone ? 8 * library_number_bytes(head_.library)
+                                                             : static_cast<size_t>(std::max(head_.bits, 16));
+  count_product(head_, static_cast<size_t>(head_.n_out) * static_cast<size_t>(head_.n_in) * bits / 8);
 }
 
 void GpuModel::count_product(const DeviceMatrix& matrix, size_t n_bytes, double share) {
-  if (matrix.is_library == 0) (matrix.is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
+  if (matrix.library == LibraryNumbers::kNone)
+    (matrix.is_quantised() ? has_quantised_weights_ : has_float_weights_) = true;
   step_weight_bytes_ += static_cast<int64_t>(share * static_cast<double>(n_bytes));
   row_operations_ += share * 2.0 * matrix.n_out * matrix.n_in;
 }
@@ -220,7 +229,7 @@ bool GpuModel::has_part_of_head() const {
 Result<GpuModel::HeadRows> GpuModel::more_head_rows(std::span<const int32_t> ids, ThreadTeam* team) const {
   const WeightRefs& refs = main_->file_->weights;
   const HeadPart part{ids, file_->config.main->head_type};
-  WeightArena arena(device_, team, uses_library_);
+  WeightArena arena(device_, team, library_);
   const MatrixRef& head = refs.is_head_tied ? refs.embedding : refs.head;
   arena.product(head, &part);
   if (!arena.open()) return resource_exhausted("no memory of the GPU for a prompt's rows of the head");

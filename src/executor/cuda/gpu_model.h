@@ -42,9 +42,10 @@ class GpuModel {
  public:
   /// Errors: kInvalidArgument names what of the model the GPU backend lacks; kResourceExhausted the bytes needed and
   /// free. main: of a draft that was made for it, whose embedding and head it reads. File and main outlive the model.
-  /// uses_library: products are the device's library's, which is open.
+  /// library: whose products they are, if not our kernels': the device's, which is open.
   static Result<std::unique_ptr<GpuModel>> load(Device* device, const ModelFile& file, const GpuKvOptions& kv,
-                                                ThreadTeam* team, bool uses_library, const GpuModel* main = nullptr);
+                                                ThreadTeam* team, LibraryNumbers library,
+                                                const GpuModel* main = nullptr);
 
   [[nodiscard]] const ModelConfig& config() const { return file_->config; }
   [[nodiscard]] const GpuLayer& layer(int idx) const { return layers_[static_cast<size_t>(idx)]; }
@@ -55,7 +56,7 @@ class GpuModel {
   [[nodiscard]] const GpuModel* main() const { return main_; }
   [[nodiscard]] bool has_float_weights() const { return has_float_weights_; }
   [[nodiscard]] bool has_quantised_weights() const { return has_quantised_weights_; }
-  [[nodiscard]] bool uses_library() const { return uses_library_; }
+  [[nodiscard]] LibraryNumbers library() const { return library_; }
 
   /// Whether it is a draft that proposes a part of the main model's vocabulary, by rows of the main model's head.
   [[nodiscard]] bool has_part_of_head() const;
@@ -88,8 +89,9 @@ class GpuModel {
   [[nodiscard]] double row_operations() const { return row_operations_; }
 
  private:
-  GpuModel(Device* device, const ModelFile& file, bool uses_library, const GpuModel* main)
-      : device_(device), file_(&file), uses_library_(uses_library), main_(main) {}
+  GpuModel(Device* device, const ModelFile& file, LibraryNumbers library, const GpuModel* main)
+      : device_(device), file_(&file), library_(library), main_(main) {}
+  [[nodiscard]] bool uses_library() const { return library_ != LibraryNumbers::kNone; }
   [[nodiscard]] Status check_supported() const;
   void place_weights(WeightArena* arena);
   void place_layer(const LayerRefs& refs, WeightArena* arena);
@@ -104,7 +106,7 @@ class GpuModel {
 
   Device* device_;
   const ModelFile* file_;
-  bool uses_library_;
+  LibraryNumbers library_;
   const GpuModel* main_;
   std::vector<GpuLayer> layers_;
   DeviceMatrix embedding_, positions_, head_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 
 #include "base/check.h"
 #include "base/mapped_file.h"
@@ -51,6 +52,22 @@ class RowReader {
   std::vector<std::byte> row_;
 };
 
+/// As TokenQuants, of a channel's weights. Returns the scale.
+float to_library_bytes(std::span<const float> row, LibraryNumbers numbers, uint8_t* bytes) {
+  float largest = 0;
+  for (const float x : row) largest = std::max(largest, std::abs(x));
+  const float most = numbers == LibraryNumbers::kFp8 ? kE4m3Max : 127.0f;
+  const float inverse = most / largest;
+  if (!(inverse <= kFloatMax)) {
+    std::fill_n(bytes, row.size(), uint8_t{0});
+    return 0;
+  }
+  std::transform(row.begin(), row.end(), bytes, [&](float x) {
+    return numbers == LibraryNumbers::kFp8 ? to_e4m3(x * inverse) : static_cast<uint8_t>(round_to_int(x * inverse));
+  });
+  return largest / most;
+}
+
 }  // namespace
 
 bool WeightArena::open() {
@@ -83,7 +100,7 @@ const DeviceMatrix* WeightArena::matrices(std::span<const DeviceMatrix> values) 
 DeviceMatrix WeightArena::matrix(const MatrixRef& ref) { return tiles(ref, nullptr); }
 
 DeviceMatrix WeightArena::product(const MatrixRef& ref, const HeadPart* part) {
-  return uses_library_ ? library_matrix(ref, part) : tiles(ref, part);
+  return library_ != LibraryNumbers::kNone ? library_matrix(ref, part) : tiles(ref, part);
 }
 
 DeviceMatrix WeightArena::tiles(const MatrixRef& ref, const HeadPart* part) {
@@ -110,31 +127,46 @@ DeviceMatrix WeightArena::tiles(const MatrixRef& ref, const HeadPart* part) {
 DeviceMatrix WeightArena::library_matrix(const MatrixRef& ref, const HeadPart* part) {
   if (ref.n_out == 0) return {};
   DeviceMatrix matrix;
-  matrix.type = DType::kBF16;
-  matrix.is_library = 1;
+  matrix.library = library_;
   matrix.n_out = n_channels(ref, part);
   matrix.n_in = ref.n_in;
-  const size_t n_bytes = static_cast<size_t>(matrix.n_out) * static_cast<size_t>(matrix.n_in) * sizeof(uint16_t);
-  std::byte* place = room(n_bytes);
+  const auto n_rows = static_cast<size_t>(library_padded(matrix.n_out, library_));
+  const size_t numbers_bytes = n_rows * static_cast<size_t>(matrix.n_in) * library_number_bytes(library_);
+  const size_t scales_bytes = has_byte_numbers(library_) ? n_rows * sizeof(float) : 0;
+  std::byte* place = room(numbers_bytes);
+  std::byte* scales_place = room(scales_bytes);
   matrix.quants = place;
+  if (scales_bytes > 0) matrix.channel_scales = reinterpret_cast<const float*>(scales_place);
   matrix.bias = bias(ref, part);
   if (!is_open_) return matrix;
-  packed_.resize(n_bytes);
-  auto* rounded = reinterpret_cast<uint16_t*>(packed_.data());
+  packed_.assign(numbers_bytes, std::byte{0});
+  std::vector<float> scales(scales_bytes / sizeof(float));
+  pack_library_rows(ref, part, matrix.n_out, packed_.data(), scales.data());
+  upload(place, packed_.data(), numbers_bytes);
+  if (scales_bytes > 0) upload(scales_place, scales.data(), scales_bytes);
+  return matrix;
+}
+
+void WeightArena::pack_library_rows(const MatrixRef& ref, const HeadPart* part, int n_channels, std::byte* numbers,
+                                    float* scales) {
   std::atomic<bool> fits{true};
   const DType type = part_type(ref, part);
   team_->run([&](const TeamContext& context) {
     RowReader rows(ref, part, type);
     std::vector<float> row(static_cast<size_t>(ref.n_in));
-    const WorkRange mine = context.share(matrix.n_out);
+    const WorkRange mine = context.share(n_channels);
     for (int channel = mine.begin; channel < mine.end; ++channel) {
       dequantise_row(type, rows.read(channel, &fits), ref.n_in, row.data());
-      std::transform(row.begin(), row.end(), rounded + int64_t{channel} * ref.n_in, to_bf16);
+      const size_t begin =
+          static_cast<size_t>(channel) * static_cast<size_t>(ref.n_in) * library_number_bytes(library_);
+      if (has_byte_numbers(library_)) {
+        scales[channel] = to_library_bytes(row, library_, reinterpret_cast<uint8_t*>(numbers + begin));
+      } else {
+        std::transform(row.begin(), row.end(), reinterpret_cast<uint16_t*>(numbers + begin), to_bf16);
+      }
     }
   });
   note_misfit(fits);
-  upload(place, packed_.data(), n_bytes);
-  return matrix;
 }
 
 const float* WeightArena::bias(const MatrixRef& ref, const HeadPart* part) {

@@ -23,9 +23,9 @@ struct HeadPart {
 /// Used twice: first it only counts, then `open` takes the memory and the same calls fill it.
 class WeightArena {
  public:
-  /// uses_library: products are the device's library's.
-  WeightArena(Device* device, ThreadTeam* team, bool uses_library = false)
-      : device_(device), team_(team), uses_library_(uses_library) {}
+  /// library: whose products they are, if not our kernels'.
+  WeightArena(Device* device, ThreadTeam* team, LibraryNumbers library = LibraryNumbers::kNone)
+      : device_(device), team_(team), library_(library) {}
 
   [[nodiscard]] size_t n_bytes() const { return n_used_; }  // counted so far
   [[nodiscard]] bool open();
@@ -48,13 +48,14 @@ class WeightArena {
  private:
   DeviceMatrix tiles(const MatrixRef& ref, const HeadPart* part);
   DeviceMatrix library_matrix(const MatrixRef& ref, const HeadPart* part);
+  void pack_library_rows(const MatrixRef& ref, const HeadPart* part, int n_channels, std::byte* numbers, float* scales);
   const float* bias(const MatrixRef& ref, const HeadPart* part);
   void note_misfit(bool fits);
   void upload(std::byte* to, const void* from, size_t n_bytes);
 
   Device* device_;
   ThreadTeam* team_;
-  bool uses_library_;
+  LibraryNumbers library_;
   DeviceBuffer memory_;
   bool is_open_ = false;
   size_t n_used_ = 0;

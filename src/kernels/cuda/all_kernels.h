@@ -10,5 +10,6 @@
 #include "kernels/cuda/rows/draft_input.h"
 #include "kernels/cuda/rows/embed_rows.h"
 #include "kernels/cuda/rows/norm_rows.h"
+#include "kernels/cuda/rows/quantise_tokens.h"
 #include "kernels/cuda/rows/rope_and_write_kv.h"
 #include "kernels/cuda/sampling/sampling_kernels.h"

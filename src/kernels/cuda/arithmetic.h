@@ -36,6 +36,33 @@ BASS_HD uint16_t to_bf16(float value) {
 }
 BASS_HD float from_bf16(uint16_t value) { return float_of(static_cast<uint32_t>(value) << 16); }
 
+/// FP8 as "E4M3" of the Open Compute Project's 8-bit specification: no infinities, largest 448, which what is larger
+/// becomes; a NaN stays one. To nearest even.
+inline constexpr float kE4m3Max = 448.0f;
+BASS_HD uint8_t to_e4m3(float value) {
+  constexpr uint32_t kNan = 0x7F, kMax = 0x7E;
+  const uint32_t sign = bits_of(value) >> 31 << 7;
+  const float size = fabsf(value);
+  uint32_t rest = kMax;
+  if (!(size == size)) {
+    rest = kNan;
+  } else if (size < 0x1p-6f) {  // in steps of 2^-9; eight of them are the smallest number with an exponent
+    rest = static_cast<uint32_t>(round_to_int(size * 0x1p9f));
+  } else if (size < kE4m3Max) {
+    const uint32_t bits = bits_of(size);
+    rest = ((bits + 0x7FFFFu + (bits >> 20 & 1u)) >> 20) - ((127u - 7u) << 3);
+  }
+  return static_cast<uint8_t>(sign | rest);
+}
+BASS_HD float from_e4m3(uint8_t value) {
+  const uint32_t exponent = value >> 3 & 15u;
+  const uint32_t mantissa = value & 7u;
+  float size = static_cast<float>(mantissa) * 0x1p-9f;
+  if (exponent > 0) size = float_of((exponent + 127u - 7u) << 23 | mantissa << 20);
+  if ((value & 0x7Fu) == 0x7Fu) size = float_of(0x7FC00000u);
+  return (value & 0x80u) != 0 ? -size : size;
+}
+
 BASS_HD float exp_f32(float x) { return lane::exp_f32({x}).v; }
 /// 2^max(x, -60) for x <= 0
 BASS_HD float exp2_f32(float x) { return lane::exp2_f32({x}).v; }

@@ -75,6 +75,33 @@ TEST(GpuArithmetic, NoiseHasTheBitsOfTheCpu) {
   }
 }
 
+TEST(GpuArithmetic, E4m3HasTheNumbersOfItsSpecification) {
+  EXPECT_EQ(from_e4m3(0x00), 0.0f);
+  EXPECT_EQ(from_e4m3(0x01), 0x1p-9f);
+  EXPECT_EQ(from_e4m3(0x07), 0.875f * 0x1p-6f);
+  EXPECT_EQ(from_e4m3(0x08), 0x1p-6f);
+  EXPECT_EQ(from_e4m3(0x38), 1.0f);
+  EXPECT_EQ(from_e4m3(0xFE), -448.0f);
+  EXPECT_TRUE(std::isnan(from_e4m3(0x7F)) && std::isnan(from_e4m3(0xFF)));
+  for (int byte = 0; byte < 256; ++byte) EXPECT_EQ(to_e4m3(from_e4m3(static_cast<uint8_t>(byte))), byte);
+  EXPECT_EQ(to_e4m3(1e9f), 0x7E);
+  EXPECT_EQ(to_e4m3(-kInf), 0xFE);
+}
+
+// Between two neighbours, at a quarter, the middle and three quarters of the way.
+TEST(GpuArithmetic, E4m3RoundsToTheNearestAndHalvesToEven) {
+  for (int byte = 0; byte < 0x7E; ++byte) {
+    const float low = from_e4m3(static_cast<uint8_t>(byte)), high = from_e4m3(static_cast<uint8_t>(byte + 1));
+    const int even = byte % 2 == 0 ? byte : byte + 1;
+    for (const float sign : {1.0f, -1.0f}) {
+      const int sign_bit = sign < 0 ? 0x80 : 0;
+      EXPECT_EQ(to_e4m3(sign * (low + 0.25f * (high - low))), sign_bit | byte) << byte;
+      EXPECT_EQ(to_e4m3(sign * (low + 0.5f * (high - low))), sign_bit | even) << byte;
+      EXPECT_EQ(to_e4m3(sign * (low + 0.75f * (high - low))), sign_bit | (byte + 1)) << byte;
+    }
+  }
+}
+
 TEST(GpuArithmetic, RoundsHalvesToEven) {
   EXPECT_EQ(round_to_int(0.5f), 0);
   EXPECT_EQ(round_to_int(1.5f), 2);

@@ -11,6 +11,7 @@
 
 #include "bass/status.h"
 #include "kernels/cuda/kernel_list.h"
+#include "kernels/cuda/library_numbers.h"
 #include "kernels/cuda/thread_context.h"
 
 namespace bass::cuda {
@@ -26,17 +27,18 @@ struct DeviceInfo {
 
 class DeviceBuffer;
 
-/// out[r][c] (+)= sum_k w[c][k] x[r][k] in bfloat16 with float32 sums, whose order is the library's: it may differ with
-/// the number of rows.
+/// out[r][c] (+)= sum_k w[c][k] x[r][k]. Sums in float32 are in the library's order, which may differ with the number
+/// of rows; those in int32 are exact.
 struct LibraryProduct {
-  const uint16_t* w = nullptr;  // [n_out, n_in]
-  const uint16_t* x = nullptr;  // [n_rows, n_in]
-  float* out = nullptr;         // row r at out + r * out_stride
+  LibraryNumbers numbers = LibraryNumbers::kBf16;
+  const void* w = nullptr;  // [n_out, n_in]; of bytes these and n_rows are multiples of kLibraryAlignment
+  const void* x = nullptr;  // [n_rows, n_in]
+  void* out = nullptr;      // float, of int8 int32: row r at r * out_stride numbers
   int64_t out_stride = 0;
   int32_t n_rows = 0;
   int32_t n_out = 0;
   int32_t n_in = 0;
-  bool accumulates = false;
+  bool accumulates = false;  // bfloat16 only
 };
 
 /// Copies and kernels are done one after the other, in the order in which they are asked for, and later than the call:
@@ -66,7 +68,8 @@ class Device {
   /// arguments: the kernel's struct, copied by the call. A grid without blocks is nothing.
   virtual void launch(KernelId kernel, const void* arguments, size_t n_bytes, const LaunchShape& shape) = 0;
 
-  /// Opens the library that `multiply` needs. Error (kUnavailable): it is not there.
+  /// Opens the library that `multiply` needs. Error (kUnavailable): it is not there. What it can multiply is another
+  /// question: kFp8 needs compute capability 8.9.
   virtual Status open_library() = 0;
   /// Queues a product; open_library has succeeded. No rows: nothing.
   virtual void multiply(const LibraryProduct& product) = 0;

@@ -44,7 +44,9 @@
   X(TapRows)                \
   X(FeatureRows)            \
   X(JoinRows)               \
+  X(QuantiseTokens)         \
   X(AddBias)                \
+  X(ScaleSums)              \
   X(FloatProduct)           \
   X(Product4)               \
   X(Product4Minima)         \

@@ -12,6 +12,7 @@
 
 #include "base/aligned_buffer.h"
 #include "base/check.h"
+#include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/emulator/kernel_bodies.h"
 #include "tensor/dtype.h"
 
@@ -20,17 +21,36 @@ namespace {
 
 constexpr int kUndefinedByte = 0xFF;  // a NaN as floats, -1 as numbers
 
-// One of the orders that a library might take.
-void emulate_product(const LibraryProduct& p) {
+// One of the orders that a library might take. Number: of w and x; to_sum: what it is in a sum.
+template <class Number, class Sum, class ToSum>
+void emulate_product_of(const LibraryProduct& p, ToSum to_sum) {
+  const auto* w = static_cast<const Number*>(p.w);
+  const auto* x = static_cast<const Number*>(p.x);
   for (int64_t r = 0; r < p.n_rows; ++r) {
     for (int64_t c = 0; c < p.n_out; ++c) {
-      float sum = 0;
-      for (int64_t k = 0; k < p.n_in; ++k) {
-        sum += bf16_to_f32(p.w[c * p.n_in + k]) * bf16_to_f32(p.x[r * p.n_in + k]);
-      }
-      float& out = p.out[r * p.out_stride + c];
+      Sum sum = 0;
+      for (int64_t k = 0; k < p.n_in; ++k) sum += to_sum(w[c * p.n_in + k]) * to_sum(x[r * p.n_in + k]);
+      Sum& out = static_cast<Sum*>(p.out)[r * p.out_stride + c];
       out = p.accumulates ? out + sum : sum;
     }
+  }
+}
+
+void emulate_product(const LibraryProduct& p) {
+  if (has_byte_numbers(p.numbers)) {  // what cuBLASLt refuses
+    for (const int n : {p.n_rows, p.n_out, p.n_in}) BASS_CHECK(n % kLibraryAlignment == 0);
+    for (const void* numbers : {p.w, p.x}) BASS_CHECK(reinterpret_cast<uintptr_t>(numbers) % kLibraryAlignment == 0);
+    BASS_CHECK(!p.accumulates);
+  }
+  switch (p.numbers) {
+    case LibraryNumbers::kNone:
+      break;
+    case LibraryNumbers::kBf16:
+      return emulate_product_of<uint16_t, float>(p, bf16_to_f32);
+    case LibraryNumbers::kInt8:
+      return emulate_product_of<int8_t, int32_t>(p, [](int8_t x) { return int32_t{x}; });
+    case LibraryNumbers::kFp8:
+      return emulate_product_of<uint8_t, float>(p, from_e4m3);
   }
 }
 

@@ -33,7 +33,7 @@ void run_8(Device& device, const ExpertProductArguments& a) {
 
 void launch_expert_product(Device& device, const ExpertProductArguments& arguments) {
   if (arguments.max_rows == 0) return;
-  BASS_CHECK(arguments.first.is_library == 0 && arguments.x.n_cols == arguments.first.n_in);
+  BASS_CHECK(arguments.first.library == LibraryNumbers::kNone && arguments.x.n_cols == arguments.first.n_in);
   if (arguments.first.bits == 4) return run_4(device, arguments);
   if (arguments.first.bits == 8) return run_8(device, arguments);
   run<ExpertFloat>(device, arguments);

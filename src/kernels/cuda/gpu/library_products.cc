@@ -78,22 +78,58 @@ struct Owned {
 /// The library thinks in columns: its D = A^T B + beta D of [n_in, n_out], [n_in, n_rows] and [n_out, n_rows] is our
 /// product of rows.
 struct Shape {
+  LibraryNumbers numbers;
   int32_t n_rows, n_out, n_in;
   int64_t out_stride;
   bool accumulates;
   uint32_t w_alignment, x_alignment, out_alignment;
 
   explicit Shape(const LibraryProduct& p)
-      : n_rows(p.n_rows),
+      : numbers(p.numbers),
+        n_rows(p.n_rows),
         n_out(p.n_out),
         n_in(p.n_in),
         out_stride(p.out_stride),
         accumulates(p.accumulates),
-        w_alignment(alignment_of(p.w, int64_t{p.n_in} * 2)),
-        x_alignment(alignment_of(p.x, int64_t{p.n_in} * 2)),
+        w_alignment(alignment_of(p.w, p.n_in * static_cast<int64_t>(library_number_bytes(p.numbers)))),
+        x_alignment(alignment_of(p.x, p.n_in * static_cast<int64_t>(library_number_bytes(p.numbers)))),
         out_alignment(alignment_of(p.out, p.out_stride * 4)) {}
   auto operator<=>(const Shape&) const = default;
 };
+
+/// The library's names of what is multiplied.
+struct Types {
+  cudaDataType numbers;
+  cudaDataType sums;
+  cublasComputeType_t compute;
+};
+Types types_of(LibraryNumbers numbers) {
+  switch (numbers) {
+    case LibraryNumbers::kInt8:
+      return {CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I};
+    case LibraryNumbers::kFp8:
+      return {CUDA_R_8F_E4M3, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case LibraryNumbers::kBf16:
+    case LibraryNumbers::kNone:
+      break;
+  }
+  return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+}
+
+/// 1 and 0 in the type of the sums.
+union Factor {
+  float real;
+  int32_t whole;
+};
+Factor factor_of(LibraryNumbers numbers, int value) {
+  Factor factor{};
+  if (numbers == LibraryNumbers::kInt8) {
+    factor.whole = value;
+  } else {
+    factor.real = static_cast<float>(value);
+  }
+  return factor;
+}
 
 struct Plan {
   Owned<cublasLtMatmulDesc_t> operation;
@@ -130,8 +166,8 @@ class CublasLtProducts final : public LibraryProducts {
       found = plans_.emplace(shape, std::move(plan)).first;
     }
     const Plan& plan = found->second;
-    const float one = 1;
-    const float beta = p.accumulates ? 1 : 0;
+    const Factor one = factor_of(p.numbers, 1);
+    const Factor beta = factor_of(p.numbers, p.accumulates ? 1 : 0);
     const cublasStatus_t status = functions_.matmul(
         handle_, plan.operation.object, &one, p.w, plan.w.object, p.x, plan.x.object, &beta, p.out, plan.out.object,
         p.out, plan.out.object, &plan.algorithm, workspace_, kWorkspaceBytes, stream);
@@ -154,13 +190,14 @@ class CublasLtProducts final : public LibraryProducts {
   cublasStatus_t describe(const Shape& shape, Plan* plan) const {
     plan->operation.destroy = functions_.destroy_operation;
     const cublasOperation_t transposed = CUBLAS_OP_T;
+    const Types types = types_of(shape.numbers);
     for (const cublasStatus_t status :
-         {functions_.create_operation(&plan->operation.object, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+         {functions_.create_operation(&plan->operation.object, types.compute, types.sums),
           functions_.set_operation(plan->operation.object, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
                                    sizeof(transposed)),
-          add_layout(CUDA_R_16BF, shape.n_in, shape.n_out, shape.n_in, &plan->w),
-          add_layout(CUDA_R_16BF, shape.n_in, shape.n_rows, shape.n_in, &plan->x),
-          add_layout(CUDA_R_32F, shape.n_out, shape.n_rows, shape.out_stride, &plan->out)}) {
+          add_layout(types.numbers, shape.n_in, shape.n_out, shape.n_in, &plan->w),
+          add_layout(types.numbers, shape.n_in, shape.n_rows, shape.n_in, &plan->x),
+          add_layout(types.sums, shape.n_out, shape.n_rows, shape.out_stride, &plan->out)}) {
       if (status != CUBLAS_STATUS_SUCCESS) return status;
     }
     return CUBLAS_STATUS_SUCCESS;
@@ -213,7 +250,7 @@ Result<std::unique_ptr<LibraryProducts>> LibraryProducts::open() {
   Functions functions;
   if (library == nullptr || !find_functions(library, &functions)) {
     return unavailable(
-        fmt::format("--activations bf16 needs NVIDIA's cuBLAS ({}), which is not found; install it "
+        fmt::format("--activations bf16, w8a8 and fp8 need NVIDIA's cuBLAS ({}), which is not found; install it "
                     "(package libcublas, or CUDA's toolkit), or use int8",
                     name));
   }

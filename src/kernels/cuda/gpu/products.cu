@@ -3,6 +3,7 @@
 #include "kernels/cuda/matmul/tile_product.h"
 
 BASS_COMPILE_KERNEL(AddBias)
+BASS_COMPILE_KERNEL(ScaleSums)
 BASS_COMPILE_KERNEL(FloatProduct)
 BASS_COMPILE_KERNEL(Product4)
 BASS_COMPILE_KERNEL(Product4Minima)

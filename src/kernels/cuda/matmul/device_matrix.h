@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/arithmetic.h"
+#include "kernels/cuda/library_numbers.h"
 #include "tensor/dtype.h"
 #include "tensor/quant_format.h"
 
@@ -23,18 +24,18 @@ enum class ScaleKind : int32_t {
 /// A weight matrix W [n_out, n_in] in tiles of kChannels output channels; n_out is padded with zero channels. Does not
 /// own its memory.
 ///
-/// Floats (bits 0): [n_tiles, n_in, kChannels] in their own type; of a library's product BF16 [n_out, n_in].
-/// Quantised, group by group as a lane of a warp takes them into a tensor-core product (TileS8): lane 4 g + t has the
-/// elements 4 t .. and 16 + 4 t .. of the channels g and g + 8.
+/// Floats (bits 0): [n_tiles, n_in, kChannels] in their own type; of a library's product [library_padded(n_out),
+/// n_in] in its numbers. Quantised, group by group as a lane of a warp takes them into a tensor-core product (TileS8):
+/// lane 4 g + t has the elements 4 t .. and 16 + 4 t .. of the channels g and g + 8.
 ///   bits 8: [n_tiles, n_groups, 32 lanes, 16] the signed quants of TileS8::a, in order
 ///   bits 4: [n_tiles, n_groups, 32 lanes, 8] two words; a[0] and a[2] are the low and high nibbles of the first, a[1]
 ///           and a[3] those of the second, before `offset` is taken off
 /// Formats of 2, 3, 5 and 6 bits are kept in 8.
 struct DeviceMatrix {
-  DType type = DType::kF32;  // of the numbers: floats only
-  int32_t bits = 0;          // 4, 8; 0: floats
-  int32_t offset = 0;        // of 4 bits: what makes a quant a signed one
-  int32_t is_library = 0;    // multiplied by Device::multiply alone
+  DType type = DType::kF32;                        // of the numbers: floats only
+  int32_t bits = 0;                                // 4, 8; 0: floats
+  int32_t offset = 0;                              // of 4 bits: what makes a quant a signed one
+  LibraryNumbers library = LibraryNumbers::kNone;  // else multiplied by Device::multiply alone
   ScaleKind scale_kind = ScaleKind::kPlain;
   int32_t has_minima = 0;
   int32_t n_out = 0;
@@ -45,10 +46,21 @@ struct DeviceMatrix {
   const std::byte* minima = nullptr;       // the same
   const uint16_t* super_scales = nullptr;  // f16 [n_tiles, n_in / 256, kChannels]
   const uint16_t* super_minima = nullptr;  // the same
+  const float* channel_scales = nullptr;   // [n_out] of a library's bytes
   const float* bias = nullptr;             // [n_out], or null
 
   [[nodiscard]] constexpr int n_tiles() const { return (n_out + kChannels - 1) / kChannels; }
   [[nodiscard]] constexpr bool is_quantised() const { return bits != 0; }
+};
+
+/// Rows of activations for a library's product of bytes: each row by one scale, which is its largest absolute value
+/// over that of the numbers (127 or 448). A row so small that the inverse is infinite counts as zeros; one with what is
+/// not finite has no number as its scale.
+struct TokenQuants {
+  LibraryNumbers numbers = LibraryNumbers::kNone;
+  uint8_t* q = nullptr;  // [library_padded(n_rows), n_cols] int8 or e4m3; rows behind n_rows are multiplied for nothing
+  float* scale = nullptr;     // [n_rows]
+  std::byte* sums = nullptr;  // room for [library_padded(n_rows), library_padded(n_out)] of any product of theirs
 };
 
 /// Rows of activations in the forms that products read. Does not own its memory; forms that are not wanted are null.
@@ -62,6 +74,7 @@ struct DeviceActivations {
   int32_t* sums = nullptr;   // [n_rows, n_cols / 32, 2] of the q of each half group
   float* f32 = nullptr;      // [n_rows, n_cols]
   uint16_t* bf16 = nullptr;  // the same, rounded to the nearest
+  TokenQuants token;
 
   /// The same rows from row `first` on.
   [[nodiscard]] BASS_HD DeviceActivations from_row(int first) const {
@@ -75,6 +88,10 @@ struct DeviceActivations {
     }
     if (f32 != nullptr) rest.f32 += n_skipped;
     if (bf16 != nullptr) rest.bf16 += n_skipped;
+    if (token.q != nullptr) {
+      rest.token.q += n_skipped;
+      rest.token.scale += first;
+    }
     return rest;
   }
 

@@ -39,9 +39,24 @@ void run_8(Device& device, const ProductArguments& a, bool uses_tiles) {
 }
 
 void run_library(Device& device, const ProductArguments& a) {
+  LibraryProduct product{.numbers = a.w.library, .w = a.w.quants, .n_in = a.w.n_in};
+  product.n_rows = library_padded(a.n_rows, a.w.library);
+  product.n_out = library_padded(a.w.n_out, a.w.library);
+  if (has_byte_numbers(a.w.library)) {
+    BASS_CHECK(a.x.token.q != nullptr && a.x.token.numbers == a.w.library);
+    product.x = a.x.token.q;
+    product.out = a.x.token.sums;
+    product.out_stride = product.n_out;
+    device.multiply(product);
+    const ScaleSums scale{a};
+    return launch(device, scale, scale.shape());
+  }
   BASS_CHECK(a.x.bf16 != nullptr);
-  device.multiply({reinterpret_cast<const uint16_t*>(a.w.quants), a.x.bf16, a.out, a.out_stride, a.n_rows, a.w.n_out,
-                   a.w.n_in, a.accumulates != 0});
+  product.x = a.x.bf16;
+  product.out = a.out;
+  product.out_stride = a.out_stride;
+  product.accumulates = a.accumulates != 0;
+  device.multiply(product);
   if (a.w.bias == nullptr) return;
   const AddBias kernel{a.out, a.out_stride, a.n_rows, a.w.n_out, a.w.bias};
   launch(device, kernel, kernel.shape());
@@ -52,7 +67,7 @@ void run_library(Device& device, const ProductArguments& a) {
 void launch_product(Device& device, const ProductArguments& arguments, ProductKind kind) {
   if (arguments.n_rows == 0) return;
   BASS_CHECK(arguments.x.n_cols == arguments.w.n_in);
-  if (arguments.w.is_library != 0) return run_library(device, arguments);
+  if (arguments.w.library != LibraryNumbers::kNone) return run_library(device, arguments);
   const bool uses_tiles =
       kind == ProductKind::kChosen ? arguments.n_rows > arguments.w.byte_rows : kind == ProductKind::kTiles;
   if (arguments.w.bits == 4) return run_4(device, arguments, uses_tiles);

@@ -183,6 +183,28 @@ struct AddBias {
   }
 };
 
+/// out (+)= fl(sum * fl(row's scale * channel's scale)) + bias: what a library's product of bytes leaves to do.
+struct ScaleSums {
+  static constexpr const char* kName = "scale_sums";
+  static constexpr int kMaxThreads = 256;
+  static constexpr bool kCooperates = false;
+  ProductArguments a;
+
+  [[nodiscard]] LaunchShape shape() const { return {{a.n_rows, ceil_div(a.w.n_out, kMaxThreads), 1}, kMaxThreads, 0}; }
+
+  template <class Context>
+  BASS_HD void operator()(Context& context) const {
+    const int channel = context.block().y * context.n_threads() + context.thread();
+    if (channel >= a.w.n_out) return;
+    const int row = context.block().x;
+    const int64_t at = int64_t{row} * library_padded(a.w.n_out, a.w.library) + channel;
+    const float sum = a.w.library == LibraryNumbers::kInt8
+                          ? static_cast<float>(reinterpret_cast<const int32_t*>(a.x.token.sums)[at])
+                          : reinterpret_cast<const float*>(a.x.token.sums)[at];
+    store_product(a, row, channel, sum * (a.x.token.scale[row] * a.w.channel_scales[channel]));
+  }
+};
+
 struct Product4 : ByteProduct<4, ScaleKind::kPlain, false> {  // Q4_0
   static constexpr const char* kName = "product_4";
 };

@@ -14,7 +14,7 @@ constexpr int kRounds = 5;  // of which the shortest counts
 constexpr int kPlanes = 1;
 
 auto kind_of(const DeviceMatrix& w) {
-  return std::tuple(w.bits, w.scale_kind, w.has_minima, w.is_library, w.n_out, w.n_in);
+  return std::tuple(w.bits, w.scale_kind, w.has_minima, w.library, w.n_out, w.n_in);
 }
 
 /// Rows to multiply with, and room for the products.

@@ -43,7 +43,7 @@ struct TapRows {
 /// first token and for rows that stand on a kept row.
 struct FeatureRows {
   static constexpr const char* kName = "feature_rows";
-  static constexpr int kMaxThreads = 128;
+  static constexpr int kMaxThreads = kRowScratch * kWarpLen;
   static constexpr bool kCooperates = true;
   DeviceBatch batch;
   DeviceTaps taps;
@@ -53,7 +53,7 @@ struct FeatureRows {
   DeviceActivations out;  // n_cols is n_values
   [[nodiscard]] LaunchShape shape() const {
     SharedBytes bytes;
-    add_quantise_room(bytes, taps.n_values).add<float>(2);
+    add_quantise_room(bytes, taps.n_values).add<float>(kRowScratch);
     return {{batch.n_rows, 1, 1}, kMaxThreads, bytes.bytes()};
   }
   template <class Context>
@@ -61,7 +61,7 @@ struct FeatureRows {
     const int n = taps.n_values;
     float* values = context.template shared<float>(n);
     float* inverses = context.template shared<float>(n / kGroupLen);
-    float* scratch = context.template shared<float>(2);
+    float* scratch = context.template shared<float>(kRowScratch);
     const int row_idx = context.block().x;
     const DeviceRow row = batch.rows[row_idx];
     const int in_front = row.position - 1;
@@ -78,13 +78,15 @@ struct FeatureRows {
     context.sync();
     for (int i = context.thread(); i < n; i += context.n_threads()) out.store(int64_t{row_idx} * n + i, values[i]);
     if (out.q != nullptr) quantise_columns(context, values, inverses, row_idx, 0, n, out);
+    if (out.token.q != nullptr)
+      quantise_token(context, values, reinterpret_cast<uint32_t*>(scratch), row_idx, n, out.token);
   }
 };
 
 /// out = concat(rms_norm(embedding) * embed_norm, rms_norm(feature) * feature_norm), or the first part alone.
 struct JoinRows {
   static constexpr const char* kName = "join_rows";
-  static constexpr int kMaxThreads = 128;
+  static constexpr int kMaxThreads = kRowScratch * kWarpLen;
   static constexpr bool kCooperates = true;
   DeviceMatrix embedding;  // the main model's
   const DeviceRow* rows = nullptr;
@@ -101,14 +103,14 @@ struct JoinRows {
   [[nodiscard]] BASS_HD int n() const { return embedding.n_in + (feature_norm != nullptr ? d_model : 0); }
   [[nodiscard]] LaunchShape shape() const {
     SharedBytes bytes;
-    add_quantise_room(bytes, n()).add<float>(2);
+    add_quantise_room(bytes, n()).add<float>(kRowScratch);
     return {{n_rows, 1, 1}, kMaxThreads, bytes.bytes()};
   }
   template <class Context>
   BASS_HD void operator()(Context& context) const {
     float* values = context.template shared<float>(n());
     float* inverses = context.template shared<float>(n() / kGroupLen);
-    float* scratch = context.template shared<float>(2);
+    float* scratch = context.template shared<float>(kRowScratch);
     const int row_idx = context.block().x;
     const DeviceRow row = rows[row_idx];
     const int d_main = embedding.n_in;
@@ -126,6 +128,8 @@ struct JoinRows {
     }
     for (int i = context.thread(); i < n(); i += context.n_threads()) out.store(int64_t{row_idx} * n() + i, values[i]);
     if (out.q != nullptr) quantise_columns(context, values, inverses, row_idx, 0, n(), out);
+    if (out.token.q != nullptr)
+      quantise_token(context, values, reinterpret_cast<uint32_t*>(scratch), row_idx, n(), out.token);
   }
 };
 

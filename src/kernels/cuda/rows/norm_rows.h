@@ -42,7 +42,11 @@ BASS_HD float normalised(float x, const NormFactors& factors, const DeviceNorm& 
   return fmaf((x - factors.mean) * factors.factor, norm.weight[i], norm.bias[i]);
 }
 
-/// values[0 .. n) of shared memory become their norm. All threads of the block; ends at a barrier. scratch: [2] shared.
+/// Floats of shared memory that the threads of a row's block tell each other of it by.
+inline constexpr int kRowScratch = 4;
+
+/// values[0 .. n) of shared memory become their norm. All threads of the block; ends at a barrier. scratch:
+/// kRowScratch, shared.
 template <class Context>
 BASS_HD void normalise_shared(Context& context, float* values, int n, const DeviceNorm& norm, float eps,
                               float* scratch) {
@@ -63,7 +67,7 @@ BASS_HD void normalise_shared(Context& context, float* values, int n, const Devi
 /// out = norm(x) for some rows, in the forms that `out` asks for; and with add_to, add_to += norm(x).
 struct NormRows {
   static constexpr const char* kName = "norm_rows";
-  static constexpr int kMaxThreads = 128;
+  static constexpr int kMaxThreads = kRowScratch * kWarpLen;
   static constexpr bool kCooperates = true;
 
   const float* x = nullptr;  // row r at x + r * x_stride
@@ -79,7 +83,7 @@ struct NormRows {
 
   [[nodiscard]] LaunchShape shape() const {
     SharedBytes bytes;
-    add_quantise_room(bytes, n).add<float>(2);
+    add_quantise_room(bytes, n).add<float>(kRowScratch);
     return {{n_rows, 1, 1}, kMaxThreads, bytes.bytes()};
   }
 
@@ -87,7 +91,7 @@ struct NormRows {
   BASS_HD void operator()(Context& context) const {
     float* values = context.template shared<float>(n);
     float* inverses = context.template shared<float>(n / kGroupLen);
-    float* scratch = context.template shared<float>(2);
+    float* scratch = context.template shared<float>(kRowScratch);
     const int row = context.block().x;
     const float* from = x + (ids != nullptr ? ids[row] : row) * x_stride;
     for (int i = context.thread(); i < n; i += context.n_threads()) values[i] = from[i];
@@ -98,6 +102,8 @@ struct NormRows {
       if (add_to != nullptr) add_to[at] = add_to[at] + values[i];
     }
     if (out.q != nullptr) quantise_columns(context, values, inverses, row, 0, n, out);
+    if (out.token.q != nullptr)
+      quantise_token(context, values, reinterpret_cast<uint32_t*>(scratch), row, n, out.token);
   }
 };
 

@@ -60,6 +60,35 @@ BASS_HD void quantise_columns(Context& context, const float* values, float* inve
   }
 }
 
+/// Writes a row's bytes and scale. Every thread of the block calls it after values [n] are complete. largest_of_warps:
+/// a number for each warp in shared memory, to work in.
+template <class Context>
+BASS_HD void quantise_token(Context& context, const float* values, uint32_t* largest_of_warps, int row, int n,
+                            const TokenQuants& out) {
+  // As bits, whose order is that of the absolute values, with infinity and what is no number above all.
+  uint32_t largest_bits = 0;
+  const auto add = [&largest_bits](uint32_t bits) { largest_bits = bits > largest_bits ? bits : largest_bits; };
+  for (int i = context.thread(); i < n; i += context.n_threads()) add(bits_of(values[i]) & 0x7FFFFFFFu);
+  for (int half = kWarpLen / 2; half >= 1; half /= 2) add(context.shuffle_xor(largest_bits, half));
+  if (context.lane() == 0) largest_of_warps[context.warp()] = largest_bits;
+  context.sync();
+  for (int warp = 0; warp < context.n_threads() / kWarpLen; ++warp) add(largest_of_warps[warp]);
+  const float largest = float_of(largest_bits);
+  const bool is_fp8 = out.numbers == LibraryNumbers::kFp8;
+  const float most = is_fp8 ? kE4m3Max : 127.0f;
+  const bool is_finite = largest <= kFloatMax;
+  float inverse = most / largest;
+  if (!is_finite || !(inverse <= kFloatMax)) inverse = 0.0f;
+  // What is not finite makes the row's results no numbers: its sequence ends with an error.
+  const float scale = !is_finite ? float_of(0x7FC00000u) : inverse > 0.0f ? largest / most : 0.0f;
+  if (context.thread() == 0) out.scale[row] = scale;
+  uint8_t* q = out.q + int64_t{row} * n;
+  for (int i = context.thread(); i < n; i += context.n_threads()) {
+    const float value = values[i] * inverse;
+    q[i] = is_fp8 ? to_e4m3(value) : static_cast<uint8_t>(round_to_int(value));
+  }
+}
+
 /// Room for quantise_columns of n columns.
 inline SharedBytes& add_quantise_room(SharedBytes& bytes, int n) {
   return bytes.add<float>(n).add<float>(n / kGroupLen);

@@ -5,6 +5,7 @@
 #include "kernels/cuda/device_testing.h"
 #include "kernels/cuda/rows/activate_rows.h"
 #include "kernels/cuda/rows/norm_rows.h"
+#include "kernels/cuda/rows/quantise_tokens.h"
 #include "kernels/cuda/rows/rope_and_write_kv.h"
 
 namespace bass::cuda {
@@ -97,6 +98,35 @@ TEST(GpuRows, NormsHaveTheBitsOfTheCpu) {
         for (size_t i = 0; i < x.size(); ++i) expected[i] = x[i] + expected[i];
         EXPECT_TRUE(same_bits(added.read(), expected)) << n;
       }
+    }
+  }
+}
+
+// The same bytes as from the finished rows, whatever the order of threads.
+TEST(GpuRows, NormsAlsoGiveALibrarysBytes) {
+  constexpr int kRows = 3, kCols = 320;
+  std::mt19937 rng(21);
+  const std::vector<float> x = random_floats(kRows * kCols, rng), weight = random_floats(kCols, rng);
+  for (const auto& device : testing::all_devices()) {
+    const DeviceArray<float> device_x(device.get(), x), device_weight(device.get(), weight);
+    const DeviceArray<float> normed(device.get(), std::vector<float>(x.size()));
+    for (const LibraryNumbers numbers : {LibraryNumbers::kInt8, LibraryNumbers::kFp8}) {
+      const DeviceArray<uint8_t> q(device.get(), std::vector<uint8_t>(x.size(), 99)), later_q(device.get(), q.read());
+      const DeviceArray<float> scale(device.get(), std::vector<float>(kRows, 99)),
+          later_scale(device.get(), scale.read());
+      NormRows norm;
+      norm.x = device_x.data();
+      norm.x_stride = norm.n = norm.out.n_cols = kCols;
+      norm.n_rows = kRows;
+      norm.norm.weight = device_weight.data();
+      norm.eps = 1e-5f;
+      norm.out.f32 = normed.data();
+      norm.out.token = {numbers, q.data(), scale.data(), nullptr};
+      launch(*device, norm, norm.shape());
+      const QuantiseTokens later{normed.data(), kRows, kCols, {numbers, later_q.data(), later_scale.data(), nullptr}};
+      launch(*device, later, later.shape());
+      EXPECT_EQ(q.read(), later_q.read());
+      EXPECT_EQ(scale.read(), later_scale.read());
     }
   }
 }
