@@ -26,12 +26,13 @@ def n_generated(options, cell):
     return max(options.max_tokens, cell.min_tokens)
 
 
-def bench_policies(options, cell, prompts, policies, n_rounds=1):
+def bench_policies(options, cell, prompts, policies, n_rounds=1, arguments=()):
     """A row of each policy in each round."""
     text = run_bass(options.bass, [
         "bench", "policies", "-m", options.model, "--prompts", "-", "--json", "--max-batch", cell.batch, "--temperature",
         cell.temperature, "--max-tokens", n_generated(options, cell), "--ignore-eos", "--verify", "block",
-        "--draft-lengths", ",".join(policies), "--rounds", n_rounds, *draft_arguments(options, cell)], prompts)
+        "--draft-lengths", ",".join(policies), "--rounds", n_rounds, *draft_arguments(options, cell), *arguments],
+        prompts)
     return [json.loads(line) for line in text.splitlines()]
 
 

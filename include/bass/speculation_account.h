@@ -38,6 +38,7 @@ struct StepSizeSums {
   int64_t n_steps = 0;
   double step_s = 0;
   double predicted_s = 0;
+  int64_t n_rows = 0;  ///< all steps together
 };
 
 /// Sums over the steps that carried no prompt token; of `sources`, over all.

@@ -24,6 +24,7 @@ Json sizes_json(const SpeculationAccount& account) {
     sizes.push_back({{"rows",
                       {i == 0 ? 1 : SpeculationAccount::kSizes[i - 1] + 1,
                        has_limit ? Json(SpeculationAccount::kSizes[i]) : Json(nullptr)}},
+                     {"mean_rows", static_cast<double>(size.n_rows) / static_cast<double>(size.n_steps)},
                      {"steps", size.n_steps},
                      {"ms", size.step_s * per_step},
                      {"predicted_ms", size.predicted_s * per_step}});

@@ -33,6 +33,7 @@ void add_prediction(const StepFacts& facts, double predicted_s, SpeculationAccou
   ++size.n_steps;
   size.step_s += facts.cost.step_s;
   size.predicted_s += predicted_s;
+  size.n_rows += facts.cost.n_rows;
   account->step_error_s += std::abs(facts.cost.step_s - predicted_s);
 }
 

@@ -33,6 +33,7 @@ TEST(Account, AStepWithDraftsIsComparedWithItsPredictionAndWithRegularDecoding) 
   EXPECT_NEAR(kind.expected_regular_s, 2.5 * 1.2, 1e-6) << "2 + 3 tokens were expected";
   EXPECT_EQ(kind.n_guessed, 0);
   EXPECT_EQ(account.sizes[4].n_steps, 1) << "5 or 6 rows";
+  EXPECT_EQ(account.sizes[4].n_rows, 6);
   EXPECT_NEAR(account.sizes[4].predicted_s, 1.6, 1e-6);
   EXPECT_NEAR(account.step_error_s, 0.4, 1e-6);
   EXPECT_NEAR(account.predicted_draft_s, 0.3, 1e-6);

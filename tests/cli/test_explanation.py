@@ -45,6 +45,9 @@ def test_everything_adds_up(explain, tiny, options):
     assert sum(source["drafted"] for source in sources) == speculation["drafted"]
     assert sum(source["accepted"] for source in sources) >= speculation["accepted"]
     assert sum(size["steps"] for size in explanation["prediction"]["by_rows"]) <= sum(kind["steps"] for kind in steps)
+    for size in explanation["prediction"]["by_rows"]:
+        first, last = size["rows"]
+        assert first <= size["mean_rows"] <= (last or size["mean_rows"])
     assert explanation["conclusion"] in text and "decode time" in text
     for source in sources:
         assert (source["expected"] is None) == (options[-1] in ("fixed:4", "bass") or "fixed:3" in options)

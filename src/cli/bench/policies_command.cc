@@ -16,6 +16,7 @@
 #include "cli/bench/turns.h"
 #include "cli/bench/workload.h"
 #include "cli/engine_loading.h"
+#include "cli/explanation.h"
 #include "cli/generation.h"
 #include "cli/shipped_draft.h"
 #include "speculation/draft_length.h"
@@ -23,9 +24,12 @@
 namespace bass {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 /// A policy's round.
 struct PolicyRun : BenchRun {
   int64_t n_tokens = 0;  // generated in all, those of steps with prompts' tokens too
+  Json explanation;      // with --json an object, else a text; null where nobody has asked for it
 
   [[nodiscard]] double total_tokens_per_s() const {
     return steps_s() > 0 ? static_cast<double>(n_tokens) / steps_s() : 0;
@@ -35,7 +39,7 @@ struct PolicyRun : BenchRun {
 /// A policy and the engine that it has for itself.
 struct Contestant {
   std::string policy;
-  Request prototype;
+  GenerateOptions options;
   std::unique_ptr<Engine> engine;
   std::vector<PolicyRun> runs;
   Status status;
@@ -79,6 +83,7 @@ class BenchPoliciesCommand final : public Command {
     return "  bass bench policies -m smollm2 --prompts prompts.jsonl --max-batch 8\n"
            "  bass bench policies -m smollm2 --prompts prompts.jsonl --draft-lengths off,fixed:2,bass,goodput --rounds "
            "5\n"
+           "  bass bench policies -m smollm2 -p 'def f(n):' -n 8 --explain-speculation --json\n"
            "tokens/s and /first are of steps that decode alone, total/first is of all steps, with the prompts'.";
   }
   void add_options(CLI::App* app) override {
@@ -96,6 +101,7 @@ class BenchPoliciesCommand final : public Command {
                          "attention",   "activations",
                          "kv_type",     "device",
                          "json"});
+    arguments_.add(app, {"explain_speculation"});
     const auto add = [&](const char* flag, auto& value, const std::string& help, const char* type_name) {
       return app->add_option(flag, value, help)->type_name(type_name);
     };
@@ -129,7 +135,13 @@ class BenchPoliciesCommand final : public Command {
         table.add(row_of(contestant, contestants.front(), static_cast<size_t>(round)));
       }
     }
-    if (!options_.json && n_rounds_ > 1) print_medians(contestants, &table);
+    if (options_.json) return ok_status();
+    if (n_rounds_ > 1) print_medians(contestants, &table);
+    for (const Contestant& contestant : contestants) {
+      const Json& explanation = contestant.runs.back().explanation;
+      if (explanation.is_null()) continue;
+      console->err.write(fmt::format("\n{}, the last round:\n{}", contestant.policy, explanation.get<std::string>()));
+    }
     return ok_status();
   }
 
@@ -145,8 +157,9 @@ class BenchPoliciesCommand final : public Command {
 
   Status add_contestant(const std::string& policy, Turns* turns, Console* console,
                         std::deque<Contestant>* contestants) const {
-    GenerateOptions options = options_;
-    options.engine.gate = turns->gate(static_cast<int>(contestants->size()));
+    Contestant& contestant = contestants->emplace_back(Contestant{policy, options_, nullptr, {}, ok_status()});
+    GenerateOptions& options = contestant.options;
+    options.engine.gate = turns->gate(static_cast<int>(contestants->size()) - 1);
     if (is_regular(policy)) {
       drop_shipped_draft(&options);
       options.engine.draft_path.clear();
@@ -154,9 +167,6 @@ class BenchPoliciesCommand final : public Command {
     } else {
       options.request.speculation.draft_length = policy;
     }
-    Contestant& contestant = contestants->emplace_back();
-    contestant.policy = policy;
-    contestant.prototype = options.request;
     BASS_ASSIGN_OR_RETURN(contestant.engine, load_engine(options, console));
     return ok_status();
   }
@@ -199,32 +209,39 @@ class BenchPoliciesCommand final : public Command {
   }
 
   static Status generate(std::vector<PromptSpec> prompts, Contestant* contestant) {
-    for (PromptSpec& prompt : prompts) prompt.request.speculation = contestant->prototype.speculation;
-    PolicyRun run{{contestant->engine->stats(), {}}, 0};
+    for (PromptSpec& prompt : prompts) prompt.request.speculation = contestant->options.request.speculation;
+    contestant->engine->reset_stats();
+    PolicyRun run{{contestant->engine->stats(), {}}, 0, {}};
     BASS_ASSIGN_OR_RETURN(const GenerationResult result,
                           run_generation(contestant->engine.get(), std::move(prompts), {}));
     BASS_RETURN_IF_ERROR(check_all_ended_well(result));
     run.end = result.stats;
     run.n_tokens = summarise(result).completion_tokens;
+    const GenerateOptions& options = contestant->options;
+    if (options.explain_speculation) {
+      run.explanation = options.json ? explanation_json(result, options) : Json(explanation_text(result, options));
+    }
     contestant->runs.push_back(run);
     return ok_status();
   }
 
-  static nlohmann::ordered_json row_of(const Contestant& contestant, const Contestant& first, size_t round) {
+  static Json row_of(const Contestant& contestant, const Contestant& first, size_t round) {
     const PolicyRun& run = contestant.runs[round];
     const SpeculationStats& begin = run.begin.speculation;
     const SpeculationStats& end = run.end.speculation;
-    return {{"round", round},
-            {"policy", contestant.policy},
-            {"tokens_per_s", run.tokens_per_s()},
-            {"first_ratio", ratio(run, first.runs[round])},
-            {"total_tokens_per_s", run.total_tokens_per_s()},
-            {"total_ratio", total_ratio(run, first.runs[round])},
-            {"decode_s", run.decode_s()},
-            {"tokens", run.decode_tokens()},
-            {"drafted", end.drafted - begin.drafted},
-            {"accepted", end.accepted - begin.accepted},
-            {"sequence_steps", run.n_sequence_steps()}};
+    Json json{{"round", round},
+              {"policy", contestant.policy},
+              {"tokens_per_s", run.tokens_per_s()},
+              {"first_ratio", ratio(run, first.runs[round])},
+              {"total_tokens_per_s", run.total_tokens_per_s()},
+              {"total_ratio", total_ratio(run, first.runs[round])},
+              {"decode_s", run.decode_s()},
+              {"tokens", run.decode_tokens()},
+              {"drafted", end.drafted - begin.drafted},
+              {"accepted", end.accepted - begin.accepted},
+              {"sequence_steps", run.n_sequence_steps()}};
+    if (!run.explanation.is_null()) json["explanation"] = run.explanation;
+    return json;
   }
 
   static void print_medians(const std::deque<Contestant>& contestants, Table* table) {
