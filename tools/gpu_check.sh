@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Proves the GPU backend on a machine with an NVIDIA GPU, and measures it.
-#   tools/gpu_check.sh [STAGE ...]    stages: correctness (first), sanitizer, timing, paper; all unless some are named
+#   tools/gpu_check.sh [STAGE ...]    stages: correctness (first), sanitizer, timing, attention,
+#                                     drafts, paper; all unless some are named
 #   tools/gpu_check.sh pack DIR       puts the programs that the stages need and their libraries into DIR, for a machine
 #                                     that has a GPU but not what BASS is built with; there: BASS_GPU_PACK=DIR
 # Programs come from BASS_GPU_PACK, or are built here (preset "cuda"). BASS_TEST_MODEL names the default model; without it
@@ -75,7 +76,7 @@ stage_sanitizer() {
   local rc=0 tool
   for tool in memcheck racecheck initcheck synccheck; do
     wrapper=(compute-sanitizer --tool "$tool" --error-exitcode 99 --print-limit 20)
-    run_tests "sanitizer_$tool" 120 bass_kernels_test 'GpuRows.*:GpuEmbedding.*:GpuProduct.Adds*:GpuExperts.[CGP]*:GpuAttention*' || rc=1
+    run_tests "sanitizer_$tool" 120 bass_kernels_test 'GpuRows.*:GpuEmbedding.*:GpuProduct.Adds*:GpuLibraryProduct.Rows*:GpuExperts.[CGP]*:GpuAttention*' || rc=1
     run_tests "sanitizer_${tool}_generation" 120 bass_gpu_test '*EveryDraftMade*' || rc=1
   done
   wrapper=()
@@ -101,8 +102,35 @@ stage_timing() {
   return "$rc"
 }
 
-# The paper's comparison: models of its shapes with random weights, acceptance scripted. int8 by our kernels, then
-# bfloat16 by the library's. ${PAPER_SHAPES:-} may name others of `bass synth`, as "paper-opt-13b paper-opt-125m".
+# The layouts of ragged attention by heads, lengths and sequences, and with tokens to verify: the paper's open question.
+stage_attention() {
+  local rc=0 queries
+  for queries in 1 5; do
+    run_program bass bench attention --device cuda --heads 8,16,32,64 --group 4 --head-dim 64 --batch 1,4,8,32 \
+      --context 512,4096 --queries "$queries" --json >"$out/attention_$queries.jsonl" 2>"$out/attention_$queries.log" || rc=1
+    tail -n 2 "$out/attention_$queries.log"
+  done
+  return "$rc"
+}
+
+# What a pass of a draft takes by its depth and width.
+stage_drafts() {
+  local bass=$PWD/build/cuda/bass
+  if [ -n "${BASS_GPU_PACK:-}" ]; then  # its libraries are for the program alone, and not for python3
+    bass=$out/bass_of_pack
+    printf '#!/bin/sh\nLD_LIBRARY_PATH="%s/lib" exec "%s/bass" "$@"\n' "$BASS_GPU_PACK" "$BASS_GPU_PACK" >"$bass"
+    chmod +x "$bass"
+  fi
+  python3 bench/draft_latency.py --bass "$bass" --device cuda --depths 2,4,8,16 --widths 256,512,1024,2048,4096 --json \
+    >"$out/draft_latency.jsonl" 2>"$out/draft_latency.log" || {
+    tail -n 3 "$out/draft_latency.log"
+    return 1
+  }
+  wc -l "$out/draft_latency.jsonl"
+}
+
+# The paper's comparison: models of its shapes with random weights, acceptance scripted. int8 by our kernels, then int8
+# and bfloat16 by the library's. ${PAPER_SHAPES:-} may name others of `bass synth`, as "paper-opt-13b paper-opt-125m".
 stage_paper() {
   local rc=0 folder main draft activations
   read -r main draft <<<"${PAPER_SHAPES:-paper-7.8b paper-310m}"
@@ -113,7 +141,7 @@ stage_paper() {
     rm -rf "$folder"
     return 1
   fi
-  for activations in int8 bf16; do
+  for activations in int8 w8a8 bf16; do
     run_program bass bench paper -m "$folder/main.gguf" -d "$folder/draft.gguf" --device cuda --activations "$activations" \
       --layouts pad,split,split-grouped,fused --draft-lengths off,fixed:4,bass --acceptance "${PAPER_ACCEPTANCE:-0.8}" \
       --rounds 1 --json >"$out/paper_$activations.json" 2>"$out/paper_$activations.log" || rc=1
@@ -129,11 +157,11 @@ if [ "${1:-}" = pack ]; then
   exit
 fi
 stages=("$@")
-[ "${#stages[@]}" -gt 0 ] || stages=(correctness sanitizer timing paper)
+[ "${#stages[@]}" -gt 0 ] || stages=(correctness sanitizer timing attention drafts paper)
 for stage in "${stages[@]}"; do
   case "$stage" in
-    correctness | sanitizer | timing | paper) ;;
-    *) fail "usage: tools/gpu_check.sh [correctness|sanitizer|timing|paper ...], or tools/gpu_check.sh pack DIR" ;;
+    correctness | sanitizer | timing | attention | drafts | paper) ;;
+    *) fail "usage: tools/gpu_check.sh [correctness|sanitizer|timing|attention|drafts|paper ...], or tools/gpu_check.sh pack DIR" ;;
   esac
 done
 gpu=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | head -n 1)

@@ -1,14 +1,15 @@
-// The attention of a made-up model: any heads, layouts and lengths, and no weights to speak of.
+// Attention by itself, without a model: any heads, layouts and lengths, on the CPU or a GPU.
 #pragma once
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/thread_team.h"
-#include "executor/cpu/cpu_model.h"
-#include "executor/cpu/forward.h"
-#include "executor/step_profile.h"
+#include "bass/engine.h"
+#include "engine/machine.h"
 
 namespace bass {
 
@@ -25,31 +26,45 @@ struct AttentionTiming {
   Work work;
 };
 
+/// Batches of so many sequences, of at most context_len tokens each and n_cached_tokens together, of which at most
+/// n_queries are a step's.
+struct AttentionRoom {
+  int n_sequences = 0;
+  int n_queries = 1;
+  int context_len = 0;
+  int64_t n_cached_tokens = 0;
+};
+
 class AttentionBench {
  public:
-  /// Room for `n_cached_tokens` in all, in sequences of at most `context_len`. Error: no memory. The team must outlive
-  /// the bench.
-  static Result<std::unique_ptr<AttentionBench>> create(const AttentionShape& shape, int max_batch, int context_len,
-                                                        int64_t n_cached_tokens, ThreadTeam* team);
+  virtual ~AttentionBench() = default;
 
   /// Each layout of `kinds` on sequences of `lens` cached tokens, the last n_queries of which are this batch's; rounds
-  /// of the layouts alternate.
-  std::vector<AttentionTiming> measure(std::span<const AttentionKind> kinds, std::span<const int> lens, int n_queries);
-
-  static constexpr int kLayers = 2;  ///< whose keys and values are read in turn
-
- private:
-  AttentionBench() = default;
-  void fill(cpu::CpuForward* forward, std::span<const int> lens, int n_queries);
-  double round_seconds(cpu::CpuForward* forward, int n_passes);
-
-  const cpu::Kernels* kernels_ = nullptr;
-  ThreadTeam* team_ = nullptr;
-  ModelFile file_;
-  std::unique_ptr<cpu::CpuModel> model_;
-  StepProfile profile_;
-  std::vector<std::vector<PageId>> pages_;  // of each sequence of the batch that was filled last
+  /// of the layouts alternate. Error: a GPU's.
+  virtual Result<std::vector<AttentionTiming>> measure(std::span<const AttentionKind> kinds, std::span<const int> lens,
+                                                       int n_queries) = 0;
 };
+
+/// What attention runs on, and what it could reach there.
+class AttentionMachine {
+ public:
+  virtual ~AttentionMachine() = default;
+
+  /// The machine outlives it. Error: no memory.
+  virtual Result<std::unique_ptr<AttentionBench>> make_bench(const AttentionShape& shape,
+                                                             const AttentionRoom& room) = 0;
+  /// Of a layer's work.
+  virtual Result<MachineLimits> limits_of(const Work& work) = 0;
+  /// What --json says of the machine.
+  [[nodiscard]] virtual nlohmann::ordered_json facts() const = 0;
+};
+
+Result<std::unique_ptr<AttentionMachine>> make_cpu_attention_machine(int n_threads);
+
+/// The CPU's alone, on a team that outlives it. Keys and values of so many layers are read in turn.
+Result<std::unique_ptr<AttentionBench>> make_cpu_attention_bench(const AttentionShape& shape, const AttentionRoom& room,
+                                                                 ThreadTeam* team);
+inline constexpr int kCpuAttentionLayers = 2;
 
 /// How the lengths of a batch differ.
 enum class LengthKind { kUniform, kBimodal, kExponential };

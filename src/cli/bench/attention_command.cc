@@ -9,9 +9,10 @@
 #include "cli/bench/attention_bench.h"
 #include "cli/bench/bench_command.h"
 #include "cli/bench/engine_bench.h"
-#include "cli/bench/sized_limits.h"
+#include "cli/bench/gpu_attention_bench.h"
 #include "cli/interrupt.h"
 #include "cli/number_lists.h"
+#include "engine/device_choice.h"
 
 namespace bass {
 namespace {
@@ -44,7 +45,8 @@ class BenchAttentionCommand final : public Command {
   [[nodiscard]] std::string_view summary() const override { return "the layouts of ragged attention compared"; }
   [[nodiscard]] std::string_view examples() const override {
     return "  bass bench attention\n"
-           "  bass bench attention --heads 32 --batch 8 --context 2048 --queries 5 --json";
+           "  bass bench attention --heads 32 --batch 8 --context 2048 --queries 5 --json\n"
+           "The limit of a GPU is reading all keys and values once as fast as it copies memory.";
   }
   void add_options(CLI::App* app) override {
     const auto add = [&](const char* flag, const char* help, std::string* text) {
@@ -56,7 +58,7 @@ class BenchAttentionCommand final : public Command {
     add("--batch", "sequences at once", &batch_);
     add("--context", "mean of the sequences' lengths", &context_);
     add("--queries", "tokens of a sequence in a step: 1 decodes, more verify", &queries_);
-    arguments_.add(app, {"threads", "kv_type", "json"});
+    arguments_.add(app, {"threads", "kv_type", "device", "json"});
   }
   int run(Console* console) override { return finish(console, bench(console)); }
 
@@ -93,8 +95,7 @@ class BenchAttentionCommand final : public Command {
   Status bench(Console* console) {
     BASS_ASSIGN_OR_RETURN(const Grid grid, read_grid());
     BASS_ASSIGN_OR_RETURN(layouts_, all_layouts());
-    ThreadTeam team(options_.engine.n_threads > 0 ? options_.engine.n_threads : available_threads());
-    BASS_ASSIGN_OR_RETURN(SizedLimits limits, SizedLimits::measure(team.n_threads()));
+    BASS_ASSIGN_OR_RETURN(machine_, open_machine(console));
     Table table({{"heads", "n_heads", 5},
                  {"kv", "n_kv_heads", 4},
                  {"dim", "head_dim", 4},
@@ -102,7 +103,7 @@ class BenchAttentionCommand final : public Command {
                  {"batch", "batch", 5},
                  {"context", "context", 7},
                  {"queries", "queries", 7},
-                 {"layout", "attention", -6},
+                 {"layout", "attention", -13},
                  {"us", "s", 9, 1, 1e6},
                  {"limit us", "limit_s", 9, 1, 1e6},
                  {"limit %", "limit_fraction", 7, 1, 100}},
@@ -112,7 +113,7 @@ class BenchAttentionCommand final : public Command {
         for (const int head_dim : grid.head_dims) {
           for (const int context : grid.contexts) {
             const AttentionShape shape{n_heads, n_heads / group, head_dim, options_.engine.kv};
-            BASS_RETURN_IF_ERROR(bench_shape(shape, context, grid, &team, &limits, &table));
+            BASS_RETURN_IF_ERROR(bench_shape(shape, context, grid, &table));
           }
         }
       }
@@ -120,25 +121,30 @@ class BenchAttentionCommand final : public Command {
     return ok_status();
   }
 
-  Status bench_shape(const AttentionShape& shape, int context, const Grid& grid, ThreadTeam* team, SizedLimits* limits,
-                     Table* table) {
-    const int max_batch = *std::max_element(grid.batches.begin(), grid.batches.end());
-    const int max_queries = *std::max_element(grid.queries.begin(), grid.queries.end());
-    int max_len = 1;
-    int64_t max_tokens = 1;
+  Result<std::unique_ptr<AttentionMachine>> open_machine(Console* console) {
+    BASS_ASSIGN_OR_RETURN(OpenedDevice opened, open_named_device(options_.engine.device));
+    if (!opened.note.empty()) console->err.write(opened.note + "\n");
+    if (opened.gpu != nullptr) return make_gpu_attention_machine(std::move(opened.gpu));
+    const int n_threads = options_.engine.n_threads;
+    return make_cpu_attention_machine(n_threads > 0 ? n_threads : available_threads());
+  }
+
+  Status bench_shape(const AttentionShape& shape, int context, const Grid& grid, Table* table) {
+    AttentionRoom room;
+    room.n_sequences = *std::max_element(grid.batches.begin(), grid.batches.end());
+    room.n_queries = *std::max_element(grid.queries.begin(), grid.queries.end());
     for (const LengthKind kind : kLengthKinds) {
       for (const int batch : grid.batches) {
-        const std::vector<int> lens = make_lengths(kind, batch, context, max_queries);
-        max_len = std::max(max_len, *std::max_element(lens.begin(), lens.end()));
-        max_tokens = std::max(max_tokens, std::accumulate(lens.begin(), lens.end(), int64_t{0}));
+        const std::vector<int> lens = make_lengths(kind, batch, context, room.n_queries);
+        room.context_len = std::max(room.context_len, *std::max_element(lens.begin(), lens.end()));
+        room.n_cached_tokens = std::max(room.n_cached_tokens, std::accumulate(lens.begin(), lens.end(), int64_t{0}));
       }
     }
-    BASS_ASSIGN_OR_RETURN(const std::unique_ptr<AttentionBench> bench,
-                          AttentionBench::create(shape, max_batch, max_len, max_tokens, team));
+    BASS_ASSIGN_OR_RETURN(const std::unique_ptr<AttentionBench> bench, machine_->make_bench(shape, room));
     for (const LengthKind kind : kLengthKinds) {
       for (const int batch : grid.batches) {
         for (const int n_queries : grid.queries) {
-          BASS_RETURN_IF_ERROR(bench_batch(bench.get(), shape, kind, {batch, context, n_queries}, limits, table));
+          BASS_RETURN_IF_ERROR(bench_batch(bench.get(), shape, kind, {batch, context, n_queries}, table));
         }
       }
     }
@@ -152,30 +158,31 @@ class BenchAttentionCommand final : public Command {
   };
 
   Status bench_batch(AttentionBench* bench, const AttentionShape& shape, LengthKind kind, const Batch& batch,
-                     SizedLimits* sized_limits, Table* table) const {
+                     Table* table) const {
     if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
     std::vector<AttentionKind> kinds;
     for (const Layout& layout : layouts_) kinds.push_back(layout.kind);
     const std::vector<int> lens = make_lengths(kind, batch.n_sequences, batch.context, batch.n_queries);
-    const std::vector<AttentionTiming> timings = bench->measure(kinds, lens, batch.n_queries);
+    BASS_ASSIGN_OR_RETURN(const std::vector<AttentionTiming> timings, bench->measure(kinds, lens, batch.n_queries));
     for (size_t i = 0; i < layouts_.size(); ++i) {
       const AttentionTiming& timing = timings[i];
-      BASS_ASSIGN_OR_RETURN(const MachineLimits limits, sized_limits->of(timing.work.bytes * AttentionBench::kLayers));
-      table->add({{"attention", layouts_[i].name},
-                  {"n_heads", shape.n_heads},
-                  {"n_kv_heads", shape.n_kv_heads},
-                  {"head_dim", shape.head_dim},
-                  {"lengths", length_kind_name(kind)},
-                  {"batch", batch.n_sequences},
-                  {"context", batch.context},
-                  {"queries", batch.n_queries},
-                  {"s", timing.median_s},
-                  {"bytes", timing.work.bytes},
-                  {"operations", operations_json(timing.work)},
-                  {"limit_s", limit_seconds(timing.work, limits)},
-                  {"limit_fraction", limit_fraction(timing.work, limits, timing.median_s)},
-                  {"n_threads", sized_limits->n_threads()},
-                  {"bandwidth_gb_s", limits.bandwidth_gb_s}});
+      BASS_ASSIGN_OR_RETURN(const MachineLimits limits, machine_->limits_of(timing.work));
+      nlohmann::ordered_json row{{"attention", layouts_[i].name},
+                                 {"n_heads", shape.n_heads},
+                                 {"n_kv_heads", shape.n_kv_heads},
+                                 {"head_dim", shape.head_dim},
+                                 {"lengths", length_kind_name(kind)},
+                                 {"batch", batch.n_sequences},
+                                 {"context", batch.context},
+                                 {"queries", batch.n_queries},
+                                 {"s", timing.median_s},
+                                 {"bytes", timing.work.bytes},
+                                 {"operations", operations_json(timing.work)},
+                                 {"limit_s", limit_seconds(timing.work, limits)},
+                                 {"limit_fraction", limit_fraction(timing.work, limits, timing.median_s)},
+                                 {"bandwidth_gb_s", limits.bandwidth_gb_s}};
+      row.update(machine_->facts());
+      table->add(row);
     }
     return ok_status();
   }
@@ -183,6 +190,7 @@ class BenchAttentionCommand final : public Command {
   TableArguments arguments_;
   GenerateOptions options_;
   std::vector<Layout> layouts_;
+  std::unique_ptr<AttentionMachine> machine_;
   std::string heads_ = "8,16,32,64";
   std::string group_ = "4";
   std::string head_dim_ = "64";

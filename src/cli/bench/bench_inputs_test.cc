@@ -48,18 +48,19 @@ TEST(AttentionBench, CountsWhatHasToBeReadAndComputed) {
   constexpr int kQueries = 3;
   const std::vector<int> lengths{10, 100};
   ThreadTeam team(2);
-  const auto bench = AttentionBench::create(kShape, 2, 100, 200, &team);
+  const auto bench = make_cpu_attention_bench(kShape, {2, kQueries, 100, 200}, &team);
   ASSERT_TRUE(bench.ok());
   const AttentionKind kinds[] = {AttentionKind::kPad, AttentionKind::kSplit, AttentionKind::kFused};
-  const std::vector<AttentionTiming> timings = bench.value()->measure(kinds, lengths, kQueries);
-  ASSERT_EQ(timings.size(), 3);
+  const Result<std::vector<AttentionTiming>> timings = bench.value()->measure(kinds, lengths, kQueries);
+  ASSERT_TRUE(timings.ok());
+  ASSERT_EQ(timings.value().size(), 3);
   double operations = 0;
   for (const int length : lengths) {
     for (int seen = length - kQueries + 1; seen <= length; ++seen) {
       operations += 4.0 * kShape.n_heads * kShape.head_dim * seen;
     }
   }
-  for (const AttentionTiming& timing : timings) {
+  for (const AttentionTiming& timing : timings.value()) {
     EXPECT_GT(timing.median_s, 0);
     EXPECT_DOUBLE_EQ(timing.work.total_operations(), operations);
     EXPECT_DOUBLE_EQ(timing.work.bytes, 110.0 * 2 * kShape.n_kv_heads * (2 * kShape.head_dim + 4));  // int16, a scale

@@ -114,13 +114,15 @@ class BenchOpsCommand final : public Command {
     const std::vector<int> lens(static_cast<size_t>(inputs.n_rows), context);
     const int64_t n_tokens = int64_t{inputs.n_rows} * (context + cpu::kKvPageLen);
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<AttentionBench> bench,
-                          AttentionBench::create(shape, inputs.n_rows, context, n_tokens, team));
-    const AttentionTiming timing = bench->measure({&options_.engine.attention, 1}, lens, 1).front();
+                          make_cpu_attention_bench(shape, {inputs.n_rows, 1, context, n_tokens}, team));
+    BASS_ASSIGN_OR_RETURN(const std::vector<AttentionTiming> timings,
+                          bench->measure({&options_.engine.attention, 1}, lens, 1));
+    const AttentionTiming& timing = timings.front();
     KernelOp op;
     op.name = "attention";
     op.shape = fmt::format("{}/{} heads, {} seen", shape.n_heads, shape.n_kv_heads, context);
     op.work = timing.work;
-    op.set_bytes = timing.work.bytes * AttentionBench::kLayers;
+    op.set_bytes = timing.work.bytes * kCpuAttentionLayers;
     return add_row(inputs, op, timing.median_s, limits, table);
   }
 
