@@ -17,6 +17,7 @@ the first ratio, but not in the last one, of what drafting gains.
 import argparse
 import itertools
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -28,6 +29,7 @@ from engine import add_engine_options, bench_policies, draft_arguments, n_genera
 
 
 N_TRACES = 3  # of each prompt: what is sampled once may be easy or hard by chance
+MAX_DRAFTS = 32  # Algorithm 1 goes so far
 N_REPLAYS = 5  # with --steps 0 a replay is as short as the trace
 
 
@@ -35,7 +37,8 @@ def traces(options, cell, prompts, folder):
     """Files, each with all prompts once, as they are measured in a round."""
     n_traces = N_TRACES if cell.temperature > 0 else 1
     text = run_bass(options.bass, ["bench", "trace", "-m", options.model, *draft_arguments(options, cell), "--prompts", "-",
-                                   "--seed", 1, "--temperature", cell.temperature, "--max-tokens", n_generated(options, cell), "-n",
+                                   "--seed", 1, "--max-drafts", MAX_DRAFTS, "--temperature", cell.temperature,
+                                   "--max-tokens", n_generated(options, cell), "-n",
                                    n_traces, "--ignore-eos"], prompts)
     header, *sequences = text.splitlines(keepends=True)
     paths = [folder / f"{number}.trace" for number in range(n_traces)]
@@ -64,22 +67,23 @@ def kept_costs(folder):
     return json.loads(texts[-1])
 
 
-def measured_costs(rows, kept):
+def measured_costs(rows, kept, batch):
     """Of a machine, for `bass bench replay`. Policies believe in typical times (docs/architecture.md); what runs take is their
     mean. Contexts are those of the runs, so attention is in the steps."""
-    steps = [size for row in rows for size in row["explanation"]["prediction"]["by_rows"]]
     by_size = {}
-    for size in steps:
+    for size in (size for row in rows for size in row["explanation"]["prediction"]["by_rows"]):
         by_size.setdefault(size["rows"][0], []).append(size)
-    curve = [[weighted_mean(sizes, "mean_rows"), weighted_mean(sizes, "ms") / 1e3] for _, sizes in sorted(by_size.items())]
-    # One pass's mean, by what was believed of it, of policies whose passes read nothing but the last tokens.
+    costs = {"step_seconds": [[weighted_mean(sizes, "mean_rows"), weighted_mean(sizes, "ms") / 1e3]
+                              for _, sizes in sorted(by_size.items())]}
+    believed = {2**size: seconds for size, seconds in enumerate(kept["draft_step_seconds"]) if seconds > 0}
+    # The mean of passes that read nothing but the last tokens, most of them for a full batch, says how slow all are.
     passes = [row["explanation"]["prediction"] for row in rows if row["policy"].startswith("fixed:")]
-    passes = [found for found in passes if found["draft_passes"] > 0 and found["predicted_draft_pass_ms"]]
-    slowness = statistics.fmean(found["draft_pass_ms"] / found["predicted_draft_pass_ms"] for found in passes) if passes else 1
-    believed = [[1.5 * 2**size if size > 0 else 1, seconds] for size, seconds in enumerate(kept["draft_step_seconds"]) if seconds > 0]
-    costs = {"step_seconds": curve, "catch_up_seconds": kept["catch_up_seconds"] * slowness}
+    passes = [found["draft_pass_ms"] / 1e3 for found in passes if found["draft_passes"] > 0]
     if believed:
-        costs["draft_pass_seconds"] = [[n, seconds * slowness] for n, seconds in believed]
+        nearest = believed[min(believed, key=lambda n: abs(math.log2(n) - math.floor(math.log2(batch))))]
+        slowness = statistics.fmean(passes) / nearest if passes else 1
+        costs["draft_pass_seconds"] = [[1.5 * n if n > 1 else 1, seconds * slowness] for n, seconds in believed.items()]
+        costs["catch_up_seconds"] = kept["catch_up_seconds"] * slowness
     return costs
 
 
@@ -108,7 +112,7 @@ def compare(options, cell, by_task, folder, costs_folder):
     costs = ["--costs", options.machines, "--machine", options.machine]
     if options.machines is None:
         costs = ["--costs", folder / "costs.json"]
-        costs[1].write_text(json.dumps(measured_costs(rows, kept_costs(costs_folder))), encoding="utf-8")
+        costs[1].write_text(json.dumps(measured_costs(rows, kept_costs(costs_folder), cell.batch)), encoding="utf-8")
     replayed = replay(options, cell, traces(options, cell, prompts, folder), costs)
 
     def predicted(policy, key):
