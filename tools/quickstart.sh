@@ -51,20 +51,19 @@ run_job() { # number, speculative or regular
     "${job[@]}" --save "$file" "${options[@]}" >/dev/null
   fi
 }
-# A run takes a second, and others may use the machine meanwhile: speeds are medians of three runs, in turns.
-run_job 1 speculative
-run_job 1 regular
-run_job 2 regular
-run_job 2 speculative
-run_job 3 speculative
-run_job 3 regular
+# A run takes a second, and others may use the machine meanwhile: speeds are medians of five runs, in turns.
+n_runs=5
+for number in $(seq "$n_runs"); do
+  if [ $((number % 2)) -eq 1 ]; then order=(speculative regular); else order=(regular speculative); fi
+  for name in "${order[@]}"; do run_job "$number" "$name"; done
+done
 
-python3 - build/quickstart <<'PYTHON'
+python3 - build/quickstart "$n_runs" <<'PYTHON'
 import json
 import statistics
 import sys
 
-runs = {name: [json.load(open(f"{sys.argv[1]}_{name}_{number}.json")) for number in (1, 2, 3)]
+runs = {name: [json.load(open(f"{sys.argv[1]}_{name}_{number}.json")) for number in range(1, int(sys.argv[2]) + 1)]
         for name in ("speculative", "regular")}
 draft = runs["speculative"][0]["draft"] or "without a draft model: none was found"
 print(f"\nthe speculative runs drafted with n-grams and {draft}")
@@ -79,7 +78,7 @@ def acceptance(of_name):
     return "-" if rate is None else f"{100 * rate:.1f} %"
 
 
-rows = [("tokens/s, median of 3", lambda of_name: f"{median(of_name, lambda run: run['timing']['tokens_per_s']):.1f}"),
+rows = [(f"tokens/s, median of {sys.argv[2]}", lambda of_name: f"{median(of_name, lambda run: run['timing']['tokens_per_s']):.1f}"),
         ("ms a token, all sequences", lambda of_name: f"{median(of_name, lambda run: run['timing']['ms_per_token']['all']):.2f}"),
         ("tokens", lambda of_name: str(of_name[0]["usage"]["completion_tokens"])),
         ("acceptance", acceptance)]
