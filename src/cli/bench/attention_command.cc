@@ -121,7 +121,7 @@ class BenchAttentionCommand final : public Command {
     return ok_status();
   }
 
-  Result<std::unique_ptr<AttentionMachine>> open_machine(Console* console) {
+  Result<std::unique_ptr<AttentionMachine>> open_machine(Console* console) const {
     BASS_ASSIGN_OR_RETURN(OpenedDevice opened, open_named_device(options_.engine.device));
     if (!opened.note.empty()) console->err.write(opened.note + "\n");
     if (opened.gpu != nullptr) return make_gpu_attention_machine(std::move(opened.gpu));
