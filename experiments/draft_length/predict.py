@@ -38,8 +38,7 @@ def traces(options, cell, prompts, folder):
     n_traces = N_TRACES if cell.temperature > 0 else 1
     text = run_bass(options.bass, ["bench", "trace", "-m", options.model, *draft_arguments(options, cell), "--prompts", "-",
                                    "--seed", 1, "--max-drafts", MAX_DRAFTS, "--temperature", cell.temperature,
-                                   "--max-tokens", n_generated(options, cell), "-n",
-                                   n_traces, "--ignore-eos"], prompts)
+                                   "--max-tokens", n_generated(options, cell), "-n", n_traces, "--ignore-eos"], prompts)
     header, *sequences = text.splitlines(keepends=True)
     paths = [folder / f"{number}.trace" for number in range(n_traces)]
     for number, path in enumerate(paths):

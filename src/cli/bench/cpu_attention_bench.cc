@@ -1,12 +1,12 @@
 // Attention of a made-up model on the CPU.
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "base/check.h"
 #include "base/thread_team.h"
 #include "cli/bench/attention_bench.h"
 #include "cli/bench/sized_limits.h"
+#include "cli/bench/timing.h"
 #include "executor/cpu/cpu_model.h"
 #include "executor/cpu/forward.h"
 #include "executor/step_profile.h"
@@ -14,9 +14,6 @@
 namespace bass {
 namespace {
 
-constexpr int kRounds = 5;
-constexpr double kRoundSeconds = 4e-3;
-constexpr int kMaxPasses = 1 << 14;
 constexpr int kLayers = kCpuAttentionLayers;
 constexpr int kWidth = 32;  // of everything that is not attention
 
@@ -110,34 +107,25 @@ double CpuAttentionBench::round_seconds(cpu::CpuForward* forward, int n_passes) 
 
 Result<std::vector<AttentionTiming>> CpuAttentionBench::measure(std::span<const AttentionKind> kinds,
                                                                 std::span<const int> lens, int n_queries) {
-  struct Layout {
-    std::unique_ptr<cpu::CpuForward> forward;
-    int n_passes = 1;
-    std::array<double, kRounds> seconds{};
-  };
-  std::vector<Layout> layouts(kinds.size());
+  std::vector<std::unique_ptr<cpu::CpuForward>> layouts;
   cpu::ForwardOptions options;
   options.max_rows = static_cast<int>(lens.size()) * n_queries;
   options.n_threads = team_->n_threads();
   options.profile = &profile_;
-  for (size_t i = 0; i < kinds.size(); ++i) {
-    options.attention = kinds[i];
-    layouts[i].forward = std::make_unique<cpu::CpuForward>(model_.get(), kernels_, options);
-    BASS_CHECK(layouts[i].forward->ok());
-    fill(layouts[i].forward.get(), lens, n_queries);
-    const double once_s = std::max(round_seconds(layouts[i].forward.get(), 1), 1e-7);
-    layouts[i].n_passes = std::clamp(static_cast<int>(kRoundSeconds / once_s), 1, kMaxPasses);
+  for (const AttentionKind kind : kinds) {
+    options.attention = kind;
+    layouts.push_back(std::make_unique<cpu::CpuForward>(model_.get(), kernels_, options));
+    BASS_CHECK(layouts.back()->ok());
+    fill(layouts.back().get(), lens, n_queries);
   }
-  for (size_t round = 0; round < kRounds; ++round) {
-    for (Layout& layout : layouts) {
-      layout.seconds[round] = round_seconds(layout.forward.get(), layout.n_passes) / layout.n_passes / kLayers;
-    }
-  }
+  BASS_ASSIGN_OR_RETURN(const std::vector<double> seconds,
+                        time_in_turns(kinds.size(), [&](size_t i, int n_passes) -> Result<double> {
+                          return round_seconds(layouts[i].get(), n_passes);
+                        }));
   std::vector<AttentionTiming> timings;
-  for (Layout& layout : layouts) {
-    std::sort(layout.seconds.begin(), layout.seconds.end());
-    const Work& work = layout.forward->work()[static_cast<size_t>(StepPart::kAttention)];
-    timings.push_back({layout.seconds[kRounds / 2], Work{}.add(work, 1.0 / kLayers)});
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    const Work& work = layouts[i]->work()[static_cast<size_t>(StepPart::kAttention)];
+    timings.push_back({seconds[i] / kLayers, Work{}.add(work, 1.0 / kLayers)});
   }
   return timings;
 }

@@ -3,21 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/check.h"
+#include "cli/bench/timing.h"
 #include "executor/cuda/gpu_forward.h"
-#include "kernels/cpu/kernels.h"
-#include "kernels/cuda/arithmetic.h"
+#include "executor/cuda/gpu_model.h"
 #include "kernels/cuda/attention/attention.h"
 
 namespace bass {
 namespace {
 
-constexpr int kRounds = 5;
-constexpr double kRoundSeconds = 4e-3;
-constexpr int kMaxPasses = 1 << 8;
+constexpr int kCopies = 5;  // of which the fastest counts
 // Layers are read in turn, so many that no cache holds them all: as in a model, whose weights come between.
 constexpr int64_t kMaxBytes = int64_t{4} << 30;
 constexpr int kMinLayers = 2, kMaxLayers = 256;
@@ -45,27 +42,12 @@ Result<double> measure_copy_gb_s(cuda::Device& device) {
   if (!from.ok() || !to.ok()) return no_memory(2 * kBytes, device);
   device.fill(from.data(), kByte, kBytes);
   double best_s = INFINITY;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int i = 0; i < kCopies; ++i) {
     BASS_ASSIGN_OR_RETURN(const double seconds,
                           seconds_of(device, [&] { device.copy(to.data(), from.data(), kBytes); }));
     best_s = std::min(best_s, seconds);
   }
   return 2 * kBytes / best_s * 1e-9;
-}
-
-cuda::DeviceKv describe_kv(const AttentionShape& shape) {
-  cpu::KvShape cpu_shape;
-  cpu_shape.head_dim = shape.head_dim;
-  cpu_shape.number_bytes = shape.kv == KvKind::kInt8 ? 1 : 2;
-  cuda::DeviceKv kv;
-  kv.n_heads = shape.n_heads;
-  kv.n_kv_heads = shape.n_kv_heads;
-  kv.head_dim = shape.head_dim;
-  kv.number_bytes = cpu_shape.number_bytes;
-  kv.head_bytes = static_cast<int64_t>(cpu_shape.head_bytes());
-  kv.layer_bytes = kv.n_kv_heads * kv.head_bytes;
-  kv.score_factor = cuda::kLog2E / std::sqrt(static_cast<float>(shape.head_dim));
-  return kv;
 }
 
 /// Sequences that decode or verify, each with pages of its own.
@@ -95,21 +77,16 @@ struct Batch {
 
 class GpuAttentionBench final : public AttentionBench {
  public:
-  GpuAttentionBench(cuda::Device* device, const AttentionShape& shape) : device_(device), kv_(describe_kv(shape)) {}
+  GpuAttentionBench(cuda::Device* device, const AttentionShape& shape)
+      : device_(device), kv_(cuda::describe_heads(shape.n_heads, shape.n_kv_heads, shape.head_dim, shape.kv)) {}
   Status load(const AttentionRoom& room);
 
   Result<std::vector<AttentionTiming>> measure(std::span<const AttentionKind> kinds, std::span<const int> lens,
                                                int n_queries) override;
 
  private:
-  struct Layout {
-    std::unique_ptr<cuda::GpuAttention> attention;
-    int n_passes = 1;
-    std::array<double, kRounds> seconds{};  // of a layer
-  };
-
-  Status make_layout(AttentionKind kind, const Batch& batch, int n_queries, Layout* layout);
-  Result<double> pass_seconds(const Layout& layout, int n_passes);
+  Result<std::unique_ptr<cuda::GpuAttention>> make_layout(AttentionKind kind, const Batch& batch, int n_queries);
+  Result<double> seconds_of_passes(cuda::GpuAttention* layout, int n_passes);
   [[nodiscard]] Work work_of(std::span<const int> lens) const;
 
   cuda::Device* device_;
@@ -149,7 +126,8 @@ Status GpuAttentionBench::load(const AttentionRoom& room) {
   return device_->synchronize();
 }
 
-Status GpuAttentionBench::make_layout(AttentionKind kind, const Batch& batch, int n_queries, Layout* layout) {
+Result<std::unique_ptr<cuda::GpuAttention>> GpuAttentionBench::make_layout(AttentionKind kind, const Batch& batch,
+                                                                           int n_queries) {
   cuda::GpuAttentionOptions options;
   options.kv = kv_;
   options.kind = cuda::gpu_attention_kind(kind);
@@ -157,24 +135,21 @@ Status GpuAttentionBench::make_layout(AttentionKind kind, const Batch& batch, in
   options.max_segments = static_cast<int>(batch.segments.size());
   options.max_decode_rows = n_queries;
   options.max_kv_len = batch.max_len;
-  layout->attention = std::make_unique<cuda::GpuAttention>(device_, options);
-  if (!layout->attention->ok()) return no_memory(layout->attention->n_bytes(), *device_);
-  layout->attention->plan(args_.batch, batch.segments, /*window=*/0);
-  BASS_ASSIGN_OR_RETURN(const double once_s, pass_seconds(*layout, 1));
-  layout->n_passes = std::clamp(static_cast<int>(kRoundSeconds / std::max(once_s * n_layers_, 1e-7)), 1, kMaxPasses);
-  return ok_status();
+  auto layout = std::make_unique<cuda::GpuAttention>(device_, options);
+  if (!layout->ok()) return no_memory(layout->n_bytes(), *device_);
+  layout->plan(args_.batch, batch.segments, /*window=*/0);
+  return layout;
 }
 
-Result<double> GpuAttentionBench::pass_seconds(const Layout& layout, int n_passes) {
-  const auto run = [&] {
+// A pass is through all layers.
+Result<double> GpuAttentionBench::seconds_of_passes(cuda::GpuAttention* layout, int n_passes) {
+  return seconds_of(*device_, [&] {
     cuda::AttentionArguments args = args_;
     for (int i = 0; i < n_passes * n_layers_; ++i) {
       args.layer_offset = (i % n_layers_) * kv_.layer_bytes;
-      layout.attention->attend(args);
+      layout->attend(args);
     }
-  };
-  BASS_ASSIGN_OR_RETURN(const double seconds, seconds_of(*device_, run));
-  return seconds / n_passes / n_layers_;
+  });
 }
 
 // Each sequence's keys and values once.
@@ -203,20 +178,15 @@ Result<std::vector<AttentionTiming>> GpuAttentionBench::measure(std::span<const 
   args_.q = q_.as<float>();
   args_.q_stride = kv_.n_heads * kv_.head_dim;
   args_.out = out_.as<float>();
-  std::vector<Layout> layouts(kinds.size());
+  std::vector<std::unique_ptr<cuda::GpuAttention>> layouts(kinds.size());
   for (size_t i = 0; i < kinds.size(); ++i) {
-    BASS_RETURN_IF_ERROR(make_layout(kinds[i], batch, n_queries, &layouts[i]));
+    BASS_ASSIGN_OR_RETURN(layouts[i], make_layout(kinds[i], batch, n_queries));
   }
-  for (size_t round = 0; round < kRounds; ++round) {
-    for (Layout& layout : layouts) {
-      BASS_ASSIGN_OR_RETURN(layout.seconds[round], pass_seconds(layout, layout.n_passes));
-    }
-  }
+  BASS_ASSIGN_OR_RETURN(const std::vector<double> seconds, time_in_turns(kinds.size(), [&](size_t i, int n_passes) {
+                          return seconds_of_passes(layouts[i].get(), n_passes);
+                        }));
   std::vector<AttentionTiming> timings;
-  for (Layout& layout : layouts) {
-    std::sort(layout.seconds.begin(), layout.seconds.end());
-    timings.push_back({layout.seconds[kRounds / 2], work_of(lens)});
-  }
+  for (const double pass_s : seconds) timings.push_back({pass_s / n_layers_, work_of(lens)});
   return timings;
 }
 

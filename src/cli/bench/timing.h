@@ -2,8 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "base/thread_team.h"
+#include "bass/status.h"
 
 namespace bass {
 
@@ -15,5 +17,9 @@ struct Timing {
 
 /// Calls `body` on all threads of the team again and again, with a barrier after each call, for some 30 ms.
 Timing time_on_team(ThreadTeam* team, const std::function<void(const TeamContext&)>& body);
+
+/// Each piece's median seconds of a call, over rounds in which all take turns of some milliseconds. seconds(i, n): of n
+/// calls of piece i. Error: its first one.
+Result<std::vector<double>> time_in_turns(size_t n_pieces, const std::function<Result<double>(size_t, int)>& seconds);
 
 }  // namespace bass

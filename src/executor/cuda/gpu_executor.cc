@@ -22,21 +22,6 @@ class GpuPromptHead final : public PromptHead {
   GpuModel::HeadRows rows_;
 };
 
-LibraryNumbers library_numbers(ActivationKind kind) {
-  switch (kind) {
-    case ActivationKind::kBf16:
-      return LibraryNumbers::kBf16;
-    case ActivationKind::kW8A8:
-      return LibraryNumbers::kInt8;
-    case ActivationKind::kFp8:
-      return LibraryNumbers::kFp8;
-    case ActivationKind::kInt8:
-    case ActivationKind::kInt16:
-      break;
-  }
-  return LibraryNumbers::kNone;
-}
-
 }  // namespace
 
 bool emulates_gpu() { return std::getenv("BASS_EMULATE_GPU") != nullptr; }
@@ -67,7 +52,7 @@ Status GpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
   const GpuKvOptions kv{options_.kv, options_.n_main_pages, options_.context_len,
                         static_cast<int>(forward.tap_layers.size())};
   BASS_RETURN_IF_ERROR(open_library());
-  BASS_ASSIGN_OR_RETURN(main_, GpuModel::load(device_.get(), main, kv, &team_, library_));
+  BASS_ASSIGN_OR_RETURN(main_, GpuModel::load(device_.get(), main, kv, &team_, library()));
   main_forward_ = std::make_unique<GpuForward>(device_.get(), main_.get(), &staging_, forward);
   SamplingShape shape;
   shape.n_main_tokens = static_cast<int>(main.vocab.tokens.size());
@@ -77,12 +62,26 @@ Status GpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
   return make_workspace(shape);
 }
 
+LibraryNumbers GpuExecutor::library() const {
+  switch (options_.activations) {
+    case ActivationKind::kBf16:
+      return LibraryNumbers::kBf16;
+    case ActivationKind::kW8A8:
+      return LibraryNumbers::kInt8;
+    case ActivationKind::kFp8:
+      return LibraryNumbers::kFp8;
+    case ActivationKind::kInt8:
+    case ActivationKind::kInt16:
+      break;
+  }
+  return LibraryNumbers::kNone;
+}
+
 Status GpuExecutor::open_library() {
   constexpr int kFp8Capability = 89;
-  library_ = library_numbers(options_.activations);
-  if (library_ == LibraryNumbers::kNone) return ok_status();
+  if (library() == LibraryNumbers::kNone) return ok_status();
   const int capability = device_->info().compute_capability;
-  if (library_ == LibraryNumbers::kFp8 && capability < kFp8Capability) {
+  if (library() == LibraryNumbers::kFp8 && capability < kFp8Capability) {
     return unavailable(fmt::format("--activations fp8 needs a GPU of compute capability 8.9 or later; {} has {}.{}",
                                    device_->info().name, capability / 10, capability % 10));
   }
@@ -92,7 +91,7 @@ Status GpuExecutor::open_library() {
 Status GpuExecutor::load_draft(const ModelFile& draft, const GpuForwardOptions& forward, SamplingShape* shape) {
   const GpuKvOptions kv{options_.kv, options_.n_draft_pages, options_.context_len};
   BASS_ASSIGN_OR_RETURN(
-      draft_, GpuModel::load(device_.get(), draft, kv, &team_, library_, draft.config.main ? main_.get() : nullptr));
+      draft_, GpuModel::load(device_.get(), draft, kv, &team_, library(), draft.config.main ? main_.get() : nullptr));
   GpuForwardOptions draft_options = forward;
   draft_options.tap_layers.clear();
   draft_forward_ = std::make_unique<GpuForward>(device_.get(), draft_.get(), &staging_, draft_options);

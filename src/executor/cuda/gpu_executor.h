@@ -45,6 +45,7 @@ class GpuExecutor final : public Executor {
   [[nodiscard]] int64_t step_weight_bytes() const override { return main_->step_weight_bytes(); }
 
  private:
+  [[nodiscard]] LibraryNumbers library() const;
   Status open_library();
   Status load_draft(const ModelFile& draft, const GpuForwardOptions& forward, SamplingShape* shape);
   Status make_workspace(const SamplingShape& shape);
@@ -67,7 +68,6 @@ class GpuExecutor final : public Executor {
 
   std::unique_ptr<Device> device_;  // outlives all that lies in its memory
   ExecutorOptions options_;
-  LibraryNumbers library_ = LibraryNumbers::kNone;
   ThreadTeam team_;
   Staging staging_;
   std::unique_ptr<GpuModel> main_;

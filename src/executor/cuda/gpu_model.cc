@@ -24,6 +24,21 @@ Status no_room(const std::string& what, size_t n_bytes, const Device& device) {
 
 }  // namespace
 
+DeviceKv describe_heads(int n_heads, int n_kv_heads, int head_dim, KvKind kind) {
+  cpu::KvShape shape;
+  shape.head_dim = head_dim;
+  shape.number_bytes = kind == KvKind::kInt8 ? 1 : 2;
+  DeviceKv kv;
+  kv.n_heads = n_heads;
+  kv.n_kv_heads = n_kv_heads;
+  kv.head_dim = head_dim;
+  kv.number_bytes = shape.number_bytes;
+  kv.head_bytes = static_cast<int64_t>(shape.head_bytes());
+  kv.layer_bytes = n_kv_heads * kv.head_bytes;
+  kv.score_factor = kLog2E / std::sqrt(static_cast<float>(head_dim));
+  return kv;
+}
+
 Result<std::unique_ptr<GpuModel>> GpuModel::load(Device* device, const ModelFile& file, const GpuKvOptions& kv,
                                                  ThreadTeam* team, LibraryNumbers library, const GpuModel* main) {
   BASS_CHECK(file.config.main.has_value() == (main != nullptr));
@@ -198,19 +213,10 @@ void GpuModel::place_layer(const LayerRefs& refs, WeightArena* arena) {
 void GpuModel::describe_kv(const GpuKvOptions& kv) {
   const ModelConfig& config = file_->config;
   context_len_ = kv.context_len;
+  kv_ = describe_heads(config.n_heads, config.n_kv_heads, config.head_dim, kv.kind);
   kv_.pages = kv_memory_.data();
   kv_.page_bytes = cpu_page_bytes(config, kv.kind, kv.n_taps);
-  kv_.n_heads = config.n_heads;
-  kv_.n_kv_heads = config.n_kv_heads;
-  kv_.head_dim = config.head_dim;
-  kv_.number_bytes = kv.kind == KvKind::kInt8 ? 1 : 2;
-  cpu::KvShape shape;
-  shape.head_dim = config.head_dim;
-  shape.number_bytes = kv_.number_bytes;
-  kv_.head_bytes = static_cast<int64_t>(shape.head_bytes());
-  kv_.layer_bytes = kv_.n_kv_heads * kv_.head_bytes;
-  kv_.score_factor = config.attention_scale > 0 ? kLog2E * config.attention_scale
-                                                : kLog2E / std::sqrt(static_cast<float>(config.head_dim));
+  if (config.attention_scale > 0) kv_.score_factor = kLog2E * config.attention_scale;
   kv_.score_cap = config.attention_cap > 0 ? config.attention_cap * kLog2E : 0.0f;
   taps_ = {kv_.pages, kv_.page_bytes, kv_.layer_bytes * config.n_layers, kv.n_taps * config.d_model};
   for (const RopeConfig& rope : config.ropes) {

@@ -37,6 +37,9 @@ struct GpuKvOptions {
   int n_taps = 0;       // hidden states of each position that pages keep, for a draft that reads them
 };
 
+/// How a model's heads are cached; where, and in how large pages, is the caller's to say.
+DeviceKv describe_heads(int n_heads, int n_kv_heads, int head_dim, KvKind kind);
+
 /// Immutable after load but for the contents of its pages, and its tables, which grow with the longest text.
 class GpuModel {
  public:

@@ -56,16 +56,9 @@ class RowReader {
 float to_library_bytes(std::span<const float> row, LibraryNumbers numbers, uint8_t* bytes) {
   float largest = 0;
   for (const float x : row) largest = std::max(largest, std::abs(x));
-  const float most = numbers == LibraryNumbers::kFp8 ? kE4m3Max : 127.0f;
-  const float inverse = most / largest;
-  if (!(inverse <= kFloatMax)) {
-    std::fill_n(bytes, row.size(), uint8_t{0});
-    return 0;
-  }
-  std::transform(row.begin(), row.end(), bytes, [&](float x) {
-    return numbers == LibraryNumbers::kFp8 ? to_e4m3(x * inverse) : static_cast<uint8_t>(round_to_int(x * inverse));
-  });
-  return largest / most;
+  const GroupScale scale = byte_scale(largest, numbers);
+  std::transform(row.begin(), row.end(), bytes, [&](float x) { return library_byte(x * scale.inverse, numbers); });
+  return scale.scale;
 }
 
 }  // namespace

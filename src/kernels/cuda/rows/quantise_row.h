@@ -6,7 +6,7 @@
 
 namespace bass::cuda {
 
-/// The scale and the factor of a group of numbers.
+/// The scale and the factor of numbers that are rounded together.
 struct GroupScale {
   float inverse;
   float scale;
@@ -60,6 +60,19 @@ BASS_HD void quantise_columns(Context& context, const float* values, float* inve
   }
 }
 
+/// The scale and the factor of a row that becomes a library's bytes (TokenQuants). largest: of its absolute values
+BASS_HD GroupScale byte_scale(float largest, LibraryNumbers numbers) {
+  const float most = numbers == LibraryNumbers::kFp8 ? kE4m3Max : 127.0f;
+  // What is not finite makes the row's results no numbers: its sequence ends with an error.
+  if (!(largest <= kFloatMax)) return {0.0f, float_of(0x7FC00000u)};
+  const float inverse = most / largest;
+  if (!(inverse <= kFloatMax)) return {0.0f, 0.0f};
+  return {inverse, largest / most};
+}
+BASS_HD uint8_t library_byte(float scaled, LibraryNumbers numbers) {
+  return numbers == LibraryNumbers::kFp8 ? to_e4m3(scaled) : static_cast<uint8_t>(round_to_int(scaled));
+}
+
 /// Writes a row's bytes and scale. Every thread of the block calls it after values [n] are complete. largest_of_warps:
 /// a number for each warp in shared memory, to work in.
 template <class Context>
@@ -73,19 +86,11 @@ BASS_HD void quantise_token(Context& context, const float* values, uint32_t* lar
   if (context.lane() == 0) largest_of_warps[context.warp()] = largest_bits;
   context.sync();
   for (int warp = 0; warp < context.n_threads() / kWarpLen; ++warp) add(largest_of_warps[warp]);
-  const float largest = float_of(largest_bits);
-  const bool is_fp8 = out.numbers == LibraryNumbers::kFp8;
-  const float most = is_fp8 ? kE4m3Max : 127.0f;
-  const bool is_finite = largest <= kFloatMax;
-  float inverse = most / largest;
-  if (!is_finite || !(inverse <= kFloatMax)) inverse = 0.0f;
-  // What is not finite makes the row's results no numbers: its sequence ends with an error.
-  const float scale = !is_finite ? float_of(0x7FC00000u) : inverse > 0.0f ? largest / most : 0.0f;
-  if (context.thread() == 0) out.scale[row] = scale;
+  const GroupScale scale = byte_scale(float_of(largest_bits), out.numbers);
+  if (context.thread() == 0) out.scale[row] = scale.scale;
   uint8_t* q = out.q + int64_t{row} * n;
   for (int i = context.thread(); i < n; i += context.n_threads()) {
-    const float value = values[i] * inverse;
-    q[i] = is_fp8 ? to_e4m3(value) : static_cast<uint8_t>(round_to_int(value));
+    q[i] = library_byte(values[i] * scale.inverse, out.numbers);
   }
 }
 
