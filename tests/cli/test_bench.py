@@ -153,7 +153,7 @@ def test_context_leaves_out_what_does_not_fit(run, tiny):
 
 def test_paper(run, tiny):
     arguments = ["bench", "paper", "-m", tiny, "-d", tiny, "--batch", "1,3", "--layouts", "pad,split-grouped", "--draft-lengths",
-                 "off,fixed:3,bass:l0=2,inc=1", "--prompt-tokens", "8", "--generate-tokens", "60", "--rounds", "1"]
+                 "off,fixed:3,bass:l0=2,inc=1", "--prompt-tokens", "8", "--generate-tokens", "200", "--rounds", "1"]
     for acceptance in (0, 0.5, 1):
         rows = rows_of(run(*arguments, "--acceptance", str(acceptance), "--peak-tops", "1", "--json"))
         assert len(rows) == 2 * 2 * 3
