@@ -83,7 +83,7 @@ void EngineCore::read_costs() {
   if (options_.costs_folder.empty() || options_.trace != nullptr || options_.scripted_acceptance) return;
   const std::string draft =
       draft_ ? fmt::format("{} ({} bytes)", draft_->config.name, draft_->weight_bytes) : std::string("no draft");
-  costs_key_ = fmt::format("{} ({} bytes), {}, {} {} x {}, attention {} (apart) kv {} activations {}",
+  costs_key_ = fmt::format("{} ({} bytes), {}, {} {} x {}, attention {} (apart, drafts too) kv {} activations {}",
                            model_fingerprint(main_.config, main_.weights), main_.weight_bytes, draft, processor_name(),
                            executor_->isa_name(), options_.n_threads, static_cast<int>(options_.attention),
                            static_cast<int>(options_.kv), static_cast<int>(options_.activations));

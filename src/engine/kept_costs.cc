@@ -81,7 +81,6 @@ StepCosts read_kept_costs(const std::string& path, const std::string& key) {
   for (size_t size = 0; size < draft_steps.size(); ++size) {
     if (!is_cost(draft_steps[size])) continue;
     costs.draft_step_s[size] = draft_steps[size].get<float>();
-    costs.n_drafts_measured[size] = kTrust;
   }
   bound_by_larger(costs.draft_step_s, costs.draft_step_s + StepCosts::kDraftSizes);
   return costs;
@@ -98,10 +97,11 @@ void keep_costs(const StepCosts& costs, const std::string& path, const std::stri
   Json json{{"key", key}, {"step_seconds", std::move(rows)}};
   Json draft_steps = Json::array();
   for (int size = 0; size < StepCosts::kDraftSizes; ++size) {
-    draft_steps.push_back(costs.n_drafts_measured[size] > 0 ? costs.draft_step_s[size] : others.draft_step_s[size]);
+    const bool is_measured = costs.recent_drafts[size].n > 0 || others.draft_step_s[size] <= 0;
+    draft_steps.push_back(is_measured ? costs.draft_step_s[size] : others.draft_step_s[size]);
   }
   json["draft_step_seconds"] = std::move(draft_steps);
-  json["catch_up_seconds"] = costs.n_catch_ups_measured > 0 ? costs.catch_up_s : others.catch_up_s;
+  json["catch_up_seconds"] = costs.has_caught_up || others.catch_up_s <= 0 ? costs.catch_up_s : others.catch_up_s;
   json["attention_seconds"] = costs.attention.seconds;
   write_json_cache(path, json);
 }

@@ -71,6 +71,34 @@ TEST(KeptCosts, WhatAnotherProgramMeasuredMeanwhileStays) {
   EXPECT_EQ(predicted_catch_up_seconds(read, 100), 0) << "nobody's";
 }
 
+// The first steps of a process take longer than those that follow. That the machine became faster then, run after run,
+// must not make passes of the draft model free that none of these runs has measured.
+TEST(KeptCosts, PassesThatWereNotMeasuredStayAsTheyWere) {
+  const testing::TempFolder folder;
+  const std::string path = folder / "costs.json";
+  keep_costs(measured(), path, "key");
+  const StepCosts before = read_kept_costs(path, "key");
+  for (int run = 0; run < 5; ++run) {
+    StepCosts costs = read_kept_costs(path, "key");
+    for (int i = 0; i < 100; ++i) learn_step_cost({5, i < 10 ? 0.0030 : 0.0015, true}, &costs);
+    keep_costs(costs, path, "key");
+  }
+  const StepCosts after = read_kept_costs(path, "key");
+  EXPECT_FLOAT_EQ(predicted_draft_seconds(after, 1, 1), predicted_draft_seconds(before, 1, 1));
+  EXPECT_FLOAT_EQ(predicted_catch_up_seconds(after, 100), predicted_catch_up_seconds(before, 100));
+}
+
+// As steps of their rows: the first measurement says how fast the machine is today.
+TEST(KeptCosts, OfPassesFollowTheMachine) {
+  const testing::TempFolder folder;
+  const std::string path = folder / "costs.json";
+  keep_costs(measured(), path, "key");
+  StepCosts costs = read_kept_costs(path, "key");
+  const double draft_s = predicted_draft_seconds(costs, 1, 1);
+  for (int i = 0; i < 20; ++i) learn_step_cost({5, 2 * 0.0015, true}, &costs);
+  EXPECT_NEAR(predicted_draft_seconds(costs, 1, 1), 2 * draft_s, 0.2 * draft_s);
+}
+
 // Steps of 9 to 16 rows took twenty times as long in a run beside other programs. Had they been believed, regular steps
 // of 8 rows would look as dear as they, and drafts as if they paid.
 TEST(KeptCosts, WhatOtherProgramsMadeLongIsNotBelieved) {

@@ -32,10 +32,12 @@ float moved(float value, double sample, double rate) {
 void learn_catch_up(double sample, StepCosts* costs) {
   const double n = std::min<double>(costs->n_catch_ups_measured, 1 / kOwnRate) + 1;
   if (costs->n_catch_ups_measured < UINT16_MAX) ++costs->n_catch_ups_measured;
+  costs->has_caught_up = true;
   costs->catch_up_s = costs->catch_up_s > 0 ? moved(costs->catch_up_s, sample, 1 / n) : static_cast<float>(sample);
 }
 
 bool is_kept(const StepCosts& costs, int rows) { return costs.last_measured[rows] == 0 && costs.step_s[rows] > 0; }
+bool is_kept_draft(const StepCosts& costs, int size) { return costs.recent_drafts[size].n == 0; }
 
 void scale(float factor, float* typical, RecentTimes* times) {
   *typical *= factor;
@@ -49,6 +51,10 @@ void move_kept_entries(double factor, StepCosts* costs) {
   for (int rows = 1; rows <= costs->max_rows_seen; ++rows) {
     if (is_kept(*costs, rows)) costs->step_s[rows] *= part;
   }
+  for (int size = 0; size < StepCosts::kDraftSizes; ++size) {
+    if (is_kept_draft(*costs, size)) costs->draft_step_s[size] *= part;
+  }
+  if (!costs->has_caught_up) costs->catch_up_s *= part;
 }
 
 // What all steps have in common, passes of the draft model too. The entry at idx has moved by itself.
@@ -58,9 +64,9 @@ void move_others(double factor, int idx, StepCosts* costs) {
     if (rows != idx && !is_kept(*costs, rows)) scale(part, &costs->step_s[rows], &costs->recent[rows]);
   }
   for (int size = 0; size < StepCosts::kDraftSizes; ++size) {
-    scale(part, &costs->draft_step_s[size], &costs->recent_drafts[size]);
+    if (!is_kept_draft(*costs, size)) scale(part, &costs->draft_step_s[size], &costs->recent_drafts[size]);
   }
-  costs->catch_up_s *= part;
+  if (costs->has_caught_up) costs->catch_up_s *= part;
   costs->log_level += std::log(part);
 }
 
@@ -120,7 +126,6 @@ void learn_draft_cost(const StepCost& cost, StepCosts* costs) {
   add_time(static_cast<float>((cost.draft_s - behind_s) / cost.n_draft_steps), RecentTimes::kMax,
            &costs->recent_drafts[size]);
   costs->draft_step_s[size] = typical_seconds(costs->recent_drafts[size]);
-  if (costs->n_drafts_measured[size] < UINT16_MAX) ++costs->n_drafts_measured[size];
 }
 
 }  // namespace

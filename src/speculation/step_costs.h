@@ -39,8 +39,7 @@ struct StepCosts {
   RecentTimes recent[kMaxRows + 1];        // of which step_s is the typical one
   uint8_t n_in_row[kMaxRows + 1] = {};     // measurements that followed one another soon
   float draft_step_s[kDraftSizes] = {};    // seconds of one pass of the draft model; 0: not measured
-  uint16_t n_drafts_measured[kDraftSizes] = {};
-  RecentTimes recent_drafts[kDraftSizes];
+  RecentTimes recent_drafts[kDraftSizes];  // of this run; none: draft_step_s is an earlier one's
   AttentionCosts attention;
   int32_t max_rows_seen = 0;
   int32_t n_steps = 0;                       // that were learnt from
@@ -52,6 +51,7 @@ struct StepCosts {
   float slowed = 1;                          // steps take so many times what is believed on average: others' work
   float catch_up_s = 0;                      // seconds a token of text that the draft model had not followed
   uint16_t n_catch_ups_measured = 0;
+  bool has_caught_up = false;  // in this run
 
   /// The entry of steps of so many rows.
   static constexpr int row_idx(int n_rows) { return n_rows < 1 ? 1 : n_rows > kMaxRows ? kMaxRows : n_rows; }

@@ -16,8 +16,8 @@ constexpr double kProbeShare = 0.01;  // of the time, for looks at drafts that a
 constexpr double kLookShare = 0.005;  // and for those that no row of the main model is spent on
 constexpr int kFirstLook = 12;        // steps without a draft before one is looked at
 constexpr int kLastLook = 192;
-constexpr double kSurprise = 4;  // so many times sooner where the last look found a draft better than it was believed
-constexpr int kFirstCheck = 48;  // steps without a try, where an earlier run has measured what would be tried
+constexpr double kSurprise = 4;   // so many times sooner where the last look found a draft better than it was believed
+constexpr int kFirstCheck = 128;  // steps without a try, where an earlier run has measured what would be tried
 // What the model has to read before it drafts counts by the steps that it will draft in then: of the tokens that are
 // left so many, as drafts turn bad and batches change.
 constexpr double kStayed = 0.5;

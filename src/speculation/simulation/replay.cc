@@ -19,7 +19,6 @@ StepCosts known_costs(const MachineCosts& machine) {
   }
   for (int size = 0; size < StepCosts::kDraftSizes && !machine.draft_pass.empty(); ++size) {
     costs.draft_step_s[size] = static_cast<float>(seconds_at(machine.draft_pass, 1.5 * (1 << size)));
-    costs.n_drafts_measured[size] = kTrust;
   }
   costs.catch_up_s = static_cast<float>(machine.catch_up_token_s);
   costs.n_catch_ups_measured = machine.catch_up_token_s > 0 ? kTrust : 0;
