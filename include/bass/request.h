@@ -110,6 +110,22 @@ struct DraftTimes {
   }
 };
 
+/// Passes through a model on a GPU, by how their kernels were launched. All 0 on a CPU.
+struct GraphCounts {
+  int64_t replayed = 0;             ///< as one graph
+  int64_t recorded = 0;             ///< graphs: one for each size of pass, when it is met first
+  int64_t launched_one_by_one = 0;  ///< many rows, a layout of attention that graphs do not serve, or too many sizes
+
+  [[nodiscard]] int64_t n_passes() const { return replayed + launched_one_by_one; }
+  /// Adds `other` `n` times.
+  GraphCounts& add(const GraphCounts& other, int n = 1) {
+    replayed += n * other.replayed;
+    recorded += n * other.recorded;
+    launched_one_by_one += n * other.launched_one_by_one;
+    return *this;
+  }
+};
+
 struct ChoiceStats {
   double decode_s = 0;       ///< from the end of the prompt's prefill to the choice's last token
   double finished_at_s = 0;  ///< after submission

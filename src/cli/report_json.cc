@@ -31,16 +31,22 @@ Json prompt_json(const PromptResult& prompt) {
 }
 
 Json timing_json(const GenerationResult& result, const Summary& summary) {
-  return {{"load_s", result.load_s},
-          {"prefill_s", result.stats.prefill_s},
-          {"decode_s", result.stats.decode_s},
-          {"total_s", result.total_s},
-          {"tokens_per_s", summary.tokens_per_s},
-          {"decode_tokens_per_s", summary.decode_tokens_per_s},
-          {"ms_per_token",
-           {{"first", nullable(summary.latency.first_ms)},
-            {"last", nullable(summary.latency.last_ms)},
-            {"all", nullable(summary.latency.all_ms)}}}};
+  Json json{{"load_s", result.load_s},
+            {"prefill_s", result.stats.prefill_s},
+            {"decode_s", result.stats.decode_s},
+            {"total_s", result.total_s},
+            {"tokens_per_s", summary.tokens_per_s},
+            {"decode_tokens_per_s", summary.decode_tokens_per_s},
+            {"ms_per_token",
+             {{"first", nullable(summary.latency.first_ms)},
+              {"last", nullable(summary.latency.last_ms)},
+              {"all", nullable(summary.latency.all_ms)}}}};
+  if (const GraphCounts& graphs = result.stats.graphs; graphs.n_passes() > 0) {
+    json["graphs"] = {{"replayed", graphs.replayed},
+                      {"recorded", graphs.recorded},
+                      {"launched_one_by_one", graphs.launched_one_by_one}};
+  }
+  return json;
 }
 
 Json speculation_json(const Summary& summary) {

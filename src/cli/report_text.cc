@@ -130,6 +130,10 @@ std::string summary_text(const GenerationResult& result, double peak_tops) {
     text += "acceptance      - (nothing was drafted)\n";
   }
   text += fmt::format("draft lengths   {}   (length:steps; 0 is a step without a draft)\n", histogram_text(summary));
+  if (const GraphCounts& graphs = stats.graphs; graphs.n_passes() > 0) {
+    text += fmt::format("graphs          {} passes as {} graphs, {} kernel by kernel\n", graphs.replayed,
+                        graphs.recorded, graphs.launched_one_by_one);
+  }
   const double peak_operations = stats.busy_s * peak_tops * 1e12;
   const double utilisation = peak_operations > 0 ? stats.work.total_operations() / peak_operations : 0;
   text += fmt::format("utilisation     {:.1f} % of this machine's {:.2f} TOPS\n", 100 * utilisation, peak_tops);

@@ -92,6 +92,7 @@ EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_p
   ++running_stats_.steps;
   running_stats_.busy_s += step_s;
   running_stats_.work.add(result.work);
+  running_stats_.graphs.add(result.graphs);
   if (has_chunk) prefill_row_s_ = step_s / static_cast<double>(n_rows);
   if (options_.profile != nullptr) {
     options_.profile->end_part(StepPart::kCommit);

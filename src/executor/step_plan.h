@@ -105,6 +105,7 @@ struct StepResult {
   std::vector<SegmentResult> segments;  // as in the plan; reused, so that the steady state does not allocate
   Work work;                            // of both models' passes
   DraftTimes draft_times;
+  GraphCounts graphs;      // of both models' passes
   double attention_s = 0;  // of the main model's pass; 0: not measured apart
 };
 

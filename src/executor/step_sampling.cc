@@ -45,6 +45,7 @@ bool StepSampling::open(const SamplingShape& shape, bool is_on_device) {
 void StepSampling::prepare(const StepPlan& plan) {
   plan_ = &plan;
   result_.draft_times = {};
+  result_.graphs = {};
   const size_t n_segments = plan.segments.size();
   drafts_.assign(n_segments, Draft{});
   last_rows_.assign(n_segments, std::numeric_limits<int>::max());

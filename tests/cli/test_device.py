@@ -19,6 +19,23 @@ def test_cuda_gives_the_cpus_results(run, tiny):
     assert choices(run("generate", "-m", tiny, *TEXT, "--device", "auto", env=EMULATED)) == expected
 
 
+def test_passes_without_a_graph_are_told(run, tiny):
+    def graphs(*arguments, **env):
+        done = run("generate", "-m", tiny, *TEXT, *arguments, env={**EMULATED, **env})
+        return choices(done), json.loads(done.out)["timing"]["graphs"]
+
+    texts, counts = graphs("--device", "cuda")
+    assert counts["replayed"] > counts["recorded"] > 0 and counts["launched_one_by_one"] == 0
+    for others, without in (graphs("--device", "cuda", BASS_NO_GRAPHS="1"), graphs("--device", "cuda", "--attention", "pad")):
+        assert others == texts
+        assert without["replayed"] == without["recorded"] == 0 and without["launched_one_by_one"] > 0
+    on_cpu = run("generate", "-m", tiny, *TEXT, "--device", "cpu")
+    assert "graphs" not in json.loads(on_cpu.out)["timing"]
+    for device, is_told in (("cuda", True), ("cpu", False)):
+        summary = run("generate", "-m", tiny, "-p", "a", "--max-tokens", "4", "--device", device, env=EMULATED).err
+        assert ("kernel by kernel" in summary) == is_told
+
+
 @pytest.mark.parametrize("kind", ["bf16", "w8a8", "fp8"])
 def test_what_the_library_multiplies_is_the_gpus(run, tiny, kind):
     arguments = ["generate", "-m", tiny, *TEXT, "--activations", kind]

@@ -168,13 +168,9 @@ Result<std::vector<AttentionTiming>> GpuAttentionBench::measure(std::span<const 
   device_->upload(pages_.data(), batch.pages.data(), batch.pages.size() * sizeof(int32_t));
   BASS_RETURN_IF_ERROR(device_->synchronize());
   args_.kv = kv_;
-  args_.batch = {rows_.as<cuda::DeviceRow>(),
-                 segments_.as<cuda::DeviceSegment>(),
-                 pages_.as<int32_t>(),
-                 static_cast<int32_t>(batch.rows.size()),
-                 static_cast<int32_t>(batch.segments.size()),
-                 batch.max_len,
-                 n_queries};
+  args_.batch = {rows_.as<cuda::DeviceRow>(), segments_.as<cuda::DeviceSegment>(), pages_.as<int32_t>(),
+                 static_cast<int32_t>(batch.rows.size())};
+  cuda::describe_segments(batch.segments, &args_.batch);
   args_.q = q_.as<float>();
   args_.q_stride = kv_.n_heads * kv_.head_dim;
   args_.out = out_.as<float>();

@@ -48,6 +48,7 @@ Status GpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
   forward.n_planes = options_.activations == ActivationKind::kInt16 ? 2 : 1;
   forward.attention = options_.attention;
   forward.context_len = options_.context_len;
+  forward.uses_graphs = std::getenv("BASS_NO_GRAPHS") == nullptr;
   if (draft != nullptr && draft->config.main) forward.tap_layers = draft->config.main->tap_layers;
   const GpuKvOptions kv{options_.kv, options_.n_main_pages, options_.context_len,
                         static_cast<int>(forward.tap_layers.size())};
@@ -188,6 +189,7 @@ Status GpuExecutor::run_step() {
   for (const PageCopy& copy : plan_->draft_copies) draft_->copy_page(copy);
   const Work before_main = main_forward_->work();
   const Work before_draft = draft_ ? draft_forward_->work() : Work{};
+  const GraphCounts graphs_before = graph_counts();
   if (device_sampling_) BASS_RETURN_IF_ERROR(device_sampling_->begin(*plan_));
   end_part(StepPart::kPlan);
   BASS_RETURN_IF_ERROR(draft());
@@ -196,7 +198,13 @@ Status GpuExecutor::run_step() {
   Work& work = sampling_->result().work;
   work = main_forward_->work() - before_main;
   if (draft_) work.add(draft_forward_->work() - before_draft);
+  sampling_->result().graphs = graph_counts().add(graphs_before, -1);
   return ok_status();
+}
+
+GraphCounts GpuExecutor::graph_counts() const {
+  GraphCounts counts = main_forward_->graphs();
+  return draft_ ? counts.add(draft_forward_->graphs()) : counts;
 }
 
 // Where the device draws, all passes are queued at once: each finds on the device what the one in front of it drafted.

@@ -52,6 +52,7 @@ class GpuExecutor final : public Executor {
   Status prepare(const StepPlan& plan);
   [[nodiscard]] size_t staged_bytes(const StepPlan& plan) const;
   Status run_step();
+  [[nodiscard]] GraphCounts graph_counts() const;
   Status draft();
   void time_draft_passes();
   Status draft_block(std::span<const int> rows, std::span<const int> segments);

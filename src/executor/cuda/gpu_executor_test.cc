@@ -11,6 +11,8 @@
 namespace bass::cuda {
 namespace {
 
+using ::testing::HasSubstr;
+
 constexpr int kPages = 2;  // of a sequence
 constexpr int kSequences = 3;
 constexpr int kDrafts = 5;
@@ -38,6 +40,9 @@ class GpuStep : public ::testing::TestWithParam<VerifyRule> {
     }
     return plan;
   }
+
+  /// Drafts' passes, and the main model's.
+  static constexpr int kPasses = kDrafts + 1;
 
   ExecutorOptions options(bool traces_drafts = false) const {
     ExecutorOptions options{.n_threads = 2, .max_batch = 8, .n_main_pages = 16, .n_draft_pages = 16, .context_len = 64};
@@ -90,6 +95,46 @@ TEST_P(GpuStep, TellsTheTimesOfPassesThatItDidNotWaitFor) {
   EXPECT_EQ(times.n_later, kDrafts - 1);
   EXPECT_GT(times.first_s, 0);
   EXPECT_GT(times.later_s, 0);
+}
+
+TEST_P(GpuStep, StepsOfTheSameSizesAreTheSameGraphs) {
+  const auto gpu = on_device(nullptr);
+  const StepPlan step = plan();
+  const GraphCounts first = gpu->wait(gpu->submit(step)).graphs;
+  EXPECT_GT(first.recorded, 0);
+  EXPECT_EQ(first.replayed, kPasses);
+  const GraphCounts second = gpu->wait(gpu->submit(step)).graphs;
+  EXPECT_EQ(second.recorded, 0);
+  EXPECT_EQ(second.replayed, kPasses);
+  EXPECT_EQ(second.launched_one_by_one, 0);
+}
+
+TEST_P(GpuStep, ThePapersLayoutsAreLaunchedKernelByKernel) {
+  for (const AttentionKind kind : {AttentionKind::kPad, AttentionKind::kSplit}) {
+    ExecutorOptions with_layout = options();
+    with_layout.attention = kind;
+    const auto gpu = make_gpu_executor(open_emulated_device(), main_, &draft_, with_layout).value();
+    const StepPlan step = plan();
+    const GraphCounts counts = gpu->wait(gpu->submit(step)).graphs;
+    EXPECT_EQ(counts.replayed, 0);
+    EXPECT_EQ(counts.launched_one_by_one, kPasses);
+  }
+}
+
+TEST_P(GpuStep, WhatTheLibraryCannotMultiplyIsRefused) {
+  ExecutorOptions bytes = options();
+  bytes.activations = ActivationKind::kFp8;
+  EmulatedDeviceOptions ampere;
+  ampere.compute_capability = 80;
+  const auto too_old = make_gpu_executor(open_emulated_device(ampere), main_, nullptr, bytes);
+  EXPECT_EQ(too_old.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(too_old.status().message(), HasSubstr("compute capability 8.9 or later; emulated GPU has 8.0"));
+  ModelFile odd = load_model_file(tiny("tiny_gqa_tied_f32")).value();
+  odd.config.d_ff = 100;
+  const auto odd_rows = make_gpu_executor(open_emulated_device(), odd, nullptr, bytes);
+  EXPECT_EQ(odd_rows.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(odd_rows.status().message(), HasSubstr("has rows of 100 weights"));
+  EXPECT_THAT(odd_rows.status().message(), HasSubstr("--activations int8, int16 or bf16"));
 }
 
 // Traced drafts are drawn by the CPU, which needs each pass's logits.

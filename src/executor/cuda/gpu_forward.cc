@@ -32,11 +32,10 @@ size_t aligned(size_t n_bytes) {
 }  // namespace
 
 GpuForward::GpuForward(Device* device, GpuModel* model, Staging* staging, const GpuForwardOptions& options)
-    : device_(device), model_(model), staging_(staging), options_(options) {
+    : device_(device), model_(model), staging_(staging), options_(options), graphs_(device) {
   const ModelConfig& config = model->config();
-  const int64_t max_rows = options.max_rows;
-  rows_.reserve(static_cast<size_t>(max_rows));
-  segments_.reserve(static_cast<size_t>(options.max_segments));
+  open_batch();
+  const int64_t max_rows = options_.max_rows;
   residual_ = floats(max_rows * config.d_model);
   qkv_ = floats(max_rows * (config.q_dim() + 2 * config.kv_dim()));
   attended_ = floats(max_rows * config.q_dim());
@@ -45,24 +44,46 @@ GpuForward::GpuForward(Device* device, GpuModel* model, Staging* staging, const 
   if (config.is_gated) up_ = floats(feed_forward_rows * config.d_ff);
   if (config.has_post_norms) added_ = floats(max_rows * config.d_model);
   make_library_sums();
-  normed_ = make_stage(options.max_rows, config.d_model);
-  attended_stage_ = make_stage(options.max_rows, config.q_dim(), attended_.as<float>());
+  normed_ = make_stage(options_.max_rows, config.d_model);
+  attended_stage_ = make_stage(options_.max_rows, config.q_dim(), attended_.as<float>());
   gated_ = make_stage(static_cast<int>(feed_forward_rows), config.d_ff, gate_.as<float>());
   head_input_ = make_stage(kLogitsBlockRows, config.d_model);
   if (config.main) make_draft_input();
   if (config.n_experts > 0) make_experts();
-  for (int i = 0; i < config.n_layers; ++i) {
-    const int window = config.layer(i).window;
+  make_attentions();
+}
+
+// What a pass launches must depend on its sizes alone: not so with the paper's layouts, where it follows the lengths.
+void GpuForward::open_batch() {
+  options_.uses_graphs &=
+      options_.attention == AttentionKind::kFused || options_.attention == AttentionKind::kSplitGrouped;
+  const GpuModel* main = model_->main();
+  const int n_pages = (options_.context_len + kPageLen - 1) / kPageLen;
+  GpuBatchOptions batch;
+  batch.max_rows = options_.max_rows;
+  batch.max_segments = options_.max_segments;
+  batch.max_pages = main != nullptr ? 2 * n_pages : n_pages;
+  batch.rounds_up = options_.uses_graphs;
+  batch.spare_page = model_->spare_page();
+  if (main != nullptr) batch.main_spare_page = main->spare_page();
+  batch_.emplace(device_, staging_, batch);
+  options_.max_rows = batch_->row_capacity();
+  options_.max_segments = batch_->segment_capacity();
+}
+
+void GpuForward::make_attentions() {
+  for (int i = 0; i < model_->config().n_layers; ++i) {
+    const int window = model_->config().layer(i).window;
     if (std::any_of(attentions_.begin(), attentions_.end(), [&](const auto& a) { return a.window == window; }))
       continue;
     GpuAttentionOptions attention;
-    attention.kv = model->kv();
-    attention.kind = gpu_attention_kind(options.attention);
-    attention.max_rows = options.max_rows;
-    attention.max_segments = options.max_segments;
+    attention.kv = model_->kv();
+    attention.kind = gpu_attention_kind(options_.attention);
+    attention.max_rows = options_.max_rows;
+    attention.max_segments = options_.max_segments;
     attention.max_decode_rows = 1 + SpeculationStats::kMaxDraftLen;
-    attention.max_kv_len = options.context_len;
-    attentions_.push_back({window, std::make_unique<GpuAttention>(device, attention)});
+    attention.max_kv_len = options_.context_len;
+    attentions_.push_back({window, std::make_unique<GpuAttention>(device_, attention)});
   }
 }
 
@@ -132,8 +153,8 @@ void GpuForward::make_library_sums() {
 }
 
 std::vector<const DeviceBuffer*> GpuForward::buffers() const {
-  std::vector<const DeviceBuffer*> all{&residual_, &qkv_,      &attended_, &gate_,        &up_,
-                                       &added_,    &features_, &hidden_,   &library_sums_};
+  std::vector<const DeviceBuffer*> all{&batch_->memory(), &residual_, &qkv_,    &attended_,    &gate_, &up_,
+                                       &added_,           &features_, &hidden_, &library_sums_};
   const GpuExpertRows& e = experts_;
   all.insert(all.end(), {&e.probabilities, &e.chosen, &e.weights, &e.slots, &e.rows, &e.begins, &e.results});
   for (const GpuStage* stage : {&normed_, &attended_stage_, &gated_, &head_input_, &taps_, &joined_, &e.input}) {
@@ -156,54 +177,13 @@ size_t GpuForward::n_bytes() const {
 }
 
 size_t GpuForward::staged_bytes(size_t n_rows, size_t n_segments, size_t n_pages) {
-  return aligned(n_rows * sizeof(DeviceRow)) + aligned(n_segments * sizeof(DeviceSegment)) +
-         aligned(n_pages * sizeof(int32_t)) + 2 * n_rows * sizeof(int32_t) +
+  return GpuBatch::staged_bytes(n_rows, n_segments, n_pages) + 2 * n_rows * sizeof(int32_t) +
          (n_rows / kLogitsBlockRows + 2) * 2 * Staging::kAlignment;
 }
 
-void GpuForward::begin_batch() {
-  rows_.clear();
-  segments_.clear();
-  pages_.clear();
-}
-
-void GpuForward::add_segment(int start, bool is_decode, std::span<const PageId> pages, int max_text_len,
-                             std::span<const PageId> main_pages) {
-  DeviceSegment segment;
-  segment.first_row = n_rows();
-  segment.start = start;
-  segment.is_decode = is_decode ? 1 : 0;
-  segment.first_page = static_cast<int32_t>(pages_.size());
-  segment.n_pages = static_cast<int32_t>(pages.size());
-  segment.max_text_len = max_text_len;
-  pages_.insert(pages_.end(), pages.begin(), pages.end());
-  segment.first_main_page = static_cast<int32_t>(pages_.size());
-  if (model_->main() != nullptr) pages_.insert(pages_.end(), main_pages.begin(), main_pages.end());
-  segments_.push_back(segment);
-}
-
-void GpuForward::add_token(TokenId token, int hidden_row) {
-  BASS_CHECK(n_rows() < options_.max_rows);
-  DeviceSegment& segment = segments_.back();
-  rows_.push_back({token, segment.start + segment.n_rows, static_cast<int32_t>(segments_.size()) - 1, hidden_row});
-  ++segment.n_rows;
-}
-
 void GpuForward::end_batch() {
-  if (rows_.empty()) return;
-  batch_ = {};
-  batch_.rows = staging_->append(std::span<const DeviceRow>(rows_));
-  batch_.segments = staging_->append(std::span<const DeviceSegment>(segments_));
-  batch_.pages = staging_->append(std::span<const int32_t>(pages_));
-  batch_.n_rows = n_rows();
-  batch_.n_segments = static_cast<int32_t>(segments_.size());
-  for (const DeviceSegment& segment : segments_) {
-    batch_.max_kv_len = std::max(batch_.max_kv_len, segment.start + segment.n_rows);
-    batch_.max_segment_rows = std::max(batch_.max_segment_rows, segment.n_rows);
-  }
-  staging_->upload();
-  for (Attention& attention : attentions_) attention.attention->plan(batch_, segments_, attention.window);
-  count_work();
+  batch_->end();
+  if (n_rows() > 0) count_work();
 }
 
 // Weights and cached tokens are read once a batch.
@@ -213,7 +193,7 @@ void GpuForward::count_work() {
   const double products = model_->row_operations() * n_rows();
   work_[model_->has_quantised_weights() ? OperationClass::kInt8Dot : OperationClass::kF32Fma] +=
       products * (model_->has_quantised_weights() ? options_.n_planes : 1);
-  for (const DeviceSegment& segment : segments_) {
+  for (const DeviceSegment& segment : batch_->segments()) {
     const double n_seen = segment.start + segment.n_rows;
     work_.bytes += static_cast<double>(model_->kv().layer_bytes) * config.n_layers / kPageLen * n_seen;
     work_[OperationClass::kInt16Dot] += 4.0 * config.q_dim() * config.n_layers * n_seen * segment.n_rows;
@@ -229,8 +209,12 @@ GpuAttention& GpuForward::attention_of(int window) {
 }
 
 void GpuForward::run() {
-  GpuOps ops(*this);
-  decoder_forward(model_->config(), ops);
+  const DeviceBatch& batch = batch_->on_device();
+  graphs_.run(batch, batch_->is_rounded(), [&] {
+    for (Attention& attention : attentions_) attention.attention->plan(batch, batch_->all_segments(), attention.window);
+    GpuOps ops(*this);
+    decoder_forward(model_->config(), ops);
+  });
 }
 
 void GpuForward::logits(std::span<const int> rows, std::span<const DeviceMatrix* const> more, int row_len, float* out) {
@@ -277,7 +261,7 @@ void GpuForward::keep_hidden(std::span<const int> rows) {
 
 void GpuOps::multiply(const DeviceMatrix& weight, const DeviceActivations& input, float* out, int64_t stride,
                       bool accumulates) {
-  launch_product(device_, {weight, input, out, stride, f_.n_rows(), accumulates ? 1 : 0});
+  launch_product(device_, {weight, input, out, stride, n_rows(), accumulates ? 1 : 0});
 }
 
 void GpuOps::embed() {
@@ -285,10 +269,10 @@ void GpuOps::embed() {
   EmbedRows embed;
   embed.embedding = model_.embedding();
   embed.positions = model_.positions();
-  embed.rows = f_.batch_.rows;
+  embed.rows = batch().rows;
   embed.drafted = f_.drafted_;
   embed.x = f_.residual_.as<float>();
-  embed.n_rows = f_.n_rows();
+  embed.n_rows = n_rows();
   embed.scale = config_.embedding_scale;
   launch(device_, embed, embed.shape());
 }
@@ -301,7 +285,7 @@ void GpuOps::embed_draft() {
   float* x = f_.residual_.as<float>();
   if (reads_taps) {
     FeatureRows features;
-    features.batch = f_.batch_;
+    features.batch = batch();
     features.taps = model_.main()->taps();
     features.d_main = main.d_model;
     features.tap_norm = weights.tap_norm;
@@ -312,19 +296,19 @@ void GpuOps::embed_draft() {
   }
   if (weights.input.n_out == 0) {
     const EmbedRows embed{.embedding = model_.embedding(),
-                          .rows = f_.batch_.rows,
+                          .rows = batch().rows,
                           .drafted = f_.drafted_,
                           .x = x,
-                          .n_rows = f_.n_rows(),
+                          .n_rows = n_rows(),
                           .scale = main.embedding_scale};
     launch(device_, embed, embed.shape());
     return;
   }
   JoinRows join;
   join.embedding = model_.embedding();
-  join.rows = f_.batch_.rows;
+  join.rows = batch().rows;
   join.drafted = f_.drafted_;
-  join.n_rows = f_.n_rows();
+  join.n_rows = n_rows();
   join.scale = main.embedding_scale;
   join.embed_norm = weights.embed_norm;
   join.feature_norm = reads_taps ? weights.feature_norm : nullptr;
@@ -342,7 +326,7 @@ void GpuOps::norm(int layer, NormKind kind) {
   NormRows norm;
   norm.x = f_.residual_.as<float>();
   norm.x_stride = config_.d_model;
-  norm.n_rows = f_.n_rows();
+  norm.n_rows = n_rows();
   norm.n = config_.d_model;
   norm.norm = kind == NormKind::kAttention ? weights.attention_norm : weights.feed_forward_norm;
   norm.eps = config_.norm_eps;
@@ -366,7 +350,7 @@ void GpuOps::norm_heads(const float* weight, int first_column, int n) {
   NormRows norm;
   norm.x = f_.qkv_.as<float>() + first_column;
   norm.x_stride = stride;
-  norm.n_rows = f_.n_rows();
+  norm.n_rows = n_rows();
   norm.n = n;
   norm.norm.weight = weight;
   norm.eps = config_.norm_eps;
@@ -383,7 +367,7 @@ void GpuOps::rope_and_write_kv(int layer) {
     norm_heads(weights.k_norm, config_.q_dim(), config_.kv_dim());
   }
   RopeAndWriteKv rope;
-  rope.batch = f_.batch_;
+  rope.batch = batch();
   rope.kv = model_.kv();
   rope.layer_offset = model_.layer_offset(layer);
   rope.qkv = f_.qkv_.as<float>();
@@ -400,17 +384,17 @@ void GpuOps::attend(int layer) {
   AttentionArguments arguments;
   arguments.kv = model_.kv();
   arguments.layer_offset = model_.layer_offset(layer);
-  arguments.batch = f_.batch_;
+  arguments.batch = batch();
   arguments.q = f_.qkv_.as<float>();
   arguments.q_stride = config_.q_dim() + 2 * config_.kv_dim();
   arguments.window = config_.layer(layer).window;
   arguments.out = f_.attended_.as<float>();
   f_.attention_of(arguments.window).attend(arguments);
-  if (quantise_tokens(f_.attended_stage_.rows, f_.n_rows())) return;
+  if (quantise_tokens(f_.attended_stage_.rows, n_rows())) return;
   if (f_.attended_stage_.rows.q == nullptr && f_.attended_stage_.rows.bf16 == nullptr) return;
   ActivateRows quantise;
   quantise.gate = f_.attended_.as<float>();
-  quantise.n_rows = f_.n_rows();
+  quantise.n_rows = n_rows();
   quantise.n = config_.q_dim();
   quantise.out = f_.attended_stage_.rows;
   quantise.out.f32 = nullptr;  // it is there already
@@ -432,7 +416,7 @@ void GpuOps::project_residual(const DeviceMatrix& weight, const DeviceNorm& post
   NormRows norm;
   norm.x = f_.added_.as<float>();
   norm.x_stride = config_.d_model;
-  norm.n_rows = f_.n_rows();
+  norm.n_rows = n_rows();
   norm.n = config_.d_model;
   norm.norm = post_norm;
   norm.eps = config_.norm_eps;
@@ -452,7 +436,7 @@ void GpuOps::gate_up(int layer) {
   const bool is_gated = config_.is_gated;
   multiply(is_gated ? weights.gate : weights.up, f_.normed_.rows, f_.gate_.as<float>(), config_.d_ff);
   if (is_gated) multiply(weights.up, f_.normed_.rows, f_.up_.as<float>(), config_.d_ff);
-  activate(f_.n_rows());
+  activate(n_rows());
 }
 
 void GpuOps::activate(int n_rows) {
@@ -478,7 +462,7 @@ void GpuOps::tap(int layer) {
   const auto found = std::find(layers.begin(), layers.end(), layer);
   if (found == layers.end()) return;
   TapRows tap;
-  tap.batch = f_.batch_;
+  tap.batch = batch();
   tap.taps = model_.taps();
   tap.x = f_.residual_.as<float>();
   tap.n = config_.d_model;

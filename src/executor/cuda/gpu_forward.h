@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "executor/cuda/gpu_batch.h"
 #include "executor/cuda/gpu_model.h"
-#include "executor/cuda/staging.h"
+#include "executor/cuda/pass_graphs.h"
 #include "executor/executor.h"
 #include "executor/step_sampling.h"
 #include "kernels/cuda/attention/attention.h"
@@ -22,6 +24,7 @@ struct GpuForwardOptions {
   AttentionKind attention = AttentionKind::kFused;
   int context_len = 0;
   std::vector<int32_t> tap_layers;  // whose output goes to the pages, ascending
+  bool uses_graphs = true;          // where the layout of attention lets passes be recorded
 };
 
 /// Rows of activations in the forms that the weights read.
@@ -56,13 +59,15 @@ class GpuForward {
   /// Where rows whose token is drafted_later find it, in the device's memory.
   void read_drafted_from(const TokenId* drafted) { drafted_ = drafted; }
 
-  void begin_batch();
+  void begin_batch() { batch_->begin(); }
   void add_segment(int start, bool is_decode, std::span<const PageId> pages, int max_text_len,
-                   std::span<const PageId> main_pages);
+                   std::span<const PageId> main_pages) {
+    batch_->add_segment(start, is_decode, pages, max_text_len, main_pages);
+  }
   /// token: may be drafted_later of a pass that is queued already
-  void add_token(TokenId token, int hidden_row);
+  void add_token(TokenId token, int hidden_row) { batch_->add_token(token, hidden_row); }
   void end_batch();
-  [[nodiscard]] int n_rows() const { return static_cast<int>(rows_.size()); }
+  [[nodiscard]] int n_rows() const { return batch_->n_rows(); }
 
   void run();
 
@@ -74,6 +79,7 @@ class GpuForward {
 
   /// Of all batches since construction.
   [[nodiscard]] const Work& work() const { return work_; }
+  [[nodiscard]] const GraphCounts& graphs() const { return graphs_.counts(); }
 
   /// What a batch of so many rows and segments, with so many pages, appends to the staging at most.
   [[nodiscard]] static size_t staged_bytes(size_t n_rows, size_t n_segments, size_t n_pages);
@@ -86,6 +92,8 @@ class GpuForward {
   void make_experts();
   [[nodiscard]] std::vector<const DeviceBuffer*> buffers() const;  // all that this owns but attention's
   [[nodiscard]] DeviceBuffer floats(int64_t n) { return {device_, static_cast<size_t>(n) * sizeof(float)}; }
+  void open_batch();
+  void make_attentions();
   GpuAttention& attention_of(int window);
   void count_work();
 
@@ -95,10 +103,8 @@ class GpuForward {
   GpuForwardOptions options_;
 
   const TokenId* drafted_ = nullptr;
-  std::vector<DeviceRow> rows_;
-  std::vector<DeviceSegment> segments_;
-  std::vector<int32_t> pages_;
-  DeviceBatch batch_;
+  std::optional<GpuBatch> batch_;  // always there
+  PassGraphs graphs_;
   struct Attention {
     int window;
     std::unique_ptr<GpuAttention> attention;
@@ -142,6 +148,9 @@ class GpuOps {
   void tap(int layer);
 
  private:
+  [[nodiscard]] const DeviceBatch& batch() const { return f_.batch_->on_device(); }
+  /// Those that rounding has added among them.
+  [[nodiscard]] int n_rows() const { return batch().n_rows; }
   void embed_draft();
   void norm_heads(const float* weight, int first_column, int n);
   void multiply(const DeviceMatrix& weight, const DeviceActivations& input, float* out, int64_t stride,
@@ -149,7 +158,7 @@ class GpuOps {
   void activate(int n_rows);
   void gate_up_experts(int layer);
   void project_down_experts(int layer);
-  [[nodiscard]] int n_slots() const { return f_.n_rows() * config_.n_experts_used; }
+  [[nodiscard]] int n_slots() const { return n_rows() * config_.n_experts_used; }
   void multiply_experts(const GpuExpertMatrix& weights, const DeviceActivations& input, float* out);
   bool quantise_tokens(const DeviceActivations& rows, int n_rows);
   void project_residual(const DeviceMatrix& weight, const DeviceNorm& post_norm, const DeviceActivations& input);

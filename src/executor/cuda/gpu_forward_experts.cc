@@ -27,7 +27,7 @@ void GpuOps::route(int layer) {
   multiply(router, f_.normed_.rows, experts.probabilities.as<float>(), config_.n_experts);
   ChooseExperts choose;
   choose.probabilities = experts.probabilities.as<float>();
-  choose.n_rows = f_.n_rows();
+  choose.n_rows = n_rows();
   choose.n_experts = config_.n_experts;
   choose.n_used = config_.n_experts_used;
   choose.sum_to_one = config_.expert_weights_sum_to_one ? 1 : 0;
@@ -36,7 +36,7 @@ void GpuOps::route(int layer) {
   launch(device_, choose, choose.shape());
   PlaceExperts place;
   place.chosen = choose.chosen;
-  place.n_rows = f_.n_rows();
+  place.n_rows = n_rows();
   place.n_used = config_.n_experts_used;
   place.n_experts = config_.n_experts;
   place.begins = experts.begins.as<int32_t>();
@@ -49,7 +49,7 @@ void GpuOps::route(int layer) {
 
 void GpuOps::multiply_experts(const GpuExpertMatrix& weights, const DeviceActivations& input, float* out) {
   const ExpertSlots slots{config_.n_experts, f_.experts_.begins.as<int32_t>()};
-  launch_expert_product(device_, {weights.first, weights.all, slots, input, out, f_.n_rows()});
+  launch_expert_product(device_, {weights.first, weights.all, slots, input, out, n_rows()});
 }
 
 void GpuOps::gate_up_experts(int layer) {
@@ -66,7 +66,7 @@ void GpuOps::project_down_experts(int layer) {
   add.results = experts.results.as<float>();
   add.slots = experts.slots.as<int32_t>();
   add.weights = experts.weights.as<float>();
-  add.n_rows = f_.n_rows();
+  add.n_rows = n_rows();
   add.n_used = config_.n_experts_used;
   add.n = config_.d_model;
   add.x = f_.residual_.as<float>();

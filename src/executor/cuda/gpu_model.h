@@ -82,6 +82,8 @@ class GpuModel {
   [[nodiscard]] int64_t layer_offset(int layer) const { return layer * kv_.layer_bytes; }
   [[nodiscard]] const DeviceTaps& taps() const { return taps_; }
   void copy_page(const PageCopy& copy) const;
+  /// A page of no sequence.
+  [[nodiscard]] PageId spare_page() const { return spare_page_; }
 
   /// Makes rope() valid for the positions below n_positions; queues copies.
   void prepare_positions(int n_positions);
@@ -121,6 +123,7 @@ class GpuModel {
   double row_operations_ = 0;
   DeviceKv kv_;
   DeviceTaps taps_;
+  PageId spare_page_ = 0;
   DeviceBuffer weights_;
   DeviceBuffer kv_memory_;
   DeviceBuffer rope_memory_;

@@ -39,6 +39,16 @@ class Staging {
     return reinterpret_cast<const T*>(memory_.data() + at);
   }
 
+  /// Copies the values to a place of the caller's in device memory. Nothing that was appended waits for its upload.
+  template <class T>
+  void upload_to(T* place, std::span<const T> values) {
+    BASS_CHECK(n_uploaded_ == n_used_);
+    const size_t at = n_used_;
+    append(values);
+    n_uploaded_ = n_used_;
+    device_->upload(place, host_.data() + at, values.size_bytes());
+  }
+
   /// Queues the copy of what was appended since the last.
   void upload() {
     const size_t n = std::min(n_used_, host_.n_bytes()) - n_uploaded_;

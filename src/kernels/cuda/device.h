@@ -74,6 +74,14 @@ class Device {
   /// Queues a product; open_library has succeeded. No rows: nothing.
   virtual void multiply(const LibraryProduct& product) = 0;
 
+  /// What is queued up to end_graph (kernels, products, fills and copies within the device's memory) is recorded as a
+  /// graph and not done. Pointers and sizes are kept as they are; what the memory holds is read when the graph runs.
+  virtual void begin_graph() = 0;
+  /// Names the graph for launch_graph, as long as the device lives.
+  virtual int end_graph() = 0;
+  /// Queues all of a graph at the cost of one launch.
+  virtual void launch_graph(int graph) = 0;
+
   /// Notes when the queue comes here. idx: below kMaxMarks, at most once between two synchronizes.
   static constexpr int kMaxMarks = 64;
   virtual void mark(int idx) = 0;

@@ -187,6 +187,16 @@ TEST(EmulatedDevice, MemoryHasAnEndAndComesBack) {
   EXPECT_EQ(device->free_bytes(), size_t{1} << 20);
 }
 
+TEST(EmulatedDeviceDeathTest, AGraphHoldsNothingOfTheHost) {
+  const auto device = open_emulated_device();
+  const DeviceBuffer memory(device.get(), 4096);
+  int value = 1;
+  device->begin_graph();
+  EXPECT_DEATH(device->upload(memory.data(), &value, sizeof(value)), "is_recording");
+  EXPECT_DEATH(device->synchronize().ok(), "is_recording");
+  device->end_graph();
+}
+
 TEST(EmulatedDeviceDeathTest, TheHostCannotTouchTheDevicesMemory) {
   const auto device = open_emulated_device();
   const DeviceBuffer memory(device.get(), 4096);

@@ -15,6 +15,18 @@ constexpr int kBlocksPerMultiprocessor = 2;
 
 }  // namespace
 
+void describe_segments(std::span<const DeviceSegment> segments, DeviceBatch* batch) {
+  batch->n_segments = static_cast<int32_t>(segments.size());
+  batch->max_kv_len = 0;
+  int n_sharing = 0;  // that hold a whole page at least
+  for (const DeviceSegment& segment : segments) {
+    if (segment.is_decode == 0) continue;
+    batch->max_kv_len = std::max(batch->max_kv_len, segment.start + segment.n_rows);
+    n_sharing += segment.start >= kPageLen && segment.n_rows > 0 ? 1 : 0;
+  }
+  batch->may_share = n_sharing > 1 ? 1 : 0;
+}
+
 GpuAttention::GpuAttention(Device* device, const GpuAttentionOptions& options)
     : device_(device), options_(options), group_size_(options.kv.n_heads / options.kv.n_kv_heads) {
   BASS_CHECK(options.kv.head_dim % 16 == 0 && options.kv.head_dim <= kMaxGpuHeadDim);
@@ -63,44 +75,55 @@ FusedPlan GpuAttention::fused_plan() const {
 }
 
 void GpuAttention::plan(const DeviceBatch& batch, std::span<const DeviceSegment> segments, int window) {
-  BASS_CHECK(static_cast<int>(segments.size()) <= options_.max_segments && batch.n_rows <= options_.max_rows);
-  n_segments_ = static_cast<int>(segments.size());
-  n_tiles_ = n_decode_ = max_decode_rows_ = max_decode_chunks_ = 0;
-  has_prompts_ = may_share_ = false;
-  segment_rows_.clear();
-  for (const DeviceSegment& segment : segments) {
-    segment_rows_.push_back(segment.n_rows);
-    const bool is_padded = options_.kind == GpuAttentionKind::kPad && segment.is_decode != 0;
-    if (!is_padded) n_tiles_ += n_tiles_of(segment, group_size_);
-    has_prompts_ |= segment.is_decode == 0;
-    if (segment.is_decode == 0) continue;
-    may_share_ |= ++n_decode_ > 1;
-    max_decode_rows_ = std::max(max_decode_rows_, segment.n_rows);
-    max_decode_chunks_ = std::max(max_decode_chunks_, n_chunks_of(segment.start + segment.n_rows));
-  }
-  if (n_segments_ == 0) return;
+  BASS_CHECK(batch.n_segments <= options_.max_segments && batch.n_rows <= options_.max_rows);
+  if (batch.n_segments == 0) return;
+  n_tiles_ = ceil_div(batch.n_rows * group_size_, kTileRows) + batch.n_segments;
   AttentionArguments args;
   args.kv = options_.kv;
   args.batch = batch;
   args.window = window;
-  if (options_.kind == GpuAttentionKind::kFused) {
-    const PlanFused kernel{args, fused_plan(), n_wanted_blocks()};
-    launch(*device_, kernel, kernel.shape());
-    return;
+  switch (options_.kind) {
+    case GpuAttentionKind::kFused: {
+      const PlanFused kernel{args, fused_plan(), n_wanted_blocks()};
+      return launch(*device_, kernel, kernel.shape());
+    }
+    case GpuAttentionKind::kSplit:
+      segment_rows_.clear();
+      for (const DeviceSegment& segment : segments) segment_rows_.push_back(segment.n_rows);
+      return;
+    case GpuAttentionKind::kPad:
+      plan_padded(batch, segments);
+      if (!has_prompts_) return;
+      [[fallthrough]];
+    case GpuAttentionKind::kSplitGrouped: {
+      const bool without_decode = options_.kind == GpuAttentionKind::kPad;
+      const CountTiles count{batch, group_size_, without_decode ? 1 : 0, counts_.as<int32_t>()};
+      launch(*device_, count, count.shape());
+    }
   }
-  if (options_.kind == GpuAttentionKind::kSplit) return;
-  if (n_decode_ > 0 && options_.kind == GpuAttentionKind::kPad) {
-    const PlanPadded padded{batch, group_size_, padded_shape_.as<PaddedShape>(), padded_sequences()};
-    launch(*device_, padded, padded.shape());
+}
+
+void GpuAttention::plan_padded(const DeviceBatch& batch, std::span<const DeviceSegment> segments) {
+  n_tiles_ = n_decode_ = max_decode_rows_ = 0;
+  has_prompts_ = false;
+  for (const DeviceSegment& segment : segments) {
+    if (segment.is_decode == 0) {
+      has_prompts_ = true;
+      n_tiles_ += n_tiles_of(segment, group_size_);
+      continue;
+    }
+    ++n_decode_;
+    max_decode_rows_ = std::max(max_decode_rows_, segment.n_rows);
   }
-  const CountTiles count{batch, group_size_, options_.kind == GpuAttentionKind::kPad ? 1 : 0, counts_.as<int32_t>()};
-  if (options_.kind == GpuAttentionKind::kSplitGrouped || has_prompts_) launch(*device_, count, count.shape());
+  if (n_decode_ == 0) return;
+  const PlanPadded padded{batch, group_size_, padded_shape_.as<PaddedShape>(), padded_sequences()};
+  launch(*device_, padded, padded.shape());
 }
 
 int GpuAttention::n_wanted_blocks() const { return kBlocksPerMultiprocessor * device_->info().n_multiprocessors; }
 
 void GpuAttention::attend(const AttentionArguments& args) {
-  if (n_segments_ == 0) return;
+  if (args.batch.n_segments == 0) return;
   switch (options_.kind) {
     case GpuAttentionKind::kFused:
       return attend_fused(args);
@@ -113,7 +136,7 @@ void GpuAttention::attend(const AttentionArguments& args) {
       return launch(*device_, kernel, kernel.shape(n_tiles_));
     }
     case GpuAttentionKind::kSplit:
-      for (int i = 0; i < n_segments_; ++i) {
+      for (int i = 0; i < args.batch.n_segments; ++i) {
         const AttendSegment kernel{args, i};
         launch(*device_, kernel, kernel.shape(segment_rows_[static_cast<size_t>(i)]));
       }
@@ -124,7 +147,7 @@ void GpuAttention::attend_fused(const AttentionArguments& args) {
   const FusedPlan plan = fused_plan();
   const AttentionScratch scratch{states_.as<float>(), weights_.as<ChunkWeights>(), args.batch.n_rows, max_weights_};
   // A group's shared tiles are no more than its members' own. Cut tiles are fewer than fill the GPU.
-  const int n_chunks = std::max(max_decode_chunks_, 1);
+  const int n_chunks = n_chunks_of(args.batch.max_kv_len);
   const bool may_cut = n_chunks > kRunChunks;
   const int n_cut = may_cut ? std::min(n_tiles_, ceil_div(n_wanted_blocks(), args.kv.n_kv_heads)) : 0;
   const int n_weights = static_cast<int>(std::min<int64_t>(max_weights_, int64_t{n_cut} * n_chunks));
@@ -134,13 +157,14 @@ void GpuAttention::attend_fused(const AttentionArguments& args) {
     const AttendValues values{args, scratch, plan.tokens, plan.tiles[kValueTiles], plan.n_tiles + kValueTiles};
     launch(*device_, values, values.shape(n_cut));
   }
-  if (!may_share_) return;
+  if (args.batch.may_share == 0) return;
   const AttendTiles late{args, scratch, plan.tokens, plan.tiles[kLateTiles], plan.n_tiles + kLateTiles};
   launch(*device_, late, late.shape(n_tiles_));
 }
 
 void GpuAttention::attend_padded(const AttentionArguments& args) {
-  BASS_CHECK(max_decode_rows_ <= options_.max_decode_rows && max_decode_chunks_ <= n_chunks_of(options_.max_kv_len));
+  const int max_chunks = n_chunks_of(args.batch.max_kv_len);
+  BASS_CHECK(max_decode_rows_ <= options_.max_decode_rows && max_chunks <= n_chunks_of(options_.max_kv_len));
   PaddedArguments padded;
   padded.args = args;
   padded.shape = padded_shape_.as<PaddedShape>();
@@ -149,9 +173,9 @@ void GpuAttention::attend_padded(const AttentionArguments& args) {
   padded.weights = weights_.as<ChunkWeights>();
   padded.max_chunks = max_weights_;
   const PaddedScores scores{padded};
-  launch(*device_, scores, scores.shape(n_decode_, max_decode_rows_, max_decode_chunks_));
+  launch(*device_, scores, scores.shape(n_decode_, max_decode_rows_, max_chunks));
   const PaddedSoftmax softmax{padded};
-  launch(*device_, softmax, softmax.shape(n_decode_, max_decode_rows_, max_decode_chunks_));
+  launch(*device_, softmax, softmax.shape(n_decode_, max_decode_rows_, max_chunks));
   const PaddedValues values{padded};
   launch(*device_, values, values.shape(n_decode_, max_decode_rows_));
 }

@@ -23,6 +23,9 @@ struct GpuAttentionOptions {
   int max_kv_len = 0;       // positions that a sequence may reach
 };
 
+/// Sets n_segments, max_kv_len and may_share of a batch whose arrays are, or will be, in the device's memory.
+void describe_segments(std::span<const DeviceSegment> segments, DeviceBatch* batch);
+
 /// Owns what attention needs between its kernels. `plan` first in a pass, for each window that its layers have; then
 /// `attend` for each layer. Nothing waits for the device and nothing is allocated after construction.
 class GpuAttention {
@@ -33,7 +36,8 @@ class GpuAttention {
   [[nodiscard]] bool ok() const;
   [[nodiscard]] size_t n_bytes() const;
 
-  /// segments: the host's copy, whose n_rows and start may be upper bounds of the device's.
+  /// segments: the host's copy, whose n_rows and start may be upper bounds of the device's. Of `fused` and
+  /// `split-grouped` they are not looked at: what this and `attend` queue is the same for batches of the same sizes.
   void plan(const DeviceBatch& batch, std::span<const DeviceSegment> segments, int window);
 
   /// args.window as planned last. args.kv.pages begins with page 0.
@@ -42,6 +46,7 @@ class GpuAttention {
  private:
   void attend_fused(const AttentionArguments& args);
   void attend_padded(const AttentionArguments& args);
+  void plan_padded(const DeviceBatch& batch, std::span<const DeviceSegment> segments);
   [[nodiscard]] FusedPlan fused_plan() const;
   [[nodiscard]] int n_wanted_blocks() const;
   [[nodiscard]] int32_t* padded_sequences() const { return counts_.as<int32_t>() + options_.max_segments + 1; }
@@ -60,14 +65,11 @@ class GpuAttention {
   DeviceBuffer padded_shape_;
 
   // Upper bounds of the pass that was planned.
-  int n_tiles_ = 0;
-  int n_segments_ = 0;
+  int n_tiles_ = 0;  // of `pad` those of prompts
   int max_decode_rows_ = 0;
   int n_decode_ = 0;
-  int max_decode_chunks_ = 0;
   bool has_prompts_ = false;
-  bool may_share_ = false;
-  std::vector<int> segment_rows_;  // [n_segments]
+  std::vector<int> segment_rows_;  // [n_segments]; of `split`
 };
 
 }  // namespace bass::cuda

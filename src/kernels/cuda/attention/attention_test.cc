@@ -195,7 +195,7 @@ struct Uploaded {
     args.batch.segments = segments.as<DeviceSegment>();
     args.batch.pages = page_ids.as<int32_t>();
     args.batch.n_rows = static_cast<int32_t>(batch.rows.size());
-    args.batch.n_segments = static_cast<int32_t>(batch.segments.size());
+    describe_segments(batch.segments, &args.batch);
     args.q = q.as<float>();
     args.q_stride = batch.q_stride();
     args.window = window;

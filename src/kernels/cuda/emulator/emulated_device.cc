@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <utility>
@@ -60,7 +61,7 @@ class EmulatedDevice final : public Device {
     info_.name = "emulated GPU";
     info_.total_bytes = options.total_bytes;
     info_.n_multiprocessors = 4;
-    info_.compute_capability = 90;
+    info_.compute_capability = options.compute_capability;
     info_.max_shared_bytes = size_t{227} << 10;
     info_.has_own_speed = options.has_own_speed;
   }
@@ -94,16 +95,18 @@ class EmulatedDevice final : public Device {
   }
 
   void upload(void* to_device, const void* from_host, size_t n_bytes) override {
+    BASS_CHECK(!is_recording());
     queue_copy(to_device, from_host, n_bytes);
   }
   void download(void* to_host, const void* from_device, size_t n_bytes) override {
+    BASS_CHECK(!is_recording());
     queue_copy(to_host, from_device, n_bytes);
   }
   void copy(void* to_device, const void* from_device, size_t n_bytes) override {
     queue_copy(to_device, from_device, n_bytes);
   }
   void fill(void* to_device, int byte, size_t n_bytes) override {
-    queue_.emplace_back([=] { std::memset(to_device, byte, n_bytes); });
+    recorder_->emplace_back([=] { std::memset(to_device, byte, n_bytes); });
   }
 
   void launch(KernelId kernel, const void* arguments, size_t n_bytes, const LaunchShape& shape) override {
@@ -111,18 +114,35 @@ class EmulatedDevice final : public Device {
     BASS_CHECK(shape.shared_bytes <= info_.max_shared_bytes);
     const auto* bytes = static_cast<const std::byte*>(arguments);
     // Kernels may hold 16-byte aligned members: a vector's memory is aligned so.
-    queue_.emplace_back([this, kernel, shape, copied = std::vector<std::byte>(bytes, bytes + n_bytes)] {
+    recorder_->emplace_back([this, kernel, shape, copied = std::vector<std::byte>(bytes, bytes + n_bytes)] {
       emulate(kernel_body(kernel), copied.data(), shape, options_.emulator);
     });
   }
 
   Status open_library() override { return ok_status(); }
   void multiply(const LibraryProduct& product) override {
-    queue_.emplace_back([product] { emulate_product(product); });
+    recorder_->emplace_back([product] { emulate_product(product); });
+  }
+
+  void begin_graph() override {
+    BASS_CHECK(!is_recording());
+    recorder_ = &graphs_.emplace_back();
+  }
+  int end_graph() override {
+    BASS_CHECK(is_recording());
+    recorder_ = &queue_;
+    return static_cast<int>(graphs_.size()) - 1;
+  }
+  void launch_graph(int graph) override {
+    BASS_CHECK(!is_recording());
+    queue_.emplace_back([&recorded = graphs_.at(static_cast<size_t>(graph))] {
+      for (const auto& work : recorded) work();
+    });
   }
 
   void mark(int idx) override {
-    queue_.emplace_back([this, idx] { marks_.at(static_cast<size_t>(idx)) = std::chrono::steady_clock::now(); });
+    BASS_CHECK(!is_recording());
+    recorder_->emplace_back([this, idx] { marks_.at(static_cast<size_t>(idx)) = std::chrono::steady_clock::now(); });
   }
   double seconds_between(int first, int second) override {
     const std::chrono::duration<double> elapsed =
@@ -131,6 +151,7 @@ class EmulatedDevice final : public Device {
   }
 
   Status synchronize() override {
+    BASS_CHECK(!is_recording());
     if (options_.n_waits != nullptr && !queue_.empty()) ++*options_.n_waits;
     run_queue();
     return ok_status();
@@ -140,7 +161,9 @@ class EmulatedDevice final : public Device {
   // Larger memory stays as the system gives it, so that what is never used costs nothing.
   static constexpr size_t kFilledBytes = size_t{64} << 20;
 
+  [[nodiscard]] bool is_recording() const { return recorder_ != &queue_; }
   void run_queue() {
+    BASS_CHECK(!is_recording());
     if (queue_.empty()) return;
     set_protection(PROT_READ | PROT_WRITE);
     for (const auto& work : queue_) work();
@@ -149,7 +172,7 @@ class EmulatedDevice final : public Device {
   }
   void queue_copy(void* to, const void* from, size_t n_bytes) {
     if (n_bytes == 0) return;
-    queue_.emplace_back([=] { std::memcpy(to, from, n_bytes); });
+    recorder_->emplace_back([=] { std::memcpy(to, from, n_bytes); });
   }
   void set_protection(int protection) {
     for (const auto& [data, memory] : memory_) ::mprotect(data, memory.size_bytes(), protection);
@@ -159,7 +182,10 @@ class EmulatedDevice final : public Device {
   DeviceInfo info_;
   size_t free_bytes_;
   std::map<std::byte*, AlignedBuffer> memory_;
-  std::vector<std::function<void()>> queue_;
+  using Queue = std::vector<std::function<void()>>;
+  Queue queue_;
+  std::deque<Queue> graphs_;
+  Queue* recorder_ = &queue_;  // or the graph that is recorded
   std::array<std::chrono::steady_clock::time_point, kMaxMarks> marks_{};
 };
 

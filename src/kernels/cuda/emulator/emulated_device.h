@@ -9,8 +9,9 @@ namespace bass::cuda {
 struct EmulatedDeviceOptions {
   size_t total_bytes = size_t{4} << 30;
   EmulatorOptions emulator;
-  bool has_own_speed = false;  // DeviceInfo
-  int* n_waits = nullptr;      // counts the calls of synchronize that waited for something, or null
+  bool has_own_speed = false;   // DeviceInfo
+  int compute_capability = 90;  // the same
+  int* n_waits = nullptr;       // counts the calls of synchronize that waited for something, or null
 };
 
 /// Nothing is done before synchronize, so that whoever reads a result or changes what is copied too early is found out;

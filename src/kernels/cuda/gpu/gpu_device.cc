@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "kernels/cuda/device.h"
@@ -29,6 +30,7 @@ class GpuDevice final : public Device {
   }
   ~GpuDevice() override {
     cudaSetDevice(idx_);
+    for (const cudaGraphExec_t graph : graphs_) cudaGraphExecDestroy(graph);
     library_.reset();
     for (const cudaEvent_t event : marks_) {
       if (event != nullptr) cudaEventDestroy(event);
@@ -119,6 +121,30 @@ class GpuDevice final : public Device {
     if (library_status_.ok()) library_status_ = std::move(status);
   }
 
+  // Relaxed: a kernel of the library may be loaded while it is recorded, which takes memory.
+  void begin_graph() override {
+    make_current();
+    note(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed));
+  }
+  int end_graph() override {
+    cudaGraph_t recorded = nullptr;
+    cudaGraphExec_t graph = nullptr;
+    make_current();
+    note(cudaStreamEndCapture(stream_, &recorded));
+    if (recorded != nullptr) {
+      note(cudaGraphInstantiate(&graph, recorded, 0));
+      note(cudaGraphDestroy(recorded));
+    }
+    if (graph == nullptr) return kLostGraph;
+    graphs_.push_back(graph);
+    return static_cast<int>(graphs_.size()) - 1;
+  }
+  void launch_graph(int graph) override {
+    if (graph == kLostGraph) return;  // synchronize tells why
+    make_current();
+    note(cudaGraphLaunch(graphs_[static_cast<size_t>(graph)], stream_));
+  }
+
   void mark(int idx) override {
     make_current();
     cudaEvent_t& event = marks_[static_cast<size_t>(idx)];
@@ -139,6 +165,8 @@ class GpuDevice final : public Device {
   }
 
  private:
+  static constexpr int kLostGraph = -1;
+
   /// The runtime keeps a current GPU for each thread, and the engine's thread is not the one that loads.
   void make_current() const {
     thread_local int current = -1;
@@ -164,6 +192,7 @@ class GpuDevice final : public Device {
   cudaError_t error_ = cudaSuccess;  // the first one
   Status library_status_;            // the first product that the library refused
   std::unique_ptr<LibraryProducts> library_;
+  std::vector<cudaGraphExec_t> graphs_;
   std::array<GpuKernel, kKernels> kernels_{};
   std::array<cudaEvent_t, kMaxMarks> marks_{};
 };

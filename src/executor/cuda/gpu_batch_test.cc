@@ -1,0 +1,143 @@
+#include "executor/cuda/gpu_batch.h"
+
+#include <gtest/gtest.h>
+
+#include "executor/cuda/pass_graphs.h"
+#include "kernels/cuda/emulator/emulated_device.h"
+#include "kernels/cuda/rows/activate_rows.h"
+
+namespace bass::cuda {
+namespace {
+
+constexpr PageId kSpare = 77;
+constexpr PageId kMainSpare = 88;
+
+class GpuBatchTest : public ::testing::Test {
+ protected:
+  GpuBatch make(bool rounds_up, bool reads_main = false) {
+    EXPECT_TRUE(staging_.begin(1 << 16));
+    GpuBatchOptions options{.max_rows = 200, .max_segments = 5, .max_pages = 8, .rounds_up = rounds_up};
+    options.spare_page = kSpare;
+    if (reads_main) options.main_spare_page = kMainSpare;
+    return GpuBatch(device_.get(), &staging_, options);
+  }
+  /// Segments of so many rows, each 40 tokens behind its text's beginning.
+  static void fill(GpuBatch* batch, std::initializer_list<int> lens) {
+    batch->begin();
+    PageId page = 0;
+    for (const int n_rows : lens) {
+      const PageId pages[] = {page, page + 1, page + 2};
+      batch->add_segment(40, true, pages, 100, pages);
+      const int n_before = batch->n_rows();
+      for (int i = 0; i < n_rows; ++i) batch->add_token(1 + i, 0);
+      EXPECT_EQ(batch->n_rows(), n_before + n_rows);
+      page += 3;
+    }
+    batch->end();
+  }
+  template <class T>
+  std::vector<T> read(const T* place, int n) {
+    std::vector<T> values(static_cast<size_t>(n));
+    device_->download(values.data(), place, values.size() * sizeof(T));
+    EXPECT_TRUE(device_->synchronize().ok());
+    return values;
+  }
+
+  std::unique_ptr<Device> device_ = open_emulated_device();
+  Staging staging_{device_.get()};
+};
+
+TEST_F(GpuBatchTest, SizesAreRoundedUpInSteps) {
+  for (const auto& [n, rounded] : {std::pair{1, 1}, {8, 8}, {9, 16}, {63, 64}, {65, 80}, {128, 128}, {129, 129}}) {
+    EXPECT_EQ(rounded_rows(n), rounded);
+  }
+  EXPECT_EQ(rounded_segments(5), 8);
+  EXPECT_EQ(rounded_kv_len(0), 0);
+  EXPECT_EQ(rounded_kv_len(3), 256);
+  EXPECT_EQ(rounded_kv_len(257), 512);
+}
+
+TEST_F(GpuBatchTest, AddedRowsWriteToAPageOfNoSequence) {
+  GpuBatch batch = make(true, /*reads_main=*/true);
+  ASSERT_TRUE(batch.ok());
+  fill(&batch, {4, 3, 2});
+  EXPECT_EQ(batch.n_rows(), 9);
+  EXPECT_EQ(batch.segments().size(), 3u);
+  const DeviceBatch& device = batch.on_device();
+  EXPECT_EQ(device.n_rows, 16);
+  EXPECT_EQ(device.n_segments, 4);
+  EXPECT_EQ(device.max_kv_len, 256);
+  EXPECT_EQ(device.may_share, 1);
+  const auto rows = read(device.rows, 16);
+  const auto segments = read(device.segments, 4);
+  const auto pages = read(device.pages, 20);
+  EXPECT_EQ(rows[8].segment, 2);
+  EXPECT_EQ(rows[8].position, 41);
+  for (int i = 9; i < 16; ++i) {
+    const DeviceRow& row = rows[static_cast<size_t>(i)];
+    EXPECT_EQ(row.segment, 3);
+    EXPECT_EQ(row.position, i - 9);
+    EXPECT_EQ(row.token, 0);
+    EXPECT_LT(row.hidden_row, 0) << "it reads no kept state, which there may not be";
+  }
+  EXPECT_EQ(segments[3].first_row, 9);
+  EXPECT_EQ(segments[3].n_rows, 7);
+  EXPECT_EQ(pages[static_cast<size_t>(segments[3].first_page)], kSpare);
+  EXPECT_EQ(pages[static_cast<size_t>(segments[3].first_main_page)], kMainSpare);
+}
+
+TEST_F(GpuBatchTest, ManyRowsAndLayoutsWithoutGraphsStayAsTheyAre) {
+  GpuBatch exact = make(false);
+  fill(&exact, {4, 3, 2});
+  EXPECT_FALSE(exact.is_rounded());
+  EXPECT_EQ(exact.on_device().n_rows, 9);
+  EXPECT_EQ(exact.on_device().n_segments, 3);
+  EXPECT_EQ(exact.on_device().max_kv_len, 44);
+  GpuBatch rounding = make(true);
+  fill(&rounding, {129});
+  EXPECT_FALSE(rounding.is_rounded());
+  EXPECT_EQ(rounding.on_device().n_rows, 129);
+  EXPECT_EQ(rounding.on_device().may_share, 0);
+  fill(&rounding, {});
+  EXPECT_FALSE(rounding.is_rounded());
+  EXPECT_EQ(rounding.on_device().n_rows, 0);
+}
+
+TEST_F(GpuBatchTest, TheFullestBatchHasRoom) {
+  GpuBatch batch = make(true);
+  fill(&batch, {25, 25, 25, 25, 13});
+  EXPECT_EQ(batch.on_device().n_rows, 128);
+  EXPECT_EQ(batch.on_device().n_segments, 8);
+  EXPECT_LE(batch.on_device().n_rows, batch.row_capacity());
+  EXPECT_LE(batch.on_device().n_segments, batch.segment_capacity());
+}
+
+TEST_F(GpuBatchTest, BatchesOfOneSizeHaveOneGraph) {
+  const DeviceBuffer memory(device_.get(), 4);
+  PassGraphs graphs(device_.get(), /*max_graphs=*/2);
+  GpuBatch batch = make(true);
+  int n_queued = 0;
+  const auto run = [&](std::initializer_list<int> lens) {
+    fill(&batch, lens);
+    graphs.run(batch.on_device(), batch.is_rounded(), [&] {
+      ++n_queued;
+      device_->fill(memory.data(), n_queued, 4);
+    });
+  };
+  run({4, 3, 2});
+  run({2, 5, 5});  // another batch of the same sizes
+  EXPECT_EQ(n_queued, 1);
+  run({1});
+  run({1});
+  EXPECT_EQ(n_queued, 2);
+  run({1, 1});  // there is no room for a third one
+  run({129});
+  EXPECT_EQ(n_queued, 4);
+  EXPECT_EQ(graphs.counts().recorded, 2);
+  EXPECT_EQ(graphs.counts().replayed, 4);
+  EXPECT_EQ(graphs.counts().launched_one_by_one, 2);
+  EXPECT_EQ(read(memory.as<uint8_t>(), 4), (std::vector<uint8_t>(4, 4)));
+}
+
+}  // namespace
+}  // namespace bass::cuda
