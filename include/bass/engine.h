@@ -93,8 +93,8 @@ struct EngineStats {
   int64_t decode_steps = 0;  ///< of `steps`, those that carried no prompt token
   Work decode_work;          ///< of `work`, theirs
   DraftTimes draft_times;    ///< of the steps that carried no prompt token
-  GraphCounts graphs;
-  double busy_s = 0;  ///< time spent in steps
+  GraphCounts graphs;        ///< of all passes
+  double busy_s = 0;         ///< time spent in steps
   SpeculationStats speculation;
   SpeculationAccount account;
 };

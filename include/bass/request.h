@@ -113,8 +113,8 @@ struct DraftTimes {
 /// Passes through a model on a GPU, by how their kernels were launched. All 0 on a CPU.
 struct GraphCounts {
   int64_t replayed = 0;             ///< as one graph
-  int64_t recorded = 0;             ///< graphs: one for each size of pass, when it is met first
-  int64_t launched_one_by_one = 0;  ///< many rows, a layout of attention that graphs do not serve, or too many sizes
+  int64_t recorded = 0;             ///< graphs: one for each size of pass, when it comes again
+  int64_t launched_one_by_one = 0;  ///< a size's first, many rows, a layout that graphs do not serve, too many sizes
 
   [[nodiscard]] int64_t n_passes() const { return replayed + launched_one_by_one; }
   /// Adds `other` `n` times.

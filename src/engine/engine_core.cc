@@ -142,7 +142,7 @@ void EngineCore::update_policies(const StepResult& result, double device_s, cons
   const StepLoad& regular = scheduler_->regular_load();
   StepCost cost{.n_rows = regular.n_rows,
                 .step_s = device_s - draft_s,
-                .is_clean = true,
+                .is_clean = result.graphs.recorded == 0,  // else it was longer than the next one will be
                 .n_draft_steps = static_cast<int32_t>(drafts.n_first + drafts.n_later),
                 .draft_s = draft_s,
                 .attention_s = result.attention_s,

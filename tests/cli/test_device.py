@@ -25,7 +25,7 @@ def test_passes_without_a_graph_are_told(run, tiny):
         return choices(done), json.loads(done.out)["timing"]["graphs"]
 
     texts, counts = graphs("--device", "cuda")
-    assert counts["replayed"] > counts["recorded"] > 0 and counts["launched_one_by_one"] == 0
+    assert counts["replayed"] >= counts["recorded"] > 0 and counts["launched_one_by_one"] > 0
     for others, without in (graphs("--device", "cuda", BASS_NO_GRAPHS="1"), graphs("--device", "cuda", "--attention", "pad")):
         assert others == texts
         assert without["replayed"] == without["recorded"] == 0 and without["launched_one_by_one"] > 0

@@ -93,6 +93,14 @@ SpeculationStats expect_identical(const EngineOptions& options, const std::vecto
   return gpu.stats;
 }
 
+EngineStats stats_on_gpu(EngineOptions options, const std::vector<Request>& requests) {
+  options.device = "cuda";
+  const auto engine = load_engine(options);
+  if (engine == nullptr) return {};
+  run_all(*engine, requests);
+  return engine->stats();
+}
+
 std::vector<std::string> models_in(const std::string& folder, const std::string& prefix) {
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(data_file(folder))) {
@@ -113,6 +121,28 @@ TEST_F(GpuIdentity, EveryFormatOfWeights) {
     EngineOptions options = small_options(tiny_model(model));
     options.activations = ActivationKind::kInt16;
     expect_identical(options, mixed_requests(200, "fixed:3"));
+  }
+}
+
+// A graph serves longer contexts than those that it was recorded with.
+TEST_F(GpuIdentity, GraphsServeContextsThatGrow) {
+  for (const std::string& model : {tiny_model("tiny_gqa_tied_q8_0"), data_file("architectures/phi3_window.gguf")}) {
+    SCOPED_TRACE(model);
+    const EngineOptions options = small_options(model);
+    std::vector<Request> requests = mixed_requests(200, "fixed:2");
+    requests.resize(2);
+    for (size_t r = 0; r < requests.size(); ++r) {
+      Request& request = requests[r];
+      while (request.prompt_tokens.size() < 60 + 15 * r) {
+        request.prompt_tokens.push_back(static_cast<TokenId>(request.prompt_tokens.size() * 7 % 200));
+      }
+      request.n = 3;
+      request.max_tokens = 30;
+    }
+    expect_identical(options, requests);
+    const GraphCounts graphs = stats_on_gpu(options, requests).graphs;
+    EXPECT_GT(graphs.recorded, 0);
+    EXPECT_GT(graphs.replayed, 2 * graphs.recorded);
   }
 }
 

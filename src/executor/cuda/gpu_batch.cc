@@ -9,13 +9,9 @@
 namespace bass::cuda {
 namespace {
 
-constexpr int kMinKvLen = 256;  // up to here attention cuts no tiles
+constexpr int kMinKvLen = kRunChunks * kPageLen;  // up to here attention cuts no tiles
 
 int rounded_to(int n, int step) { return (n + step - 1) / step * step; }
-
-size_t aligned(size_t n_bytes) {
-  return (n_bytes + Staging::kAlignment - 1) / Staging::kAlignment * Staging::kAlignment;
-}
 
 }  // namespace
 
@@ -42,8 +38,8 @@ GpuBatch::GpuBatch(Device* device, Staging* staging, const GpuBatchOptions& opti
   const size_t n_pages = n_segments * static_cast<size_t>(options.max_pages) + 2;
   rows_.reserve(n_rows);
   segments_.reserve(n_segments);
-  const size_t row_bytes = aligned(n_rows * sizeof(DeviceRow));
-  const size_t segment_bytes = aligned(n_segments * sizeof(DeviceSegment));
+  const size_t row_bytes = Staging::aligned(n_rows * sizeof(DeviceRow));
+  const size_t segment_bytes = Staging::aligned(n_segments * sizeof(DeviceSegment));
   memory_ = DeviceBuffer(device, row_bytes + segment_bytes + n_pages * sizeof(int32_t));
   if (!memory_.ok()) return;
   batch_.rows = device_rows_ = memory_.as<DeviceRow>();
@@ -54,8 +50,9 @@ GpuBatch::GpuBatch(Device* device, Staging* staging, const GpuBatchOptions& opti
 
 size_t GpuBatch::staged_bytes(size_t n_rows, size_t n_segments, size_t n_pages) {
   constexpr size_t kMaxAddedRows = 16;
-  return aligned((n_rows + kMaxAddedRows) * sizeof(DeviceRow)) + aligned(2 * (n_segments + 1) * sizeof(DeviceSegment)) +
-         aligned((n_pages + 2) * sizeof(int32_t));
+  return Staging::aligned((n_rows + kMaxAddedRows) * sizeof(DeviceRow)) +
+         Staging::aligned(2 * (n_segments + 1) * sizeof(DeviceSegment)) +
+         Staging::aligned((n_pages + 2) * sizeof(int32_t));
 }
 
 void GpuBatch::begin() {
@@ -67,6 +64,7 @@ void GpuBatch::begin() {
 
 void GpuBatch::add_segment(int start, bool is_decode, std::span<const PageId> pages, int max_text_len,
                            std::span<const PageId> main_pages) {
+  BASS_CHECK(static_cast<int>(segments_.size()) < segment_capacity_);
   DeviceSegment segment;
   segment.first_row = static_cast<int32_t>(rows_.size());
   segment.start = start;
@@ -96,7 +94,10 @@ void GpuBatch::end() {
   describe_segments(segments_, &batch_);
   if (is_rounded_) round_up();
   n_rows_ = n_rows;
-  if (n_rows == 0) return;
+  if (n_rows == 0) {
+    batch_.n_segments = 0;  // nothing is uploaded
+    return;
+  }
   BASS_CHECK(pages_.size() <= max_pages_);
   staging_->upload_to(device_rows_, std::span<const DeviceRow>(rows_));
   staging_->upload_to(device_segments_, std::span<const DeviceSegment>(segments_));
@@ -117,7 +118,8 @@ void GpuBatch::round_up() {
   segments_.resize(static_cast<size_t>(rounded_segments(static_cast<int>(segments_.size()))), empty);
   batch_.n_rows = static_cast<int32_t>(rows_.size());
   batch_.n_segments = static_cast<int32_t>(segments_.size());
-  batch_.max_kv_len = rounded_kv_len(batch_.max_kv_len);
+  batch_.max_kv_len = options_.plans_by_len ? rounded_kv_len(batch_.max_kv_len) : 0;
+  if (!options_.plans_by_len) batch_.may_share = 0;
 }
 
 }  // namespace bass::cuda

@@ -22,6 +22,7 @@ struct GpuBatchOptions {
   int max_segments = 0;         // the same
   int max_pages = 0;            // of a segment, the main model's included
   bool rounds_up = false;       // so that few graphs serve many batches
+  bool plans_by_len = true;     // attention's launches depend on contexts and on what may be shared
   PageId spare_page = 0;        // of no sequence: added rows write there
   PageId main_spare_page = -1;  // of the main model, where a draft reads its pages; -1: it does not
 };
@@ -49,6 +50,7 @@ class GpuBatch {
 
   /// So far, and without those that `end` adds.
   [[nodiscard]] int n_rows() const { return n_rows_; }
+  /// After `end`, without the added one and those that have no rows.
   [[nodiscard]] std::span<const DeviceSegment> segments() const {
     return std::span(segments_).first(static_cast<size_t>(n_segments_));
   }

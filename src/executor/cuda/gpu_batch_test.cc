@@ -14,9 +14,9 @@ constexpr PageId kMainSpare = 88;
 
 class GpuBatchTest : public ::testing::Test {
  protected:
-  GpuBatch make(bool rounds_up, bool reads_main = false) {
+  GpuBatch make(bool rounds_up, bool reads_main = false, int max_rows = 200) {
     EXPECT_TRUE(staging_.begin(1 << 16));
-    GpuBatchOptions options{.max_rows = 200, .max_segments = 5, .max_pages = 8, .rounds_up = rounds_up};
+    GpuBatchOptions options{.max_rows = max_rows, .max_segments = 5, .max_pages = 8, .rounds_up = rounds_up};
     options.spare_page = kSpare;
     if (reads_main) options.main_spare_page = kMainSpare;
     return GpuBatch(device_.get(), &staging_, options);
@@ -104,7 +104,7 @@ TEST_F(GpuBatchTest, ManyRowsAndLayoutsWithoutGraphsStayAsTheyAre) {
 }
 
 TEST_F(GpuBatchTest, TheFullestBatchHasRoom) {
-  GpuBatch batch = make(true);
+  GpuBatch batch = make(true, false, /*max_rows=*/113);
   fill(&batch, {25, 25, 25, 25, 13});
   EXPECT_EQ(batch.on_device().n_rows, 128);
   EXPECT_EQ(batch.on_device().n_segments, 8);
@@ -124,19 +124,50 @@ TEST_F(GpuBatchTest, BatchesOfOneSizeHaveOneGraph) {
       device_->fill(memory.data(), n_queued, 4);
     });
   };
-  run({4, 3, 2});
-  run({2, 5, 5});  // another batch of the same sizes
-  EXPECT_EQ(n_queued, 1);
-  run({1});
-  run({1});
+  run({4, 3, 2});  // the first of its size
+  EXPECT_EQ(graphs.counts().launched_one_by_one, 1);
+  run({2, 5, 5});  // other batches of the same sizes
+  run({1, 3, 5});
   EXPECT_EQ(n_queued, 2);
-  run({1, 1});  // there is no room for a third one
-  run({129});
+  for (int i = 0; i < 3; ++i) run({1});
   EXPECT_EQ(n_queued, 4);
+  for (int i = 0; i < 3; ++i) run({1, 1});  // there is no room for a third one
+  for (int i = 0; i < 3; ++i) run({129});
+  EXPECT_EQ(n_queued, 10);
+  run({5, 3, 1});
+  EXPECT_EQ(n_queued, 10);
   EXPECT_EQ(graphs.counts().recorded, 2);
-  EXPECT_EQ(graphs.counts().replayed, 4);
-  EXPECT_EQ(graphs.counts().launched_one_by_one, 2);
-  EXPECT_EQ(read(memory.as<uint8_t>(), 4), (std::vector<uint8_t>(4, 4)));
+  EXPECT_EQ(graphs.counts().replayed, 5);
+  EXPECT_EQ(graphs.counts().launched_one_by_one, 8);
+  EXPECT_EQ(read(memory.as<uint8_t>(), 4), (std::vector<uint8_t>(4, 2))) << "of the graph that ran last";
+}
+
+TEST_F(GpuBatchTest, WithoutMemoryForGraphsKernelsAreLaunchedOneByOne) {
+  const auto device = open_emulated_device({.max_graphs = 1});
+  PassGraphs graphs(device.get());
+  int n_queued = 0;
+  const auto run = [&](int n_rows) {
+    DeviceBatch batch;
+    batch.n_rows = n_rows;
+    graphs.run(batch, true, [&] { ++n_queued; });
+  };
+  for (const int n_rows : {1, 1, 2}) run(n_rows);
+  EXPECT_EQ(n_queued, 3);
+  run(2);
+  EXPECT_EQ(n_queued, 5) << "in vain, and then for the device";
+  for (const int n_rows : {2, 1, 3, 3}) run(n_rows);
+  EXPECT_EQ(n_queued, 8) << "nothing is recorded any more";
+  EXPECT_EQ(graphs.counts().recorded, 1);
+  EXPECT_EQ(graphs.counts().replayed, 2);
+}
+
+TEST_F(GpuBatchTest, SegmentsWithoutRowsAreNoBatch) {
+  GpuBatch batch = make(true);
+  batch.begin();
+  batch.add_segment(40, true, {}, 100, {});
+  batch.end();
+  EXPECT_EQ(batch.on_device().n_rows, 0);
+  EXPECT_EQ(batch.on_device().n_segments, 0) << "none was uploaded";
 }
 
 }  // namespace

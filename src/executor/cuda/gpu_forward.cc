@@ -23,14 +23,6 @@ GpuAttentionKind gpu_attention_kind(AttentionKind kind) {
   return GpuAttentionKind::kFused;
 }
 
-namespace {
-
-size_t aligned(size_t n_bytes) {
-  return (n_bytes + Staging::kAlignment - 1) / Staging::kAlignment * Staging::kAlignment;
-}
-
-}  // namespace
-
 GpuForward::GpuForward(Device* device, GpuModel* model, Staging* staging, const GpuForwardOptions& options)
     : device_(device), model_(model), staging_(staging), options_(options), graphs_(device) {
   const ModelConfig& config = model->config();
@@ -64,6 +56,7 @@ void GpuForward::open_batch() {
   batch.max_segments = options_.max_segments;
   batch.max_pages = main != nullptr ? 2 * n_pages : n_pages;
   batch.rounds_up = options_.uses_graphs;
+  batch.plans_by_len = options_.attention == AttentionKind::kFused;
   batch.spare_page = model_->spare_page();
   if (main != nullptr) batch.main_spare_page = main->spare_page();
   batch_.emplace(device_, staging_, batch);
@@ -105,9 +98,9 @@ GpuStage GpuForward::make_stage(int n_rows, int n_cols, float* shared_f32) {
   const auto n_rows_multiplied = static_cast<size_t>(n_rows + (has_tokens ? kLibraryAlignment : 0));
   const size_t library_bytes =
       library != LibraryNumbers::kNone
-          ? aligned(n_rows_multiplied * static_cast<size_t>(n_cols) * library_number_bytes(library))
+          ? Staging::aligned(n_rows_multiplied * static_cast<size_t>(n_cols) * library_number_bytes(library))
           : 0;
-  const size_t token_scale_bytes = has_tokens ? aligned(static_cast<size_t>(n_rows) * sizeof(float)) : 0;
+  const size_t token_scale_bytes = has_tokens ? Staging::aligned(static_cast<size_t>(n_rows) * sizeof(float)) : 0;
   const bool quantised = model_->has_quantised_weights() && n_cols % kGroupLen == 0;
   // What is written in parts becomes bytes behind that.
   const bool has_f32 = model_->has_float_weights() || (has_tokens && shared_f32 != nullptr);

@@ -50,7 +50,9 @@ Result<std::unique_ptr<GpuModel>> GpuModel::load(Device* device, const ModelFile
   const size_t weight_bytes = arena.n_bytes();
   const size_t kv_bytes =
       static_cast<size_t>(cpu_page_bytes(file.config, kv.kind, kv.n_taps)) * (static_cast<size_t>(kv.n_pages) + 1);
-  const size_t rope_bytes = 2 * file.config.ropes.size() * static_cast<size_t>(kv.context_len) * row_bytes(file.config);
+  model->context_len_ = std::max(kv.context_len, kPageLen);  // rows of no sequence are on a page's positions
+  const size_t rope_bytes =
+      2 * file.config.ropes.size() * static_cast<size_t>(model->context_len_) * row_bytes(file.config);
   const size_t n_bytes = weight_bytes + kv_bytes + rope_bytes;
   if (n_bytes > device->free_bytes() || !arena.open()) {
     return no_room(fmt::format("{}: the weights ({} MiB) and the KV cache", file.gguf->path(), weight_bytes >> 20),
@@ -212,7 +214,6 @@ void GpuModel::place_layer(const LayerRefs& refs, WeightArena* arena) {
 
 void GpuModel::describe_kv(const GpuKvOptions& kv) {
   const ModelConfig& config = file_->config;
-  context_len_ = kv.context_len;
   spare_page_ = kv.n_pages;
   kv_ = describe_heads(config.n_heads, config.n_kv_heads, config.head_dim, kv.kind);
   kv_.pages = kv_memory_.data();

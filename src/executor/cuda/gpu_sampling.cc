@@ -6,14 +6,6 @@
 #include "kernels/cuda/step_rows.h"
 
 namespace bass::cuda {
-namespace {
-
-size_t rounded(size_t n_bytes) {
-  return (n_bytes + Staging::kAlignment - 1) / Staging::kAlignment * Staging::kAlignment;
-}
-
-}  // namespace
-
 GpuSampling::GpuSampling(Device* device, StepSampling* sampling, const SamplingShape& shape,
                          const ExecutorOptions& options)
     : device_(device),
@@ -53,15 +45,15 @@ size_t GpuSampling::n_bytes() const {
 Status GpuSampling::begin(const StepPlan& plan) {
   plan_ = &plan;
   BASS_CHECK(static_cast<int>(plan.segments.size()) <= max_segments_);
-  size_t n_bytes = rounded(plan.segments.size() * sizeof(SequenceTask));
+  size_t n_bytes = Staging::aligned(plan.segments.size() * sizeof(SequenceTask));
   for (size_t i = 0; i < plan.segments.size(); ++i) {
     const SegmentPlan& segment = plan.segments[i];
     const SamplingParams& params = segment.sampling;
-    n_bytes += rounded(static_cast<size_t>(params.n_bias) * sizeof(LogitBias)) +
-               rounded(static_cast<size_t>(params.n_banned) * sizeof(TokenId)) + rounded(segment.prompt.size_bytes()) +
-               rounded(segment.output.size_bytes()) +
-               rounded(sampling_->proposable_tokens(static_cast<int>(i)).ids.size_bytes()) +
-               rounded(segment.draft_tokens.size() * sizeof(int32_t) + kMaxRoundDrafts * sizeof(int32_t));
+    n_bytes += Staging::aligned(static_cast<size_t>(params.n_bias) * sizeof(LogitBias)) +
+               Staging::aligned(static_cast<size_t>(params.n_banned) * sizeof(TokenId)) +
+               Staging::aligned(segment.prompt.size_bytes()) + Staging::aligned(segment.output.size_bytes()) +
+               Staging::aligned(sampling_->proposable_tokens(static_cast<int>(i)).ids.size_bytes()) +
+               Staging::aligned(segment.draft_tokens.size() * sizeof(int32_t) + kMaxRoundDrafts * sizeof(int32_t));
   }
   if (!tasks_.begin(n_bytes) || !draft_rows_.begin(draft_rows_bytes())) {
     return resource_exhausted("no memory of the GPU for a step's sampling");
@@ -187,9 +179,9 @@ Status GpuSampling::make_room(size_t n_rows) {
     outcomes_ = DeviceBuffer(device_, 2 * n_bytes);
     host_outcomes_ = DeviceBuffer(device_, 2 * n_bytes, /*of_host=*/true);
   }
-  const bool is_there =
-      outcomes_.ok() && host_outcomes_.ok() &&
-      rows_.begin(rounded(row_tasks_.size() * sizeof(RowTask)) + rounded(round_tasks_.size() * sizeof(RoundTask)));
+  const bool is_there = outcomes_.ok() && host_outcomes_.ok() &&
+                        rows_.begin(Staging::aligned(row_tasks_.size() * sizeof(RowTask)) +
+                                    Staging::aligned(round_tasks_.size() * sizeof(RoundTask)));
   return is_there ? ok_status() : resource_exhausted("no memory of the GPU for a step's sampling");
 }
 

@@ -28,6 +28,7 @@ class Staging {
   }
 
   static constexpr size_t kAlignment = 64;
+  static constexpr size_t aligned(size_t n_bytes) { return (n_bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
   /// Where the values will be in device memory once `upload` has been done.
   template <class T>
@@ -35,7 +36,7 @@ class Staging {
     const size_t at = n_used_;
     BASS_CHECK(at + values.size_bytes() <= host_.n_bytes());
     if (!values.empty()) std::memcpy(host_.data() + at, values.data(), values.size_bytes());
-    n_used_ = (at + values.size_bytes() + kAlignment - 1) / kAlignment * kAlignment;
+    n_used_ = aligned(at + values.size_bytes());
     return reinterpret_cast<const T*>(memory_.data() + at);
   }
 

@@ -77,8 +77,9 @@ class Device {
   /// What is queued up to end_graph (kernels, products, fills and copies within the device's memory) is recorded as a
   /// graph and not done. Pointers and sizes are kept as they are; what the memory holds is read when the graph runs.
   virtual void begin_graph() = 0;
-  /// Names the graph for launch_graph, as long as the device lives.
+  /// Names the graph for launch_graph, as long as the device lives. kNoGraph: there is no memory for it.
   virtual int end_graph() = 0;
+  static constexpr int kNoGraph = -1;
   /// Queues all of a graph at the cost of one launch.
   virtual void launch_graph(int graph) = 0;
 

@@ -57,7 +57,7 @@ struct DeviceBatch {
   const int32_t* pages = nullptr;           // page ids, DeviceSegment::first_page
   int32_t n_rows = 0;
   int32_t n_segments = 0;
-  int32_t max_kv_len = 0;  // an upper bound of start + n_rows over the segments that decode; 0: there are none
+  int32_t max_kv_len = 0;  // an upper bound of start + n_rows over the sequences that decode; 0: there are none
   int32_t may_share = 0;   // 0: no two of them begin with the same page
 };
 

@@ -213,8 +213,13 @@ GpuAttentionOptions options_for(const Batch& batch, const DeviceKv& kv, GpuAtten
 }
 
 /// [n_rows, n_heads, head_dim]; what is not written is what the device's memory holds: NaN, where it is emulated.
-std::vector<float> attend(Device& device, const Batch& batch, GpuAttentionKind kind, int window) {
+/// max_kv_len: a bound that is not the least; 0: the least
+std::vector<float> attend(Device& device, const Batch& batch, GpuAttentionKind kind, int window, int max_kv_len = 0) {
   Uploaded uploaded(device, batch, window);
+  if (max_kv_len > 0) {
+    uploaded.args.batch.max_kv_len = max_kv_len;
+    uploaded.args.batch.may_share = 1;
+  }
   GpuAttention attention(&device, options_for(batch, uploaded.args.kv, kind));
   EXPECT_TRUE(attention.ok());
   std::vector<float> out(batch.rows.size() * static_cast<size_t>(uploaded.args.kv.n_heads * uploaded.args.kv.head_dim));
@@ -301,6 +306,27 @@ TEST(GpuAttention, HasTheBitsOfTheCpuForSharedPrefixes) {
   expect_bits_of_the_cpu({64, 4, 2, 1}, samples);
   // A long prompt, so that shared chunks are cut into runs as well.
   expect_bits_of_the_cpu({32, 2, 1}, {{400, 2}, {395, 1, true, 0, 12}, {420, 3, true, 0, 12}});
+}
+
+// As where sizes are rounded up: bounds that are met by no sequence, sequences without rows, one with rows that nobody
+// asked for. Nothing to be cut or shared, a long context, a shared one that is cut.
+TEST(GpuAttention, BoundsMayBeLargerThanWhatTheyBound) {
+  const std::vector<std::vector<Sequence>> batches{
+      {{10, 2}, {0, 0}, {3, 1}, {0, 7}},
+      {{400, 3}, {20, 1}, {0, 5}, {0, 0}},
+      {{400, 2}, {395, 1, true, 0, 12}, {420, 3, true, 0, 12}, {0, 2}, {0, 0}, {0, 0}, {0, 0}, {0, 0}}};
+  for (const auto& sequences : batches) {
+    for (const int window : {0, 100}) {
+      const Batch batch({32, 3, 1}, sequences, window);
+      for (const GpuAttentionKind kind : {GpuAttentionKind::kSplitGrouped, GpuAttentionKind::kFused}) {
+        for (const int max_kv_len : {512, 4096}) {
+          const auto device = open_emulated_device();
+          EXPECT_TRUE(same_bits(attend(*device, batch, kind, window, max_kv_len), batch.expected()))
+              << sequences.size() << " sequences, window " << window << ", bound " << max_kv_len;
+        }
+      }
+    }
+  }
 }
 
 TEST(GpuAttention, HasTheBitsOfTheCpuForWindowsAndCappedScores) {

@@ -131,6 +131,10 @@ class EmulatedDevice final : public Device {
   int end_graph() override {
     BASS_CHECK(is_recording());
     recorder_ = &queue_;
+    if (static_cast<int>(graphs_.size()) > options_.max_graphs) {
+      graphs_.pop_back();
+      return kNoGraph;
+    }
     return static_cast<int>(graphs_.size()) - 1;
   }
   void launch_graph(int graph) override {

@@ -11,6 +11,7 @@ struct EmulatedDeviceOptions {
   EmulatorOptions emulator;
   bool has_own_speed = false;   // DeviceInfo
   int compute_capability = 90;  // the same
+  int max_graphs = 1 << 20;     // that there is memory for
   int* n_waits = nullptr;       // counts the calls of synchronize that waited for something, or null
 };
 

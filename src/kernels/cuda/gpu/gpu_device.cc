@@ -131,16 +131,19 @@ class GpuDevice final : public Device {
     cudaGraphExec_t graph = nullptr;
     make_current();
     note(cudaStreamEndCapture(stream_, &recorded));
-    if (recorded != nullptr) {
-      note(cudaGraphInstantiate(&graph, recorded, 0));
-      note(cudaGraphDestroy(recorded));
+    if (recorded == nullptr) return kNoGraph;  // synchronize tells why
+    const cudaError_t error = cudaGraphInstantiate(&graph, recorded, 0);
+    note(cudaGraphDestroy(recorded));
+    if (error == cudaErrorMemoryAllocation) {
+      (void)cudaGetLastError();  // the kernels can be launched one by one
+      return kNoGraph;
     }
-    if (graph == nullptr) return kLostGraph;
+    note(error);
+    if (error != cudaSuccess) return kNoGraph;
     graphs_.push_back(graph);
     return static_cast<int>(graphs_.size()) - 1;
   }
   void launch_graph(int graph) override {
-    if (graph == kLostGraph) return;  // synchronize tells why
     make_current();
     note(cudaGraphLaunch(graphs_[static_cast<size_t>(graph)], stream_));
   }
@@ -165,8 +168,6 @@ class GpuDevice final : public Device {
   }
 
  private:
-  static constexpr int kLostGraph = -1;
-
   /// The runtime keeps a current GPU for each thread, and the engine's thread is not the one that loads.
   void make_current() const {
     thread_local int current = -1;
