@@ -3,11 +3,12 @@
 whether each cell reaches what it must."""
 
 import argparse
+import re
 import statistics
 import sys
 
-from analysis import (NEAR_BEST, NEVER_SLOWER, OVER_BASS, best_fixed, cell_summary, length_of, over_bass, ratios,
-                      read_results)
+from analysis import (NEAR_BEST, NEVER_SLOWER, OVER_BASS, against_best_fixed, best_fixed, cell_summary, geometric_mean,
+                      length_of, over_bass, ratios, read_results)
 
 _SHOWN = ("goodput", "survival", "bass")
 
@@ -39,6 +40,26 @@ def print_tables(results):
         if policy != "bass":
             print(f"Over Algorithm 1, where the best fixed length is above 0: {text_of(over_bass(results, policy))}; "
                   f"wanted {OVER_BASS}.")
+
+
+def batch_of(cell):
+    return int(re.search(r"batch (\d+)", cell)[1])
+
+
+def print_by_batch(results):
+    """Geometric means over the cells of their medians, to regular decoding."""
+    print("| sequences | cells | best fixed length | `goodput` | its least cell | to the best fixed length | `bass` (cells) |")
+    print("|---|---|---|---|---|---|---|")
+    for batch in sorted(set(map(batch_of, results))):
+        cells = [rounds for cell, rounds in results.items() if batch_of(cell) == batch and ratios(rounds, "goodput", "off")]
+        if not cells:
+            continue
+        medians = [statistics.median(ratios(rounds, "goodput", "off")) for rounds in cells]
+        best = [statistics.median(ratios(rounds, best_fixed(rounds), "off")) for rounds in cells]
+        near = [statistics.median(found) for rounds in cells if (found := against_best_fixed(rounds, "goodput"))]
+        bass = [statistics.median(found) for rounds in cells if (found := ratios(rounds, "bass", "off"))]
+        print(f"| {batch} | {len(cells)} | {geometric_mean(best):.2f} | {geometric_mean(medians):.3f} | {min(medians):.3f} | "
+              f"{f'{geometric_mean(near):.3f}' if near else '-'} | {f'{geometric_mean(bass):.2f} ({len(bass)})' if bass else '-'} |")
 
 
 def plot(results, path):
@@ -93,6 +114,8 @@ def main():
     if not results:
         sys.exit(f"{options.results}: has no such figures" + (" of all steps; measure again" if options.total else ""))
     print_tables(results)
+    print()
+    print_by_batch(results)
     if options.svg:
         plot(results, options.svg)
 

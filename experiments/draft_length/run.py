@@ -31,8 +31,9 @@ def todo(options, cell, rounds, n_rounds):
     cut short, or was measured with fewer policies, is measured again."""
     if cell.draft == "poor" and options.poor_draft is None:
         return None
+    prior = {-1 - number: speeds for number, speeds in options.prior.get(cell.name, {}).items()}
     for number in range(0, n_rounds, cell.every):
-        policies = pruned({before: rounds[before] for before in rounds if before < number}, options.policies)
+        policies = pruned({**prior, **{before: rounds[before] for before in rounds if before < number}}, options.policies)
         if not set(policies) <= set(rounds.get(number, {})):
             return number, policies
     return None
@@ -68,12 +69,15 @@ def main():
     add("--poor-draft", default=None, metavar="FILE", help="of poor_draft.py; without it those cells are left out")
     add("--policies", default=",".join(POLICIES), metavar="P,...", help="default: %(default)s")
     add("--rounds", type=int, default=12, metavar="N", help="at most (default: %(default)s)")
+    add("--prior", type=pathlib.Path, default=None, metavar="FILE",
+        help="results of an earlier study: fixed lengths that were far behind there are left out from the start")
     add("--minutes", type=float, default=60, metavar="M", help="then it ends (default: %(default)s)")
     add("--only", default=None, metavar="TEXT", help="cells whose name has it in it")
     add("--quick", action="store_true", help="two cells, a few minutes")
     add("--list", action="store_true", help="print the cells and end")
     options = parser.parse_args()
     options.policies = options.policies.split(",")
+    options.prior = read_results(options.prior.read_text(encoding="utf-8").splitlines()) if options.prior else {}
     cells = quick_cells() if options.quick else all_cells()
     cells = [cell for cell in cells if options.only is None or options.only in cell.name]
     if options.list:
