@@ -11,13 +11,12 @@ namespace {
 
 constexpr int kMinKvLen = kRunChunks * kPageLen;  // up to here attention cuts no tiles
 
-int rounded_to(int n, int step) { return (n + step - 1) / step * step; }
-
 }  // namespace
 
 int rounded_rows(int n_rows) {
   if (n_rows <= 8 || n_rows > kMaxRoundedRows) return n_rows;
-  return rounded_to(n_rows, n_rows <= 64 ? 8 : 16);
+  const int step = n_rows <= 64 ? 8 : 16;
+  return ceil_div(n_rows, step) * step;
 }
 
 int rounded_segments(int n_segments) { return static_cast<int>(std::bit_ceil(static_cast<unsigned>(n_segments))); }
@@ -59,7 +58,7 @@ void GpuBatch::begin() {
   rows_.clear();
   segments_.clear();
   pages_.clear();
-  n_rows_ = n_segments_ = 0;
+  n_added_rows_ = n_segments_ = 0;
 }
 
 void GpuBatch::add_segment(int start, bool is_decode, std::span<const PageId> pages, int max_text_len,
@@ -83,18 +82,15 @@ void GpuBatch::add_token(TokenId token, int hidden_row) {
   DeviceSegment& segment = segments_.back();
   rows_.push_back({token, segment.start + segment.n_rows, static_cast<int32_t>(segments_.size()) - 1, hidden_row});
   ++segment.n_rows;
-  n_rows_ = static_cast<int>(rows_.size());
 }
 
 void GpuBatch::end() {
-  const int n_rows = n_rows_;
   n_segments_ = static_cast<int>(segments_.size());
-  batch_.n_rows = n_rows;
-  is_rounded_ = options_.rounds_up && n_rows_ > 0 && n_rows_ <= kMaxRoundedRows;
+  batch_.n_rows = n_rows();
+  is_rounded_ = options_.rounds_up && n_rows() > 0 && n_rows() <= kMaxRoundedRows;
   describe_segments(segments_, &batch_);
   if (is_rounded_) round_up();
-  n_rows_ = n_rows;
-  if (n_rows == 0) {
+  if (n_rows() == 0) {
     batch_.n_segments = 0;  // nothing is uploaded
     return;
   }
@@ -107,11 +103,11 @@ void GpuBatch::end() {
 // One more segment has the added rows, of the token 0, at a text's beginning and on a page of no sequence; others have
 // none.
 void GpuBatch::round_up() {
-  const int n_added = rounded_rows(n_rows_) - n_rows_;
-  if (n_added > 0) {
-    add_segment(0, /*is_decode=*/true, {&options_.spare_page, 1}, n_added, {&options_.main_spare_page, 1});
+  n_added_rows_ = rounded_rows(n_rows()) - n_rows();
+  if (n_added_rows_ > 0) {
+    add_segment(0, /*is_decode=*/true, {&options_.spare_page, 1}, n_added_rows_, {&options_.main_spare_page, 1});
     constexpr int kFromMainPages = -1;
-    for (int i = 0; i < n_added; ++i) add_token(0, kFromMainPages);
+    for (int i = 0; i < n_added_rows_; ++i) add_token(0, kFromMainPages);
   }
   DeviceSegment empty;
   empty.is_decode = 1;

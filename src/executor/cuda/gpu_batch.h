@@ -49,7 +49,7 @@ class GpuBatch {
   void end();
 
   /// So far, and without those that `end` adds.
-  [[nodiscard]] int n_rows() const { return n_rows_; }
+  [[nodiscard]] int n_rows() const { return static_cast<int>(rows_.size()) - n_added_rows_; }
   /// After `end`, without the added one and those that have no rows.
   [[nodiscard]] std::span<const DeviceSegment> segments() const {
     return std::span(segments_).first(static_cast<size_t>(n_segments_));
@@ -74,7 +74,7 @@ class GpuBatch {
   std::vector<DeviceRow> rows_;
   std::vector<DeviceSegment> segments_;
   std::vector<int32_t> pages_;
-  int n_rows_ = 0;
+  int n_added_rows_ = 0;
   int n_segments_ = 0;
   bool is_rounded_ = false;
   DeviceBatch batch_;

@@ -50,7 +50,7 @@ void GpuForward::open_batch() {
   options_.uses_graphs &=
       options_.attention == AttentionKind::kFused || options_.attention == AttentionKind::kSplitGrouped;
   const GpuModel* main = model_->main();
-  const int n_pages = (options_.context_len + kPageLen - 1) / kPageLen;
+  const int n_pages = n_chunks_of(options_.context_len);
   GpuBatchOptions batch;
   batch.max_rows = options_.max_rows;
   batch.max_segments = options_.max_segments;
