@@ -13,7 +13,6 @@ class StepResult:
 
     loss: torch.Tensor  # mean over rows
     acceptance: torch.Tensor  # [n_rows]: sum of min(p, q) at temperature 1 (the tail left out)
-    is_best: torch.Tensor  # [n_rows]: whether the likeliest tokens agree
 
 
 def step_result(logits: torch.Tensor, batch: Batch, rows: torch.Tensor, kind: str) -> StepResult:
@@ -24,8 +23,12 @@ def step_result(logits: torch.Tensor, batch: Batch, rows: torch.Tensor, kind: st
     p = torch.where(log_q_top > -torch.inf, batch.top_probabilities[rows], 0)
     acceptance = torch.minimum(p, log_q_top.exp()).sum(1)
     loss = (1 - acceptance).mean() if kind == "tv" else _forward_kl(p, log_q_top, batch.tail[rows])
-    is_best = logits.argmax(-1) == batch.best[rows]
-    return StepResult(loss, acceptance.detach(), is_best)
+    return StepResult(loss, acceptance.detach())
+
+
+def likeliest_agree(logits: torch.Tensor, batch: Batch, rows: torch.Tensor) -> torch.Tensor:
+    """[n]: whether draft and main model find the same token likeliest. As for step_result()."""
+    return logits.argmax(-1) == batch.best[rows]
 
 
 def _forward_kl(p: torch.Tensor, log_q: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:

@@ -10,7 +10,7 @@ import torch
 
 from bass_draft.batches import Example, pack
 from bass_draft.extension import make_extended_batch
-from bass_draft.loss import answer_rows, step_result
+from bass_draft.loss import answer_rows, likeliest_agree, step_result
 from bass_draft.model import DraftModel
 
 _MAX_ROWS = 1024
@@ -98,7 +98,7 @@ def _rows(model: DraftModel, packed: Sequence[Example], indices: np.ndarray, n_s
             result = step_result(logits, batch, rows, "tv")
             places = rows.cpu().numpy()
             accepted[step - 1, places] = result.acceptance.float().cpu().numpy()
-            is_best[step - 1, places] = result.is_best.cpu().numpy()
+            is_best[step - 1, places] = likeliest_agree(logits, batch, rows).cpu().numpy()
             is_valid[step - 1, places] = True
     texts = batch.texts.cpu().numpy()
     for text in range(len(packed)):

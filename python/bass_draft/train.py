@@ -222,4 +222,11 @@ def make_optimizer(model: DraftModel, rate: float) -> torch.optim.Optimizer:
         "params": vectors,
         "weight_decay": 0.0
     }]
-    return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.95))
+    return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.95), **_fused())
+
+
+def _fused() -> dict[str, bool]:
+    """One pass over the weights instead of a dozen, which take a tenth of a small batch's time. CPUs have it since
+    PyTorch 2.4."""
+    version = tuple(map(int, torch.__version__.split(".")[:2]))
+    return {"fused": True} if version >= (2, 4) else {}
