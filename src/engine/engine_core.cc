@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engine/measured_cost.h"
 #include "engine/step_gate.h"
 #include "executor/draft_trace.h"
 
@@ -137,30 +138,12 @@ std::optional<double> EngineCore::account_rounds(const PolicyState& policy) {
 
 // Accounts before anybody learns: what was predicted is compared with what came.
 void EngineCore::update_policies(const StepResult& result, double device_s, const Committed& committed) {
-  const DraftTimes& drafts = result.draft_times;
-  const double draft_s = drafts.first_s + drafts.later_s;
+  const bool has_chunk =
+      std::any_of(owners_.begin(), owners_.end(), [](const auto& o) { return o.sequence == nullptr; });
   const StepLoad& regular = scheduler_->regular_load();
-  StepCost cost{.n_rows = regular.n_rows,
-                .step_s = device_s - draft_s,
-                .is_clean = result.graphs.recorded == 0,  // else it was longer than the next one will be
-                .n_draft_steps = static_cast<int32_t>(drafts.n_first + drafts.n_later),
-                .draft_s = draft_s,
-                .attention_s = result.attention_s,
-                .n_read = regular.n_read,
-                .n_seen = regular.n_seen};
-  for (size_t i = 0; i < owners_.size(); ++i) {
-    const int n_drafted = result.segments[i].n_drafted;
-    const auto n_read_by_draft = static_cast<int>(plan_.segments[i].draft_tokens.size());
-    cost.n_caught_up += n_to_catch_up(n_read_by_draft);
-    cost.n_behind += n_behind(n_read_by_draft);
-    cost.n_rows += n_drafted;
-    cost.n_seen += static_cast<double>(n_drafted) * (plan_.segments[i].start + 1);
-    // Of a device that tells no confidences, none was dropped.
-    const int n_model_drafted = plan_.segments[i].n_model_drafts > 0 ? n_drafted : 0;
-    cost.n_model_drafts += std::max(n_model_drafted, static_cast<int>(result.segments[i].confidences.size()));
-    cost.is_clean &= owners_[i].sequence != nullptr;
-    owners_[i].request->policy->is_marked = true;  // to be advanced once, whoever shares it
-  }
+  const StepCost cost = measured_cost(plan_, result, regular, device_s, has_chunk);
+  // Each policy is advanced once, whoever shares it.
+  for (const SegmentOwner& owner : owners_) owner.request->policy->is_marked = true;
   std::optional<double> expected = 0;
   for (const SegmentOwner& owner : owners_) {
     PolicyState& policy = *owner.request->policy;
