@@ -25,17 +25,27 @@ int64_t regular_position(const Sequence& sequence) {
 // The step reads like the paper's loop: schedule -> draft -> forward -> verify -> commit -> emit. Host drafters propose
 // while the step is planned; draft model, forward pass and verification run on the device.
 void EngineCore::step() {
-  if (options_.gate != nullptr && scheduler_->has_work()) options_.gate->enter();
+  if (options_.gate != nullptr && scheduler_->has_work()) {
+    publish_late();
+    options_.gate->enter();
+  }
   const Clock::time_point begin = Clock::now();
   scheduler_->schedule(max_step_tokens(begin), &plan_, &owners_);
-  if (plan_.segments.empty()) return;
+  if (plan_.segments.empty()) return publish_late();
   const Ticket ticket = executor_->submit(plan_);
+  publish_late();
   const StepResult& result = executor_->wait(ticket);
   const double device_s = seconds_between(begin, Clock::now());
   const Committed committed = commit(result, begin);
   update_policies(result, device_s, committed);
-  publish();
   scheduler_->remove_finished();
+  // Who is woken takes time that a device can be given its next step in, where there is one.
+  publishes_late_ = executor_->works_beside_host() && scheduler_->has_work();
+  if (!publishes_late_) publish();
+}
+
+void EngineCore::publish_late() noexcept {
+  if (publishes_late_) publish();
 }
 
 // A deadline is looked at between steps, so a step with prompt tokens is planned to end before the next one. The first
@@ -176,6 +186,7 @@ void EngineCore::push_events() noexcept {
 
 // Counters first, so that whoever is woken by an event finds it counted.
 void EngineCore::publish() noexcept {
+  publishes_late_ = false;
   {
     const std::lock_guard lock(mutex_);
     stats_ = running_stats_;

@@ -90,6 +90,8 @@ class EngineCore final : public Engine {
   void update_policies(const StepResult& result, double device_s, const Committed& committed);
   [[nodiscard]] std::optional<double> account_rounds(const PolicyState& policy);
   void publish() noexcept;
+  /// What the last step left to publish while a device does the next one.
+  void publish_late() noexcept;
   void push_events() noexcept;
   void end_all(FinishReason reason, const Status& error) noexcept;
   void abandon_all() noexcept;
@@ -116,6 +118,7 @@ class EngineCore final : public Engine {
   StepPlan plan_;
   std::vector<SegmentOwner> owners_;
   Outbox outbox_;
+  bool publishes_late_ = false;
   EngineStats running_stats_;  // of the engine's thread; published after each step
   std::optional<Clock::time_point> next_deadline_;
   double prefill_row_s_ = 0;  // what a row took of the last step with prompt tokens; 0: there was none

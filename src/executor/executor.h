@@ -64,7 +64,8 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  /// Starts a step. Draft and main models are run as the plan says; nothing of the plan is kept after `wait`.
+  /// Starts a step. Draft and main models are run as the plan says; the plan stays as it is until `wait`, after which
+  /// nothing of it is kept.
   virtual Ticket submit(const StepPlan& plan) = 0;
   /// Waits for a step. The result is valid until the next submit.
   virtual const StepResult& wait(Ticket ticket) = 0;
@@ -74,6 +75,8 @@ class Executor {
   /// head of its own) or no memory. Not while a step runs.
   virtual std::unique_ptr<PromptHead> make_prompt_head(std::span<const TokenId> prompt) = 0;
 
+  /// Whether `submit` returns before the step is done, so that the host has time until `wait`.
+  [[nodiscard]] virtual bool works_beside_host() const { return false; }
   [[nodiscard]] virtual std::string isa_name() const = 0;
   [[nodiscard]] virtual int page_len() const = 0;
   [[nodiscard]] virtual int64_t main_page_bytes() const = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "base/check.h"
 #include "executor/cpu/prompt_head.h"
@@ -139,19 +140,23 @@ std::unique_ptr<PromptHead> GpuExecutor::make_prompt_head(std::span<const TokenI
 }
 
 Ticket GpuExecutor::submit(const StepPlan& plan) {
+  // An exception may have come between a step's submit and its end: what it queued reads memory that is written now.
+  if (!std::exchange(is_waited_for_, false)) (void)device_->synchronize();
   sampling_->prepare(plan);
   if (lost_.ok()) lost_ = prepare(plan);
-  if (lost_.ok()) lost_ = run_step();
+  if (lost_.ok()) lost_ = queue_step();
+  return ++last_ticket_;
+}
+
+const StepResult& GpuExecutor::wait(Ticket ticket) {
+  BASS_CHECK(ticket == last_ticket_);
+  if (std::exchange(is_waited_for_, true)) return sampling_->result();
+  if (lost_.ok()) lost_ = finish_step();
   if (lost_.ok()) {
     sampling_->collect();
   } else {
     sampling_->fail(lost_);
   }
-  return ++last_ticket_;
-}
-
-const StepResult& GpuExecutor::wait(Ticket ticket) {
-  BASS_CHECK(ticket == last_ticket_);  // submit has waited for the device
   return sampling_->result();
 }
 
@@ -184,7 +189,8 @@ size_t GpuExecutor::staged_bytes(const StepPlan& plan) const {
          static_cast<size_t>(n_drafts) * GpuForward::staged_bytes(n_segments, n_segments, n_pages);
 }
 
-Status GpuExecutor::run_step() {
+// All of a step, unless the CPU draws (drafts are traced): then it has waited for all but what is behind the last rows.
+Status GpuExecutor::queue_step() {
   for (const PageCopy& copy : plan_->main_copies) main_->copy_page(copy);
   for (const PageCopy& copy : plan_->draft_copies) draft_->copy_page(copy);
   const Work before_main = main_forward_->work();
@@ -194,11 +200,17 @@ Status GpuExecutor::run_step() {
   end_part(StepPart::kPlan);
   BASS_RETURN_IF_ERROR(draft());
   BASS_RETURN_IF_ERROR(verify());
-  time_draft_passes();
   Work& work = sampling_->result().work;
   work = main_forward_->work() - before_main;
   if (draft_) work.add(draft_forward_->work() - before_draft);
   sampling_->result().graphs = graph_counts().add(graphs_before, -1);
+  return ok_status();
+}
+
+Status GpuExecutor::finish_step() {
+  BASS_RETURN_IF_ERROR(device_sampling_ ? device_sampling_->finish() : device_->synchronize());
+  if (device_sampling_) end_part(StepPart::kSample);  // and all parts in front of it: nothing has waited for them
+  time_draft_passes();
   return ok_status();
 }
 
@@ -279,9 +291,7 @@ Status GpuExecutor::verify() {
     team_.run(
         [&](const TeamContext& context) { sampling_->verify_rows(context, begin, end, host_logits_.as<float>()); });
   }
-  if (!device_sampling_) return rows.empty() ? device_->synchronize() : ok_status();
-  BASS_RETURN_IF_ERROR(device_sampling_->finish());
-  end_part(StepPart::kSample);  // and all parts of the pass in front of it: nothing has waited for them
+  if (device_sampling_) device_sampling_->fetch();
   return ok_status();
 }
 

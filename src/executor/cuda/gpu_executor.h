@@ -37,6 +37,7 @@ class GpuExecutor final : public Executor {
   const StepResult& wait(Ticket ticket) override;
   std::unique_ptr<PromptHead> make_prompt_head(std::span<const TokenId> prompt) override;
 
+  [[nodiscard]] bool works_beside_host() const override { return true; }
   [[nodiscard]] std::string isa_name() const override { return device_->info().name; }
   [[nodiscard]] int page_len() const override { return kPageLen; }
   [[nodiscard]] int64_t main_page_bytes() const override { return main_->kv().page_bytes; }
@@ -51,7 +52,8 @@ class GpuExecutor final : public Executor {
   Status make_workspace(const SamplingShape& shape);
   Status prepare(const StepPlan& plan);
   [[nodiscard]] size_t staged_bytes(const StepPlan& plan) const;
-  Status run_step();
+  Status queue_step();
+  Status finish_step();
   [[nodiscard]] GraphCounts graph_counts() const;
   Status draft();
   void time_draft_passes();
@@ -89,6 +91,7 @@ class GpuExecutor final : public Executor {
   std::vector<const DeviceMatrix*> more_;       // what the prompts of drafted rows add to the draft's head, or null
   Status lost_;                                 // why no further step can be run
   Ticket last_ticket_ = 0;
+  bool is_waited_for_ = true;
 };
 
 }  // namespace bass::cuda

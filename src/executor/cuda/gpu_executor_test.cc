@@ -87,6 +87,20 @@ TEST_P(GpuStep, WaitsOnceForAllItsPassesAndDraftsAsTheCpu) {
   EXPECT_GT(n_accepted, 0) << "tokens that were drafted on the device, and came from there";
 }
 
+TEST_P(GpuStep, TheHostIsFreeWhileTheDeviceWorks) {
+  int n_waits = 0;
+  const auto gpu = on_device(&n_waits);
+  ASSERT_TRUE(gpu->works_beside_host());
+  const StepPlan step = plan();
+  n_waits = 0;
+  const Ticket ticket = gpu->submit(step);
+  EXPECT_EQ(n_waits, 0);
+  const std::vector<TokenInfo> tokens = gpu->wait(ticket).segments[0].tokens;
+  EXPECT_EQ(n_waits, 1);
+  EXPECT_EQ(gpu->wait(ticket).segments[0].tokens.size(), tokens.size()) << "the same result again";
+  EXPECT_EQ(n_waits, 1);
+}
+
 TEST_P(GpuStep, TellsTheTimesOfPassesThatItDidNotWaitFor) {
   const auto gpu = on_device(nullptr);
   const StepPlan step = plan();

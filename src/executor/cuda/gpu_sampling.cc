@@ -214,11 +214,15 @@ void GpuSampling::verify_rows(size_t begin, size_t end, const float* logits) {
   launch(*device_, judge, judge.shape());
 }
 
+void GpuSampling::fetch() {
+  const size_t n_segments = plan_->segments.size();
+  device_->download(host_outcomes_.data(), outcomes_.data(), row_tasks_.size() * sizeof(RowOutcome));
+  device_->download(host_drafted_.data(), drafted_.data(), n_segments * kMaxRoundDrafts * sizeof(TokenId));
+  device_->download(host_judged_.data(), judged_.data(), n_segments * sizeof(JudgedRound));
+}
+
 Status GpuSampling::finish() {
   const size_t n_rows = row_tasks_.size();
-  device_->download(host_outcomes_.data(), outcomes_.data(), n_rows * sizeof(RowOutcome));
-  device_->download(host_drafted_.data(), drafted_.data(), plan_->segments.size() * kMaxRoundDrafts * sizeof(TokenId));
-  device_->download(host_judged_.data(), judged_.data(), plan_->segments.size() * sizeof(JudgedRound));
   BASS_RETURN_IF_ERROR(device_->synchronize());
   settle_drafts();
   for (size_t i = 0; i < n_rows; ++i) tell_row(i, host_outcomes_.as<RowOutcome>()[i]);

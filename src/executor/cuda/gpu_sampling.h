@@ -13,7 +13,7 @@ namespace bass::cuda {
 
 /// The host waits once a step: drafted tokens are read on the device, where the passes behind them need them.
 /// `begin`, `draft_rows` for each block of the draft's logits, `begin_rows`, `verify_rows` for each block of the main
-/// model's, `finish`. One thread; the device and `sampling` outlive it.
+/// model's, `fetch`, `finish`. One thread; the device and `sampling` outlive it.
 class GpuSampling {
  public:
   GpuSampling(Device* device, StepSampling* sampling, const SamplingShape& shape, const ExecutorOptions& options);
@@ -33,6 +33,8 @@ class GpuSampling {
   Status begin_rows();
   /// Queues the judgement of the wanted rows [begin, end). logits: [end - begin, main_vocab_size] of the device
   void verify_rows(size_t begin, size_t end, const float* logits);
+  /// Queues the way of all results to the host.
+  void fetch();
   /// Waits, and tells `sampling` what was drafted and what came of all wanted rows.
   Status finish();
 
