@@ -29,6 +29,7 @@ void EngineCore::step() {
     publish_late();
     options_.gate->enter();
   }
+  if (scheduler_->may_admit()) publish_late();  // admission indexes prompts, which may take long
   const Clock::time_point begin = Clock::now();
   scheduler_->schedule(max_step_tokens(begin), &plan_, &owners_);
   if (plan_.segments.empty()) return publish_late();
@@ -38,10 +39,12 @@ void EngineCore::step() {
   const double device_s = seconds_between(begin, Clock::now());
   const Committed committed = commit(result, begin);
   update_policies(result, device_s, committed);
-  scheduler_->remove_finished();
   // Who is woken takes time that a device can be given its next step in, where there is one.
-  publishes_late_ = executor_->works_beside_host() && scheduler_->has_work();
-  if (!publishes_late_) publish();
+  const bool is_beside = executor_->works_beside_host();
+  if (!is_beside) publish();
+  scheduler_->remove_finished();
+  publishes_late_ = is_beside && scheduler_->has_work();
+  if (is_beside && !publishes_late_) publish();
 }
 
 void EngineCore::publish_late() noexcept {

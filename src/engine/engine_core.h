@@ -119,7 +119,7 @@ class EngineCore final : public Engine {
   std::vector<SegmentOwner> owners_;
   Outbox outbox_;
   bool publishes_late_ = false;
-  EngineStats running_stats_;  // of the engine's thread; published after each step
+  EngineStats running_stats_;  // of the engine's thread; published with the events of its last step
   std::optional<Clock::time_point> next_deadline_;
   double prefill_row_s_ = 0;  // what a row took of the last step with prompt tokens; 0: there was none
 

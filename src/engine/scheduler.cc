@@ -66,6 +66,10 @@ void Scheduler::schedule(int max_step_tokens, StepPlan* plan, std::vector<Segmen
   }
 }
 
+bool Scheduler::may_admit() const {
+  return !requests_.empty() && !requests_.back()->is_admitted && static_cast<int>(running_.size()) < options_.max_batch;
+}
+
 // Strictly in order of arrival: a later request never takes pages that an earlier one waits for, so at most one request
 // is partly started and nobody waits for ever.
 void Scheduler::admit() {

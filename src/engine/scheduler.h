@@ -44,6 +44,8 @@ class Scheduler {
   /// Takes all of `arrived`, which is empty then. Allocates nothing.
   void add(std::list<std::unique_ptr<RequestState>>* arrived) noexcept;
   [[nodiscard]] bool has_work() const { return !requests_.empty(); }
+  /// Whether a request waits for admission, and not for a sequence to end: `schedule` may then take long.
+  [[nodiscard]] bool may_admit() const;
   [[nodiscard]] const std::list<std::unique_ptr<RequestState>>& requests() const { return requests_; }
 
   /// Plans one step of about `max_step_tokens` rows, where it carries prompt tokens, into `plan` and `owners`. Empty

@@ -15,7 +15,7 @@ namespace bass {
 struct StepCost {
   int32_t n_rows = 0;          // of the main model
   double step_s = 0;           // without the draft model's passes
-  bool is_clean = false;       // no prompt's chunk ran beside
+  bool is_clean = false;       // no prompt's chunk ran beside, and nothing was done that is done once
   int32_t n_draft_steps = 0;   // passes of the draft model
   int32_t n_model_drafts = 0;  // tokens that they drafted or dropped, all sequences together
   double draft_s = 0;          // of these passes

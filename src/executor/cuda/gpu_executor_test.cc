@@ -158,8 +158,23 @@ TEST_P(GpuStep, WaitsForEachPassWhereTheCpuDraws) {
   const auto gpu = on_device(&n_waits, /*traces_drafts=*/true);
   const StepPlan step = plan();
   n_waits = 0;
+  EXPECT_FALSE(gpu->works_beside_host());
   gpu->wait(gpu->submit(step));
   EXPECT_EQ(n_waits, kDrafts + 1);
+}
+
+// As after an exception between a step's submit and its end: what the first one queued reads what the second writes.
+TEST_P(GpuStep, AStepThatNobodyWaitedForIsOverBeforeTheNextIsWritten) {
+  int n_waits = 0;
+  const auto gpu = on_device(&n_waits);
+  EXPECT_TRUE(gpu->works_beside_host());
+  const StepPlan step = plan();
+  n_waits = 0;
+  gpu->submit(step);
+  const Ticket ticket = gpu->submit(step);
+  EXPECT_EQ(n_waits, 1);
+  EXPECT_FALSE(gpu->wait(ticket).segments[0].failed);
+  EXPECT_EQ(n_waits, 2);
 }
 
 }  // namespace
