@@ -51,7 +51,7 @@ struct EngineOptions {
   AttentionKind attention = AttentionKind::kFused;
   ActivationKind activations = ActivationKind::kInt8;
   KvKind kv = KvKind::kInt16;
-  std::string device = "auto";     ///< auto | cpu
+  std::string device = "auto";     ///< auto | cpu | cuda[:N]
   int max_step_tokens = 256;       ///< rows of one step; longer prompts are prefilled in chunks
   std::string costs_folder;        ///< where what steps cost is kept between runs; empty: nowhere
   StepProfile* profile = nullptr;  ///< filled while the engine runs, which it must outlive; none: nothing is timed

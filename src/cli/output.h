@@ -46,7 +46,7 @@ struct Console {
   Output err{2};
 };
 
-/// Exit codes of CONTRACT.md's command line.
+/// Exit codes (docs/command_line.md).
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;

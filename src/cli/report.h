@@ -17,7 +17,7 @@ namespace bass {
 nlohmann::ordered_json nullable(const std::optional<double>& value);
 std::string number_or_dash(const std::optional<double>& value);
 
-/// CONTRACT.md's object.
+/// The object of docs/command_line.md.
 nlohmann::ordered_json result_json(const GenerationResult& result);
 
 /// The ranked samples on standard output, or only their texts with `quiet`. On a terminal, control characters that

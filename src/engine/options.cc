@@ -95,8 +95,9 @@ constexpr std::array kOptions{
            .is_once = true,
            .value_name = "FILE",
            .unset = "none",
-           .help = "JSONL file of prompts (-: standard input); a line is {\"prompt\": TEXT, \"id\": any, ...}, and "
-                   "options' names override the command line's (null: no value)",
+           .help =
+               "JSONL file of prompts (-: standard input); a line is {\"prompt\": TEXT, \"id\": any, ...}, where "
+               "options from chat to verify, spelt as in \"max_tokens\", override the command line's (null: no value)",
            .field = BASS_FIELD(prompts),
            .check = check_not_empty},
     Option{.name = "chat",
@@ -144,7 +145,7 @@ constexpr std::array kOptions{
     Option{.name = "ignore_eos",
            .group = kLimits,
            .is_per_request = true,
-           .help = "ban the end tokens: every sample gets max-tokens tokens",
+           .help = "ban the end tokens, so that samples go on to max-tokens",
            .field = BASS_FIELD(request.sampling.ignore_eos)},
     Option{.name = "time_budget",
            .group = kLimits,
@@ -330,7 +331,10 @@ constexpr std::array kOptions{
            .field = BASS_FIELD(engine.device),
            .check = check_device_name},
 
-    Option{.name = "json", .group = kOutput, .help = "print one JSON object", .field = BASS_FIELD(json)},
+    Option{.name = "json",
+           .group = kOutput,
+           .help = "print JSON: one object, benches one a line",
+           .field = BASS_FIELD(json)},
     Option{.name = "save",
            .group = kOutput,
            .value_name = "FILE",

@@ -1,8 +1,11 @@
 """--device: the GPU backend by its emulator (BASS_EMULATE_GPU), and what is said where there is no GPU."""
 import json
+import pathlib
 
+import jsonschema
 import pytest
 
+SCHEMA = json.loads((pathlib.Path(__file__).parent / "generate.schema.json").read_text())
 EMULATED = {"BASS_EMULATE_GPU": "1"}
 TEXT = ["-p", "abc abc abc", "-n", "2", "--max-tokens", "6", "--seed", "4", "--json", "--draft-length", "fixed:2"]
 
@@ -22,7 +25,8 @@ def test_cuda_gives_the_cpus_results(run, tiny):
 def test_passes_without_a_graph_are_told(run, tiny):
     def graphs(*arguments, **env):
         done = run("generate", "-m", tiny, *TEXT, *arguments, env={**EMULATED, **env})
-        return choices(done), json.loads(done.out)["timing"]["graphs"]
+        jsonschema.validate(done.json(), SCHEMA, cls=jsonschema.Draft202012Validator)
+        return choices(done), done.json()["timing"]["graphs"]
 
     texts, counts = graphs("--device", "cuda")
     assert counts["replayed"] >= counts["recorded"] > 0 and counts["launched_one_by_one"] > 0

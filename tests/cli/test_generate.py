@@ -1,4 +1,4 @@
-"""`bass generate`: what it prints, and CONTRACT.md's JSON."""
+"""`bass generate`: what it prints, and the JSON of docs/command_line.md."""
 import json
 import os
 import pathlib
@@ -11,8 +11,24 @@ import pytest
 SCHEMA = json.loads((pathlib.Path(__file__).parent / "generate.schema.json").read_text())
 
 
+def property_names(schema):
+    """Of all objects in it."""
+    if isinstance(schema, list):
+        return {name for part in schema for name in property_names(part)}
+    if not isinstance(schema, dict):
+        return set()
+    return set(schema.get("properties", {})) | {name for part in schema.values() for name in property_names(part)}
+
+
+def test_the_page_names_every_field_of_the_json():
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
+    names = property_names(SCHEMA)
+    assert len(names) > 60
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []
+
+
 def check_json(done):
-    """Everything that CONTRACT.md says of the object and that holds for every run."""
+    """Everything that docs/command_line.md says of the object and that holds for every run."""
     assert done.code == 0, done.err
     result = done.json()
     jsonschema.validate(result, SCHEMA, cls=jsonschema.Draft202012Validator)

@@ -190,7 +190,7 @@ std::vector<std::string> cached_hub_repos() {
     if (!name.starts_with(kModelPrefix)) continue;
     name.erase(0, kModelPrefix.size());
     const size_t separator = name.find("--");
-    if (separator != name.npos) repos.push_back(name.replace(separator, 2, "/"));
+    if (separator != name.npos) repos.push_back(name.replace(separator, 2, 1, '/'));
   }
   return repos;
 }
