@@ -43,7 +43,7 @@ def evaluate(engine: Engine, main: MainModel, draft_path: pathlib.Path, prompts:
     for temperature in (1.0, 0.0):
         asked = [dataclasses.replace(prompt, temperature=temperature)
                  for prompt in read_prompt_file(prompts, (temperature,), options.seed)]
-        examples = _answers(engine, main, asked, draft.shape().tap_layers, options)
+        examples = answer_examples(engine, main, asked, draft.shape().tap_layers, options)
         found = measure(model, examples, indices, options.n_steps, device)
         kind = f"{temperature:.0f}"
         report[f"temperature_{kind}"] = {task: _figures(values.as_json(), kind) for task, values in found.items()}
@@ -55,8 +55,9 @@ def _figures(values: dict[str, Any], kind: str) -> dict[str, Any]:
             "rows": values["rows"]}
 
 
-def _answers(engine: Engine, main: MainModel, prompts: list[Prompt], layers: tuple[int, ...],
-             options: EvalOptions) -> list[tuple[str, Example]]:
+def answer_examples(engine: Engine, main: MainModel, prompts: list[Prompt], layers: tuple[int, ...],
+                    options: EvalOptions) -> list[tuple[str, Example]]:
+    """(task, prompt and answer with the main model's features) of each prompt, answered at its temperature."""
     lines = [{"prompt": prompt.text, "chat": prompt.is_chat and main.chat_template is not None,
               "temperature": prompt.temperature, "seed": prompt.seed,
               "max_tokens": prompt.max_tokens or options.max_tokens}

@@ -76,14 +76,17 @@ def measure(model: DraftModel, examples: Iterable[tuple[str, Example]], indices:
         by_task[task].append(example)
     for task, group in by_task.items():
         for packed in pack(group, _MAX_ROWS):
-            for rows in _rows(model, packed, indices, n_steps, device, precision):
+            for rows in measured_rows(model, packed, indices, n_steps, device, precision):
                 meters[task].add(*rows)
                 meters["all"].add(*rows)
     return {task: meter.result() for task, meter in sorted(meters.items())}
 
 
-def _rows(model: DraftModel, packed: Sequence[Example], indices: np.ndarray, n_steps: int, device: str,
-          precision: Callable | None) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+@torch.no_grad()
+def measured_rows(model: DraftModel, packed: Sequence[Example], indices: np.ndarray, n_steps: int, device: str,
+                  precision: Callable | None = None) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Of each text: sum min(p, q), whether both find the same token likeliest, and whether it was looked at;
+    [n_steps, n_rows] each, as Meter.add takes them."""
     extended = make_extended_batch(model, packed, indices, device)
     batch = extended.batch
     n_rows = len(batch.tokens)
