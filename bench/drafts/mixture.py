@@ -11,7 +11,6 @@ beginnings of a round, as `bass-draft eval` prints it, where text that is easy t
 
 import argparse
 import collections
-import dataclasses
 import pathlib
 import sys
 
@@ -19,13 +18,10 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "python")]
 
 import numpy as np  # noqa: E402
 
-from bass_draft.batches import draft_indices  # noqa: E402
 from bass_draft.engine import Engine, find_bass  # noqa: E402
-from bass_draft.evaluate import EvalOptions, answer_examples  # noqa: E402
-from bass_draft.initial import DraftFile, build_model  # noqa: E402
+from bass_draft.evaluate import EvalOptions, answer_examples, load_draft  # noqa: E402
 from bass_draft.main_model import load_main_model  # noqa: E402
 from bass_draft.measure import measured_rows  # noqa: E402
-from bass_draft.prompts import read_prompt_file  # noqa: E402
 
 _MIN_ORDER, _MAX_ORDER = 2, 5
 _ORDERS = (2, 3, 4, 5)  # from which on the mixtures prefer n-grams
@@ -128,17 +124,10 @@ def main():
     options = parser.parse_args()
     engine = Engine(find_bass(options.bass), options.model)
     main_model = load_main_model(engine)
-    draft = DraftFile(options.draft)
-    draft.check_main(main_model)
-    model = build_model(main_model, draft.shape(), draft.vocabulary(), 1)
-    draft.load_into(model)
-    model.eval()
-    indices = draft_indices(draft.vocabulary(), main_model.n_vocab)
+    shape, model, indices = load_draft(main_model, options.draft, 1)
     for temperature in (0.0, 1.0):
-        asked = [dataclasses.replace(prompt, temperature=temperature)
-                 for prompt in read_prompt_file(options.prompts, (temperature,), 1)]
         by_task, total = collections.defaultdict(Sums), Sums()
-        for task, example in answer_examples(engine, main_model, asked, draft.shape().tap_layers,
+        for task, example in answer_examples(engine, main_model, options.prompts, temperature, shape.tap_layers,
                                              EvalOptions(max_tokens=options.max_tokens)):
             (accepted, is_best, is_valid), = measured_rows(model, [example], indices, options.draft_length, "cpu")
             tokens = [int(token) for token in example.features.tokens]

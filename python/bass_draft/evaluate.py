@@ -5,6 +5,8 @@ import pathlib
 import tempfile
 from typing import Any
 
+import numpy as np
+
 from bass_draft.batches import Example, draft_indices
 from bass_draft.device import choose_device
 from bass_draft.engine import Engine
@@ -12,8 +14,10 @@ from bass_draft.features import FeatureStore
 from bass_draft.initial import DraftFile, build_model
 from bass_draft.main_model import MainModel
 from bass_draft.measure import measure
+from bass_draft.model import DraftModel
 from bass_draft.prompt_tokens import PromptTokenizer
-from bass_draft.prompts import Prompt, read_prompt_file
+from bass_draft.prompts import read_prompt_file
+from bass_draft.shape import DraftShape
 
 _N_TOP = 1024  # as many as the engine gives: at temperature 1 the 64 likeliest hold no more than 0.87 of the mass
 
@@ -31,23 +35,26 @@ def evaluate(engine: Engine, main: MainModel, draft_path: pathlib.Path, prompts:
              options: EvalOptions) -> dict[str, Any]:
     """{"temperature_1": {TASK: figures}, "temperature_0": {TASK: figures}}, the tasks with "all". At temperature 1
     acceptance is the mean of sum min(p, q) on sampled answers, at 0 the agreement on greedy ones; [position] each."""
-    draft = DraftFile(draft_path)
-    draft.check_main(main)
-    vocabulary = draft.vocabulary()
-    model = build_model(main, draft.shape(), vocabulary, options.seed)
-    draft.load_into(model)
+    shape, model, indices = load_draft(main, draft_path, options.seed)
     device = choose_device(options.device)
-    model = model.to(device).eval()
-    indices = draft_indices(vocabulary, main.n_vocab)
+    model = model.to(device)
     report: dict[str, Any] = {"draft": str(draft_path), "model": main.name, "prompts": str(prompts)}
     for temperature in (1.0, 0.0):
-        asked = [dataclasses.replace(prompt, temperature=temperature)
-                 for prompt in read_prompt_file(prompts, (temperature,), options.seed)]
-        examples = answer_examples(engine, main, asked, draft.shape().tap_layers, options)
+        examples = answer_examples(engine, main, prompts, temperature, shape.tap_layers, options)
         found = measure(model, examples, indices, options.n_steps, device)
         kind = f"{temperature:.0f}"
         report[f"temperature_{kind}"] = {task: _figures(values.as_json(), kind) for task, values in found.items()}
     return report
+
+
+def load_draft(main: MainModel, path: pathlib.Path, seed: int) -> tuple[DraftShape, DraftModel, np.ndarray]:
+    """A draft's file to be measured beside its main model, and the draft's index of each of the main model's tokens."""
+    draft = DraftFile(path)
+    draft.check_main(main)
+    vocabulary = draft.vocabulary()
+    model = build_model(main, draft.shape(), vocabulary, seed)
+    draft.load_into(model)
+    return draft.shape(), model.eval(), draft_indices(vocabulary, main.n_vocab)
 
 
 def _figures(values: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -55,9 +62,11 @@ def _figures(values: dict[str, Any], kind: str) -> dict[str, Any]:
             "rows": values["rows"]}
 
 
-def answer_examples(engine: Engine, main: MainModel, prompts: list[Prompt], layers: tuple[int, ...],
+def answer_examples(engine: Engine, main: MainModel, prompt_file: pathlib.Path, temperature: float, layers: tuple[int, ...],
                     options: EvalOptions) -> list[tuple[str, Example]]:
-    """(task, prompt and answer with the main model's features) of each prompt, answered at its temperature."""
+    """(task, prompt and answer with the main model's features) of each prompt of a file, all answered at one temperature."""
+    prompts = [dataclasses.replace(prompt, temperature=temperature)
+               for prompt in read_prompt_file(prompt_file, (temperature,), options.seed)]
     lines = [{"prompt": prompt.text, "chat": prompt.is_chat and main.chat_template is not None,
               "temperature": prompt.temperature, "seed": prompt.seed,
               "max_tokens": prompt.max_tokens or options.max_tokens}

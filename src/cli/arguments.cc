@@ -18,10 +18,14 @@ std::string cli_names(const Option& option) {
   return option.short_name == 0 ? flag : fmt::format("-{},{}", option.short_name, flag);
 }
 
+std::string help_text(const Option& option, std::string_view value) {
+  return fmt::format("{} [{}]", option.help, value);
+}
+
 std::string help_text(const Option& option) {
   const bool is_off_flag = option_kind(option) == OptionKind::kFlag && option_default(option) == "off";
   const bool says_nothing = option.unset == "none" || option.unset == "required" || is_off_flag;
-  return says_nothing ? std::string(option.help) : fmt::format("{} [{}]", option.help, option_default(option));
+  return says_nothing ? std::string(option.help) : help_text(option, option_default(option));
 }
 
 std::string help_hint(const CLI::App& app) { return fmt::format("`{} --help` lists what there is", command_path(app)); }
@@ -54,6 +58,12 @@ void TableArguments::add_row(CLI::App* app, const Option& option) {
   }
   row->group(std::string(group_title(option.group)));
   rows_.emplace_back(&option, row);
+}
+
+void TableArguments::say_default(std::string_view name, std::string_view text) {
+  for (const auto& [option, row] : rows_) {
+    if (option->name == name) row->description(help_text(*option, text));
+  }
 }
 
 Status TableArguments::apply(GenerateOptions* options) const {

@@ -24,6 +24,9 @@ class TableArguments {
   void add(CLI::App* app, std::initializer_list<std::string_view> names);
   void add_all(CLI::App* app);
 
+  /// What the help says of an added row's default where a command's is not the table's.
+  void say_default(std::string_view name, std::string_view text);
+
   /// Sets what was given, in the table's order, and the draft that comes with the model where the command takes one;
   /// then checks the whole.
   Status apply(GenerateOptions* options) const;

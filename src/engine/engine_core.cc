@@ -40,11 +40,10 @@ void EngineCore::step() {
   const Committed committed = commit(result, begin);
   update_policies(result, device_s, committed);
   // Who is woken takes time that a device can be given its next step in, where there is one.
-  const bool is_beside = executor_->works_beside_host();
-  if (!is_beside) publish();
+  publishes_late_ = executor_->works_beside_host();
+  if (!publishes_late_) publish();
   scheduler_->remove_finished();
-  publishes_late_ = is_beside && scheduler_->has_work();
-  if (is_beside && !publishes_late_) publish();
+  if (!scheduler_->has_work()) publish_late();
 }
 
 void EngineCore::publish_late() noexcept {

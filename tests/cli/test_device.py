@@ -1,11 +1,9 @@
 """--device: the GPU backend by its emulator (BASS_EMULATE_GPU), and what is said where there is no GPU."""
 import json
-import pathlib
 
-import jsonschema
 import pytest
+from result_schema import check_schema
 
-SCHEMA = json.loads((pathlib.Path(__file__).parent / "generate.schema.json").read_text())
 EMULATED = {"BASS_EMULATE_GPU": "1"}
 TEXT = ["-p", "abc abc abc", "-n", "2", "--max-tokens", "6", "--seed", "4", "--json", "--draft-length", "fixed:2"]
 
@@ -25,7 +23,7 @@ def test_cuda_gives_the_cpus_results(run, tiny):
 def test_passes_without_a_graph_are_told(run, tiny):
     def graphs(*arguments, **env):
         done = run("generate", "-m", tiny, *TEXT, *arguments, env={**EMULATED, **env})
-        jsonschema.validate(done.json(), SCHEMA, cls=jsonschema.Draft202012Validator)
+        check_schema(done.json())
         return choices(done), done.json()["timing"]["graphs"]
 
     texts, counts = graphs("--device", "cuda")

@@ -5,10 +5,8 @@ import pathlib
 import resource
 import subprocess
 
-import jsonschema
 import pytest
-
-SCHEMA = json.loads((pathlib.Path(__file__).parent / "generate.schema.json").read_text())
+from result_schema import SCHEMA, check_schema
 
 
 def property_names(schema):
@@ -31,7 +29,7 @@ def check_json(done):
     """Everything that docs/command_line.md says of the object and that holds for every run."""
     assert done.code == 0, done.err
     result = done.json()
-    jsonschema.validate(result, SCHEMA, cls=jsonschema.Draft202012Validator)
+    check_schema(result)
     n_tokens = 0
     for prompt in result["prompts"]:
         choices = prompt["choices"]
@@ -201,7 +199,7 @@ def test_quiet_prints_only_the_texts_best_first(run, tiny):
 def test_save_writes_what_json_prints(run, tiny, tmp_path):
     done = run("generate", "-m", tiny, "-p", "hello", "--max-tokens", "4", "--quiet", "--save", "out.json")
     assert done.code == 0
-    jsonschema.validate(json.loads((tmp_path / "out.json").read_text()), SCHEMA, cls=jsonschema.Draft202012Validator)
+    check_schema(json.loads((tmp_path / "out.json").read_text()))
 
 
 def test_save_replaces_the_file_that_a_link_names(run, tiny, tmp_path):

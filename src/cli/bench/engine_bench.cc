@@ -10,25 +10,13 @@
 #include "cli/shipped_draft.h"
 
 namespace bass {
-namespace {
-
-// Benches draft only where they are asked to (read()); the table's defaults are those of `generate`.
-void say_when_drafts_are_used(CLI::App* app) {
-  for (const char* flag : {"--draft", "--drafter"}) {
-    CLI::Option* option = app->get_option_no_throw(flag);
-    if (option == nullptr) continue;
-    const std::string help = option->get_description();
-    option->description(help.substr(0, help.rfind(" [")) + " [regular decoding, unless -d or --drafter is given]");
-  }
-}
-
-}  // namespace
-
 void EngineBenchArguments::add(CLI::App* app, std::initializer_list<std::string_view> names, Defaults defaults) {
   texts_ = std::move(defaults);
   arguments_.add(app, {"model"});
   arguments_.add(app, names);
-  say_when_drafts_are_used(app);
+  for (const char* name : {"draft", "drafter"}) {  // read() drops the shipped draft where neither is given
+    arguments_.say_default(name, "regular decoding, unless -d or --drafter is given");
+  }
   arguments_.add(app, {"threads", "context", "kv_memory", "max_step_tokens", "attention", "activations", "kv_type",
                        "device", "json"});
   const auto add_list = [&](const char* flag, const char* help, const char* type_name,

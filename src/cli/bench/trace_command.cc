@@ -55,7 +55,7 @@ class BenchTraceCommand final : public Command {
                          "n",         "max_tokens",  "ignore_eos", "temperature", "top_p",   "top_k",   "min_p",
                          "seed",      "drafter",     "verify",     "max_batch",   "threads", "context", "kv_memory",
                          "attention", "activations", "kv_type",    "device"});
-    app->get_option("--seed")->description("of the samples [1]");
+    arguments_.say_default("seed", "1");
     app->add_option("--max-drafts", max_drafts_,
                     fmt::format("tokens that a drafter proposes at most [{}]", max_drafts_))
         ->type_name("N")
