@@ -103,11 +103,12 @@ def geometric_mean(values):
     return math.exp(statistics.fmean(map(math.log, values)))
 
 
-def over_bass(results, policy):
+def over_bass(results, policy=None):
     """Geometric mean over the cells whose best length is above 0 of the policy's speed over Algorithm 1's, with an
-    interval (of rounds, drawn anew in each cell); None without such cells."""
-    cells = [found for rounds in results.values()
-             if best_fixed(rounds) not in (None, "off") and (found := ratios(rounds, policy, "bass"))]
+    interval (of rounds, drawn anew in each cell); None without such cells. Without a policy, of each cell's best fixed
+    length, chosen on the rounds that judge it: more than a policy that picks one length could reach."""
+    cells = [found for rounds in results.values() if length_of(best := best_fixed(rounds) or "off") != 0
+             and (found := ratios(rounds, policy or best, "bass"))]
     if not cells:
         return None, None, None
     generator = random.Random(1)

@@ -75,6 +75,7 @@ def test_over_algorithm_1_counts_cells_where_drafting_pays():
                "does not": rounds_of({"off": 100, "fixed:2": 50, "bass": 40, "goodput": 100}, noise=0.001)}
     mean, low, high = analysis.over_bass(results, "goodput")
     assert low <= mean <= high and mean == pytest.approx(1.3, rel=0.01)
+    assert analysis.over_bass(results)[0] == pytest.approx(150 / 110, rel=0.01)  # the best length's
     assert analysis.over_bass({"does not": results["does not"]}, "goodput") == (None, None, None)
 
 
