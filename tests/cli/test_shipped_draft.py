@@ -228,7 +228,7 @@ def test_an_installed_program_finds_what_is_installed(cache, models, standin, pr
     assert "draft       none" in info.stdout
 
 
-@pytest.mark.skipif(not (MODELS / NAME).is_file(), reason="no draft is shipped yet")
+@pytest.mark.skipif(not (MODELS / NAME).is_file(), reason="a checkout without the draft")
 def test_what_is_shipped_fits_its_model(run, cache):
     """As it lies in the tree: small, with a card, and made for the model that it comes with."""
     assert (MODELS / NAME).stat().st_size <= 12_000_000
