@@ -1,5 +1,6 @@
 """The engine as a program: what the tool asks of `bass`."""
 
+import errno
 import json
 import os
 import pathlib
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bass_draft.errors import UserError
-from bass_draft.files import file_errors
+from bass_draft.files import file_errors, temporary_folder
 from bass_draft.signals import ended_by_signals
 
 _N_LINES_OF_ERROR = 5
@@ -25,6 +26,12 @@ def find_bass(given: str | None) -> str:
     if path is None:
         raise UserError(f"{wanted}: there is no such program; build BASS and give --bass PATH, or put bass on the PATH")
     return path
+
+
+def _mend(words: Sequence[str]) -> str:
+    """What to do about an engine's words, where they do not say it."""
+    is_full = any(os.strerror(errno.ENOSPC) in line for line in words)
+    return "; free some space and run the same command again" if is_full else ""
 
 
 class Engine:
@@ -68,7 +75,7 @@ class Engine:
     def _run(self, arguments: list[str], stdin: bytes = b"") -> bytes:
         # glibc's settings for the training are not the engine's.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-        with file_errors(pathlib.Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
+        with file_errors(temporary_folder()), tempfile.TemporaryFile() as file:
             file.write(stdin)
             file.seek(0)
             with subprocess.Popen([*_ENDS_WITH_US, self.bass, *arguments], stdin=file, stdout=subprocess.PIPE,
@@ -76,6 +83,6 @@ class Engine:
                 out, err = process.communicate()
         if process.returncode != 0:
             words = err.decode("utf-8", "replace").strip().splitlines()[-_N_LINES_OF_ERROR:]
-            raise UserError(f"`bass {arguments[0]}` failed ({process.returncode}): " + "\n".join(words),
+            raise UserError(f"`bass {arguments[0]}` failed ({process.returncode}): " + "\n".join(words) + _mend(words),
                             2 if process.returncode == 2 else 1)
         return out

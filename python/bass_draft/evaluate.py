@@ -11,6 +11,7 @@ from bass_draft.batches import Example, draft_indices
 from bass_draft.device import choose_device
 from bass_draft.engine import Engine
 from bass_draft.features import FeatureStore
+from bass_draft.files import file_errors, temporary_folder
 from bass_draft.initial import DraftFile, build_model
 from bass_draft.main_model import MainModel
 from bass_draft.measure import measure
@@ -69,13 +70,13 @@ def answer_examples(engine: Engine, main: MainModel, prompt_file: pathlib.Path, 
                for prompt in read_prompt_file(prompt_file, (temperature,), options.seed)]
     lines = [{"prompt": prompt.text, "chat": prompt.is_chat and main.chat_template is not None,
               "temperature": prompt.temperature, "seed": prompt.seed,
-              "max_tokens": prompt.max_tokens or options.max_tokens}
+              "max_tokens": options.max_tokens if prompt.max_tokens is None else prompt.max_tokens}
              for prompt in prompts]
     prompts = [dataclasses.replace(prompt, is_chat=line["chat"]) for prompt, line in zip(prompts, lines)]
     answers = engine.generate(lines, options.max_batch)["prompts"]
     prompt_ids = PromptTokenizer(engine, main).tokenize(prompts, [answer["n_prompt_tokens"] for answer in answers])
     texts = [ids + answer["choices"][0]["token_ids"] for ids, answer in zip(prompt_ids, answers)]
-    with tempfile.TemporaryDirectory() as directory:
+    with file_errors(temporary_folder()), tempfile.TemporaryDirectory() as directory:
         store = FeatureStore(engine, pathlib.Path(directory), layers, _N_TOP, 0)
         first = [max(len(ids) - 1, 0) for ids in prompt_ids]
         features = store.load("eval", texts, first)

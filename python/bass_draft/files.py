@@ -2,9 +2,11 @@
 
 import contextlib
 import errno
+import glob
 import json
 import os
 import pathlib
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -79,7 +81,16 @@ def read_jsonl(path: pathlib.Path) -> list[tuple[str, dict[str, Any]]]:
     return objects
 
 
-def remove_partial_files(directory: pathlib.Path) -> None:
-    """What a killed process left."""
-    for path in directory.glob(".*.part"):
+def remove_partial_files(directory: pathlib.Path, name: str = "*") -> None:
+    """What a killed process left: of all files, or of one (whose name may hold what patterns are made of)."""
+    for path in directory.glob(f".{name if name == '*' else glob.escape(name)}.*.part"):
         path.unlink(missing_ok=True)
+
+
+def temporary_folder() -> pathlib.Path:
+    """Where short-lived files can be written."""
+    try:
+        return pathlib.Path(tempfile.gettempdir())
+    except OSError as error:  # it tries all that it knows
+        raise UserError("no folder for temporary files can be written to: free some space there, or name another one in "
+                        "TMPDIR, and run the same command again", 1) from error

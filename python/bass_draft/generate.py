@@ -104,7 +104,7 @@ class TextGenerator:
 
     def _line(self, prompt: Prompt) -> dict[str, Any]:
         return {"prompt": prompt.text, "chat": prompt.is_chat, "temperature": prompt.temperature, "seed": prompt.seed,
-                "max_tokens": prompt.max_tokens or self._options.max_tokens}
+                "max_tokens": self._options.max_tokens if prompt.max_tokens is None else prompt.max_tokens}
 
 
 def _text(prompt: Prompt, prompt_ids: list[int], choice: dict[str, Any]) -> Text:

@@ -14,7 +14,7 @@ from bass_draft.budget import Budget
 from bass_draft.engine import Engine, find_bass
 from bass_draft.errors import UserError
 from bass_draft.export import Origin, write_draft
-from bass_draft.files import read_json
+from bass_draft.files import read_json, remove_partial_files
 from bass_draft.features import FeatureStore
 from bass_draft.generate import GenerateOptions, TextGenerator
 from bass_draft.main_model import MainModel, load_main_model
@@ -76,6 +76,7 @@ class Stages:
         """The checkpoint's weights as a draft file."""
         from bass_draft.checkpoint import read_checkpoint
 
+        remove_partial_files(out.parent, out.name)
         content = read_checkpoint(self.work / "train")
         if content is None:
             raise UserError(f"{self.work / 'train'}: there is no checkpoint yet; run `bass-draft train` first")

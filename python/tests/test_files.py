@@ -7,7 +7,7 @@ import pytest
 
 from bass_draft.errors import UserError
 from bass_draft.features import FeatureStore
-from bass_draft.files import read_json, read_jsonl, remove_partial_files, write_atomic, write_json
+from bass_draft.files import read_json, read_jsonl, remove_partial_files, temporary_folder, write_atomic, write_json
 from bass_draft.settings import check_settings
 from bass_draft.tensor_file import read_tensors, write_tensors
 
@@ -41,6 +41,23 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     (tmp_path / "data.json").write_text("1")
     remove_partial_files(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["data.json"]
+
+
+def test_of_one_file_only_its_own_parts_are_removed(tmp_path):
+    for name in (".a[1].gguf.12.part", ".a1.gguf.12.part", ".b.gguf.12.part"):
+        (tmp_path / name).touch()
+    remove_partial_files(tmp_path, "a[1].gguf")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".a1.gguf.12.part", ".b.gguf.12.part"]
+
+
+def test_without_a_temporary_folder_the_mend_is_named(monkeypatch):
+    def refuse():
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", refuse)
+    with pytest.raises(UserError, match="name another one in TMPDIR") as caught:
+        temporary_folder()
+    assert caught.value.exit_code == 1
 
 
 def test_other_settings_are_refused(tmp_path):

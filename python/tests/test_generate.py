@@ -94,6 +94,9 @@ def test_an_engine_that_fails_is_quoted(run, tiny, tmp_path):
     script.chmod(0o755)
     done = run(script, "generate", "-m", tiny, "--work", tmp_path / "w", "--tokens", 10)
     assert done.code == 1 and "`bass info` failed (1): error: no memory" in done.err
+    script.write_text('#!/bin/sh\necho "error: x: No space left on device" >&2\nexit 1\n')
+    done = run(script, "generate", "-m", tiny, "--work", tmp_path / "w", "--tokens", 10)
+    assert done.code == 1 and "on device; free some space and run the same command again" in done.err
 
 
 def test_prompt_tokens_are_those_of_the_engine(bass, tiny):

@@ -116,6 +116,10 @@ def test_a_prompt_file(tmp_path):
     ('{"prompt": ""}', 'prompts.jsonl:2: "prompt" is missing or empty'),
     ('{"prompt": 3}', 'prompts.jsonl:2: "prompt" has the wrong type'),
     ('{"prompt": "x", "max_tokens": true}', 'prompts.jsonl:2: "max_tokens" has the wrong type'),
+    ('{"prompt": "x", "max_tokens": 0}', 'prompts.jsonl:2: "max_tokens" 0: must be at least 1'),
+    ('{"prompt": "x", "temperature": -1}', 'prompts.jsonl:2: "temperature" -1: must be a number from 0'),
+    ('{"prompt": "x", "temperature": NaN}', 'prompts.jsonl:2: "temperature" nan: must be a number from 0'),
+    ('{"prompt": "x\\ud800"}', 'prompts.jsonl:2: "prompt" holds half of a surrogate pair'),
 ])
 def test_a_bad_prompt_file_is_a_clear_error(tmp_path, line, words):
     path = tmp_path / "prompts.jsonl"

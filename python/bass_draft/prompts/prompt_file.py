@@ -8,6 +8,9 @@ from bass_draft.files import read_jsonl
 from bass_draft.prompts.generator import Prompt
 
 _KEYS = {"prompt": str, "task": str, "chat": bool, "temperature": (int, float), "max_tokens": int, "id": object}
+# What the engine would refuse, but only when it comes to that prompt: after hours, maybe.
+_RANGES = (("temperature", lambda value: 0 <= value <= 1e6, "a number from 0 (greedy) to 1000000"),
+           ("max_tokens", lambda value: value >= 1, "at least 1"))
 
 
 def read_prompt_file(path: pathlib.Path, temperatures: tuple[float, ...], seed: int) -> list[Prompt]:
@@ -33,3 +36,8 @@ def _check(place: str, line: dict[str, Any]) -> None:
             raise UserError(f'{place}: "{key}" has the wrong type')
     if not line.get("prompt"):
         raise UserError(f'{place}: "prompt" is missing or empty')
+    for key, is_valid, words in _RANGES:
+        if key in line and not is_valid(line[key]):
+            raise UserError(f'{place}: "{key}" {line[key]}: must be {words}')
+    if any("\ud800" <= letter <= "\udfff" for letter in line["prompt"]):
+        raise UserError(f'{place}: "prompt" holds half of a surrogate pair (\\ud800 to \\udfff): no text')
