@@ -95,11 +95,11 @@ stage_timing() {
   fi
   local batch
   for batch in 1 8 32; do
-    run_program bass bench decode -m "$model" --device cuda --batch "$batch" --json >"$out/decode_$batch.json" \
+    run_program bass bench decode -m "$model" --device cuda --batch "$batch" --rounds 1 --json >"$out/decode_$batch.json" \
       2>"$out/decode_$batch.log" || rc=1
     tail -n 3 "$out/decode_$batch.log"
     # What graphs save: the same, launched kernel by kernel.
-    BASS_NO_GRAPHS=1 run_program bass bench decode -m "$model" --device cuda --batch "$batch" --json \
+    BASS_NO_GRAPHS=1 run_program bass bench decode -m "$model" --device cuda --batch "$batch" --rounds 1 --json \
       >"$out/decode_${batch}_no_graphs.json" 2>"$out/decode_${batch}_no_graphs.log" || rc=1
   done
   return "$rc"

@@ -46,7 +46,7 @@ class Bass:
     def command(self, case, settings):  # noqa: ARG002 (every engine is called alike)
         return [self.binary, "bench", "decode", "-m", case.model, "--drafter", "off", "--threads", str(case.threads),
                 "--batch", str(case.batch), "--prompt-tokens", str(case.prompt_tokens),
-                "--generate-tokens", str(case.generate_tokens), "--json"]
+                "--generate-tokens", str(case.generate_tokens), "--rounds", "1", "--json"]
 
     def parse(self, case, output):
         row = last_row(output, lambda row: row.get("B") == case.batch and row.get("TG") == case.generate_tokens)

@@ -58,9 +58,20 @@ std::string processor_name() {
   return "unknown";
 }
 
-void MachineLimits::raise(const MachineLimits& other) {
-  bandwidth_gb_s = std::max(bandwidth_gb_s, other.bandwidth_gb_s);
-  for (size_t i = 0; i < kOperationClasses; ++i) peak_tops[i] = std::max(peak_tops[i], other.peak_tops[i]);
+MachineLimits median_of(std::span<const MachineLimits> rounds) {
+  BASS_CHECK(!rounds.empty());
+  const auto median = [&](auto limit_of) {
+    std::vector<double> values;
+    for (const MachineLimits& round : rounds) values.push_back(limit_of(round));
+    std::sort(values.begin(), values.end());
+    return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+  };
+  MachineLimits limits;
+  limits.bandwidth_gb_s = median([](const MachineLimits& round) { return round.bandwidth_gb_s; });
+  for (size_t i = 0; i < kOperationClasses; ++i) {
+    limits.peak_tops[i] = median([i](const MachineLimits& round) { return round.peak_tops[i]; });
+  }
+  return limits;
 }
 
 double limit_seconds(const Work& work, const MachineLimits& limits) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "bass/status.h"
@@ -16,10 +17,11 @@ std::string processor_name();
 struct MachineLimits {
   double bandwidth_gb_s = 0;     ///< bytes read, 10^9 a second
   ByOperationClass peak_tops{};  ///< multiplications and additions from registers, 10^12 a second
-
-  /// Each the higher of the two: a measurement that other programs disturbed is too low.
-  void raise(const MachineLimits& other);
 };
+
+/// Each limit's median. On a shared machine limits move by half from second to second: what is measured in turns with a
+/// piece of work says what that work could have taken, and the highest one does not. rounds: at least one
+MachineLimits median_of(std::span<const MachineLimits> rounds);
 
 /// The least time, in seconds, that `work` can take: the longer of reading its bytes and of doing the operations of all
 /// classes one after the other. 0 where a limit was not measured.

@@ -36,12 +36,15 @@ TEST(Limit, FractionIsLimitOverTime) {
   EXPECT_DOUBLE_EQ(limit_fraction(make_work(20e9, 0, 0), kLimits, 0), 0);
 }
 
-TEST(Limit, RaisingKeepsTheHigherOfEach) {
-  MachineLimits limits = kLimits;
-  limits.raise({.bandwidth_gb_s = 5, .peak_tops = {3, 0.1}});
-  EXPECT_DOUBLE_EQ(limits.bandwidth_gb_s, 10);
-  EXPECT_DOUBLE_EQ(limits.peak_tops[0], 3);
-  EXPECT_DOUBLE_EQ(limits.peak_tops[1], 0.5);
+TEST(Limit, TheMedianIsOfEachLimitByItself) {
+  const MachineLimits rounds[] = {
+      kLimits, {.bandwidth_gb_s = 5, .peak_tops = {3, 0.1}}, {.bandwidth_gb_s = 7, .peak_tops = {1, 0.4}}};
+  const MachineLimits limits = median_of(rounds);
+  EXPECT_DOUBLE_EQ(limits.bandwidth_gb_s, 7);
+  EXPECT_DOUBLE_EQ(limits.peak_tops[0], 2);
+  EXPECT_DOUBLE_EQ(limits.peak_tops[1], 0.4);
+  EXPECT_DOUBLE_EQ(median_of({rounds, 1}).bandwidth_gb_s, 10);
+  EXPECT_DOUBLE_EQ(median_of({rounds, 2}).bandwidth_gb_s, 7.5);
 }
 
 /// A cache folder of the test's own.

@@ -118,6 +118,7 @@ def test_options(run, tiny, option, value, needles):
     (["bench", "decode", "-m", "none.gguf", "--prompt-tokens", "0"], ["--prompt-tokens 0: must be whole numbers from 1"]),
     (["bench", "decode", "-m", "none.gguf", "--genrate-tokens", "2"], ["did you mean --generate-tokens?"]),
     (["bench", "decode", "-m", "none.gguf", "--draft-length", "fixed:2"], ["--draft-length: no drafter", "--drafter ngram"]),
+    (["bench", "decode", "-m", "none.gguf", "--rounds", "0"], ["--rounds", "1"]),
     (["bench", "decode", "-m", "none.gguf", "--verify", "match"], ["--verify: no drafter", "-d DRAFT.gguf"]),
     (["bench", "step"], ["-m", "missing"]),
     (["bench", "step", "-m", "none.gguf", "--batch", ""], ["--batch", "must be whole numbers"]),

@@ -63,17 +63,19 @@ class BenchDecodeCommand final : public Command {
     const GenerateOptions& options = arguments_.options();
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options, console));
     const std::string label = model_label(options.engine.model_path, engine->model_info().is_synthetic);
-    std::vector<BenchRun> runs;
+    const std::vector<BenchCase>& cases = arguments_.cases();
+    std::vector<std::vector<BenchRun>> runs(cases.size());
     const MeasuredCases measured = run_cases(
-        engine.get(), options.request, arguments_.cases(), [](size_t) {},
-        [&](size_t, const BenchRun& run) { runs.push_back(run); });
+        engine.get(), options.request, arguments_.rounds(), [](size_t) {},
+        [&](size_t i, const BenchRun& run) { runs[i % cases.size()].push_back(run); });
     Table table(columns(), options.json, &console->out);
-    for (size_t i = 0; i < runs.size(); ++i) {
-      nlohmann::ordered_json row = row_json(arguments_.cases()[i], runs[i], measured.limits);
+    for (size_t i = 0; i < runs.size() && !runs[i].empty(); ++i) {
+      const BenchRun& median = middle_of(&runs[i], [](const BenchRun& run) { return run.decode_s(); });
+      nlohmann::ordered_json row = row_json(cases[i], median, measured.limits);
       row["model"] = label;
       table.add(row);
     }
-    if (!options.json && !runs.empty()) {
+    if (!options.json && measured.n_runs > 0) {
       console->err.write(label + ", " + machine_line(engine->isa_name(), engine->options().n_threads, measured.limits));
     }
     return measured.status;

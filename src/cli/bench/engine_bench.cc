@@ -26,6 +26,11 @@ void EngineBenchArguments::add(CLI::App* app, std::initializer_list<std::string_
   add_list("--batch", "sequences at once", "N,...", &texts_.batch);
   add_list("--prompt-tokens", "tokens of a prompt", "N,...", &texts_.n_prompt_tokens);
   add_list("--generate-tokens", "tokens generated a sequence", "N,...", &texts_.n_generated);
+  app->add_option("--rounds", texts_.n_rounds,
+                  fmt::format("times that each case runs, in turn, the machine measured between; medians count [{}]",
+                              texts_.n_rounds))
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
 }
 
 Status EngineBenchArguments::read() {
@@ -64,9 +69,9 @@ Status EngineBenchArguments::read() {
   return ok_status();
 }
 
-std::vector<BenchCase> in_turn(std::span<const BenchCase> cases, int n_rounds) {
+std::vector<BenchCase> EngineBenchArguments::rounds() const {
   std::vector<BenchCase> rounds;
-  for (int i = 0; i < n_rounds; ++i) rounds.insert(rounds.end(), cases.begin(), cases.end());
+  for (int i = 0; i < texts_.n_rounds; ++i) rounds.insert(rounds.end(), cases_.begin(), cases_.end());
   return rounds;
 }
 
@@ -75,10 +80,11 @@ MeasuredCases run_cases(Engine* engine, const Request& prototype, std::span<cons
                         const std::function<void(size_t, const BenchRun&)>& on_run) {
   MeasuredCases measured;
   BenchRunner runner(engine, prototype);
+  std::vector<MachineLimits> limits;
   const auto measure = [&] {
-    Result<MachineLimits> limits = measure_limits(engine->options().n_threads, engine->model_info().step_bytes);
-    if (limits.ok()) measured.limits.raise(limits.value());
-    return limits.status();
+    Result<MachineLimits> now = measure_limits(engine->options().n_threads, engine->model_info().step_bytes);
+    if (now.ok()) limits.push_back(now.value());
+    return now.status();
   };
   measured.status = runner.run(cases.front()).status();
   if (measured.status.ok()) measured.status = measure();
@@ -89,8 +95,9 @@ MeasuredCases run_cases(Engine* engine, const Request& prototype, std::span<cons
     if (!run.ok()) break;
     on_run(i, run.value());
     ++measured.n_runs;
+    measured.status = measure();
   }
-  if (measured.status.ok()) measured.status = measure();
+  if (!limits.empty()) measured.limits = median_of(limits);
   return measured;
 }
 

@@ -14,8 +14,6 @@
 namespace bass {
 namespace {
 
-constexpr int kRounds = 5;
-
 /// Multiplications and additions of one row in the layers' matrices, by format.
 std::map<DType, double> operations_by_format(const ModelFile& model) {
   std::map<DType, double> operations;
@@ -41,6 +39,16 @@ Ceilings measure_ceilings(const cpu::Kernels& kernels, const ModelFile& model, i
   return ceilings;
 }
 
+Ceilings median_of(const std::vector<Ceilings>& rounds) {
+  Ceilings medians;
+  for (const auto& [type, tops] : rounds.front()) {
+    std::vector<double> all;
+    for (const Ceilings& round : rounds) all.push_back(round.at(type));
+    medians[type] = middle_of(&all, [](double value) { return value; });
+  }
+  return medians;
+}
+
 /// The least time of a prompt's rows at the ceilings; attention at the peak of its instructions.
 double ceiling_seconds(const ModelFile& model, const Ceilings& ceilings, const Work& work, double n_rows, int n_planes,
                        const MachineLimits& limits) {
@@ -58,7 +66,7 @@ double ceiling_seconds(const ModelFile& model, const Ceilings& ceilings, const W
 }
 
 struct PromptTimes {
-  std::vector<double> seconds;  // [kRounds]
+  std::vector<double> seconds;  // of the rounds
   Work work;                    // of one round
 };
 
@@ -71,7 +79,8 @@ class BenchPromptCommand final : public Command {
            "  bass bench prompt -m smollm2 --batch 8 --prompt-tokens 64 --json";
   }
   void add_options(CLI::App* app) override {
-    arguments_.add(app, {}, {.batch = "1", .n_prompt_tokens = "128,256,512", .n_generated = std::nullopt});
+    arguments_.add(app, {},
+                   {.batch = "1", .n_prompt_tokens = "128,256,512", .n_generated = std::nullopt, .n_rounds = 5});
   }
   int run(Console* console) override { return finish(console, bench(console)); }
 
@@ -81,22 +90,24 @@ class BenchPromptCommand final : public Command {
     const GenerateOptions& options = arguments_.options();
     const std::vector<BenchCase>& cases = arguments_.cases();
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options, console));
-    const std::vector<BenchCase> rounds = in_turn(cases, kRounds);
+    BASS_ASSIGN_OR_RETURN(const ModelFile model, load_model_file(engine->model_info().path));
+    BASS_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::select_kernels());
+    const int n_threads = engine->options().n_threads;
+    const int n_planes = options.engine.activations == ActivationKind::kInt16 ? 2 : 1;
+    const std::vector<BenchCase> rounds = arguments_.rounds();
     std::vector<PromptTimes> times(cases.size());
+    std::vector<Ceilings> ceilings;  // behind each run, as they move with the machine
     const MeasuredCases measured = run_cases(
         engine.get(), options.request, rounds, [](size_t) {},
         [&](size_t i, const BenchRun& run) {
           PromptTimes& prompt = times[i % cases.size()];
           prompt.seconds.push_back(run.prefill_s());
           prompt.work = run.prefill_work();
+          ceilings.push_back(measure_ceilings(*kernels, model, n_planes, n_threads));
         });
     BASS_RETURN_IF_ERROR(measured.status);
-    BASS_ASSIGN_OR_RETURN(const ModelFile model, load_model_file(engine->model_info().path));
-    BASS_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::select_kernels());
     const std::string label = model_label(options.engine.model_path, engine->model_info().is_synthetic);
-    const int n_threads = engine->options().n_threads;
-    const int n_planes = options.engine.activations == ActivationKind::kInt16 ? 2 : 1;
-    const Ceilings ceilings = measure_ceilings(*kernels, model, n_planes, n_threads);
+    const Ceilings ceiling = median_of(ceilings);
     Table table({{"prompt", "prompt_tokens", 7},
                  {"batch", "batch", 5},
                  {"s", "s", 8, 4},
@@ -105,11 +116,9 @@ class BenchPromptCommand final : public Command {
                  {"ceiling %", "ceiling_fraction", 9, 1, 100}},
                 options.json, &console->out);
     for (size_t i = 0; i < cases.size(); ++i) {
-      std::vector<double>& seconds = times[i].seconds;
-      std::nth_element(seconds.begin(), seconds.begin() + kRounds / 2, seconds.end());
-      const double median_s = seconds[kRounds / 2];
+      const double median_s = middle_of(&times[i].seconds, [](double seconds) { return seconds; });
       const double n_rows = 1.0 * cases[i].batch * cases[i].n_prompt_tokens;
-      const double ceiling_s = ceiling_seconds(model, ceilings, times[i].work, n_rows, n_planes, measured.limits);
+      const double ceiling_s = ceiling_seconds(model, ceiling, times[i].work, n_rows, n_planes, measured.limits);
       table.add({{"prompt_tokens", cases[i].n_prompt_tokens},
                  {"batch", cases[i].batch},
                  {"s", median_s},

@@ -13,20 +13,10 @@
 namespace bass {
 namespace {
 
-constexpr int kRounds = 3;
-
 struct ProfiledRun {
   BenchRun run;
   StepProfile profile;
 };
-
-/// The round of the middle time: what disturbed another one is not in it.
-const ProfiledRun& median_run(std::vector<ProfiledRun>* runs) {
-  const auto middle = runs->begin() + static_cast<ptrdiff_t>(runs->size() / 2);
-  std::nth_element(runs->begin(), middle, runs->end(),
-                   [](const ProfiledRun& a, const ProfiledRun& b) { return a.run.decode_s() < b.run.decode_s(); });
-  return *middle;
-}
 
 /// One part, or all parts together, a step.
 nlohmann::ordered_json part_json(std::string_view name, const PartSums& sums, double n_steps, double share,
@@ -150,7 +140,7 @@ class BenchStepCommand final : public Command {
     options.engine.profile = &profile;
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options, console));
     const std::vector<BenchCase>& cases = arguments_.cases();
-    const std::vector<BenchCase> rounds = in_turn(cases, kRounds);
+    const std::vector<BenchCase> rounds = arguments_.rounds();
     std::vector<std::vector<ProfiledRun>> runs(cases.size());
     const MeasuredCases measured = run_cases(
         engine.get(), options.request, rounds, [&](size_t) { profile.reset(); },
@@ -161,7 +151,7 @@ class BenchStepCommand final : public Command {
     const int n_threads = engine->options().n_threads;
     const nlohmann::ordered_json machine = machine_json(engine->isa_name(), n_threads, measured.limits);
     for (size_t i = 0; i < runs.size() && !runs[i].empty(); ++i) {
-      const ProfiledRun& median = median_run(&runs[i]);
+      const ProfiledRun& median = middle_of(&runs[i], [](const ProfiledRun& run) { return run.run.decode_s(); });
       nlohmann::ordered_json step = step_json(cases[i], median.run, median.profile, machine, measured.limits);
       step["model"] = label;
       console->out.write(options.json ? step.dump() + "\n" : step_text(step));
