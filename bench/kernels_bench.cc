@@ -80,9 +80,7 @@ struct Activations {
     f32.resize(n);
     groups = make_bytes(activation_bytes(n_rows, n_cols, n_planes));
     rows = {n_cols, n_planes, f32.data(), groups.get()};
-    const std::vector<float> x = random_floats(n);
-    for (int r = 0; r < n_rows; ++r)
-      kernels().quantise(x.data() + static_cast<ptrdiff_t>(r) * n_cols, r, 0, n_cols, rows);
+    kernels().quantise(random_floats(n).data(), n_cols, {0, n_rows}, {0, n_cols}, rows);
   }
 };
 

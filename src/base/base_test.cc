@@ -60,6 +60,45 @@ TEST(ThreadTeam, BarriersSeparatePhasesWithFewerAndMoreThreadsThanCores) {
   }
 }
 
+TEST(ThreadTeam, SharingOutGivesEachItemToOneThread) {
+  for (const int n_threads : {1, 2, 3, 8}) {
+    ThreadTeam team(n_threads);
+    for (const int n_items : {0, 1, 2, 3, 7, 8, 9, 31, 48, 60, 1000}) {
+      std::vector<std::atomic<int>> times(static_cast<size_t>(n_items));
+      WorkCounter counter;
+      for (int round = 1; round <= 2; ++round) {
+        counter.reset();
+        team.run([&](const TeamContext& context) {
+          context.share_out(n_items, &counter, [&](WorkRange range) {
+            EXPECT_LE(range.begin, range.end);
+            for (int i = range.begin; i < range.end; ++i) times[static_cast<size_t>(i)].fetch_add(1);
+          });
+        });
+        for (const auto& n : times) ASSERT_EQ(n.load(), round) << n_items << " items, " << n_threads << " threads";
+      }
+    }
+  }
+}
+
+// All but three quarters of a share that nobody has begun goes to the threads that have time.
+TEST(ThreadTeam, SharingOutTakesWorkFromAThreadThatIsHeldUp) {
+  constexpr int kItems = 64;
+  ThreadTeam team(2);
+  WorkCounter counter;
+  std::atomic<int> n_of_first{0};
+  std::atomic<int> n_of_second{0};
+  team.run([&](const TeamContext& context) {
+    if (context.thread_idx() == 0) {
+      while (n_of_second.load() < kItems / 2 + kItems / 8) std::this_thread::yield();  // it does part of this share too
+    }
+    context.share_out(kItems, &counter, [&](WorkRange range) {
+      (context.thread_idx() == 0 ? n_of_first : n_of_second).fetch_add(range.end - range.begin);
+    });
+  });
+  EXPECT_EQ(n_of_second.load(), kItems / 2 + kItems / 8);
+  EXPECT_EQ(n_of_first.load(), kItems / 2 - kItems / 8);
+}
+
 TEST(ThreadTeam, SharesCoverAllItemsOnce) {
   for (const int n_items : {0, 1, 5, 64, 1000}) {
     std::vector<int> counts(static_cast<size_t>(n_items), 0);

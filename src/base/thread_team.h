@@ -2,6 +2,7 @@
 // barriers. There is no fork/join an operation: a forward pass is one `run`.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -31,6 +32,17 @@ class SpinBarrier {
   alignas(64) std::atomic<uint32_t> generation_{0};
 };
 
+/// Pieces of work that are taken. Alone in its cache line.
+class WorkCounter {
+ public:
+  /// Before it is shared out again: when no thread takes any more and none has begun to.
+  void reset() { next_.store(0, std::memory_order_relaxed); }
+  int take() { return next_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  alignas(64) std::atomic<int> next_{0};
+};
+
 /// What one thread of a team knows while it runs.
 class TeamContext {
  public:
@@ -46,9 +58,32 @@ class TeamContext {
   }
 
   /// This thread's contiguous part of n_items (sizes differ by at most one).
-  [[nodiscard]] WorkRange share(int n_items) const {
+  [[nodiscard]] WorkRange share(int n_items) const { return share_of(n_items, thread_idx_, n_threads_); }
+  [[nodiscard]] static WorkRange share_of(int n_items, int thread_idx, int n_threads) {
     const auto n = static_cast<int64_t>(n_items);
-    return {static_cast<int>(n * thread_idx_ / n_threads_), static_cast<int>(n * (thread_idx_ + 1) / n_threads_)};
+    return {static_cast<int>(n * thread_idx / n_threads), static_cast<int>(n * (thread_idx + 1) / n_threads)};
+  }
+
+  /// Calls work(range) on all threads until each item has been in somebody's range: first three quarters of a thread's
+  /// share, then what is left of all shares in small pieces, by whoever has time. A thread that a busy host, another
+  /// program or a slower core holds up would else keep all others waiting. `counter` was reset.
+  template <class Work>
+  void share_out(int n_items, WorkCounter* counter, Work work) const {
+    constexpr int kPiecesOfThread = 4;
+    const auto rest_of = [&](int thread_idx) {
+      const WorkRange share = share_of(n_items, thread_idx, n_threads_);
+      return WorkRange{share.end - (share.end - share.begin) / 4, share.end};
+    };
+    if (n_threads_ == 1) return work(WorkRange{0, n_items});
+    if (const WorkRange own{share(n_items).begin, rest_of(thread_idx_).begin}; own.begin < own.end) work(own);
+    const int max_rest = (n_items + n_threads_ - 1) / n_threads_ / 4;
+    const int piece = std::max((max_rest + kPiecesOfThread - 1) / kPiecesOfThread, 1);
+    const int n_pieces = (max_rest + piece - 1) / piece * n_threads_;
+    for (int i; (i = counter->take()) < n_pieces;) {
+      const WorkRange rest = rest_of(i % n_threads_);
+      const int begin = rest.begin + i / n_threads_ * piece;
+      if (begin < rest.end) work(WorkRange{begin, std::min(begin + piece, rest.end)});
+    }
   }
 
  private:

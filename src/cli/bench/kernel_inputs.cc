@@ -34,10 +34,7 @@ MadeUpActivations::MadeUpActivations(const cpu::Kernels& kernels, int n_rows, in
     rows_.n_planes = n_planes;
     rows_.groups = groups_.data();
   }
-  const std::vector<float> x = made_up_floats(n);
-  for (int row = 0; row < n_rows; ++row) {
-    kernels.quantise(x.data() + static_cast<ptrdiff_t>(row) * n_cols, row, 0, n_cols, rows_);
-  }
+  kernels.quantise(made_up_floats(n).data(), n_cols, {0, n_rows}, {0, n_cols}, rows_);
 }
 
 }  // namespace bass

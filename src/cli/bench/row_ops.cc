@@ -66,7 +66,7 @@ KernelOp norm_op(const KernelInputs& inputs) {
   const auto row = [&kernels, state, weight, n, eps](int i) {
     const ptrdiff_t at = static_cast<ptrdiff_t>(i) * n;
     kernels.rms_norm(state->in.data() + at, weight, n, eps, state->out.data() + at);
-    kernels.quantise(state->out.data() + at, i, 0, n, state->activations.rows());
+    kernels.quantise(state->out.data() + at, n, {i, i + 1}, {0, n}, state->activations.rows());
   };
   KernelOp op = make_row_op(inputs, "norm and quantise", n, 3.0 * n * sizeof(float), 6.0 * n, row);
   op.check = [state, row, weight, n, eps, n_planes = inputs.n_planes] {

@@ -136,7 +136,7 @@ void AttentionPlan::add_padded(const ForwardSegment& segment, size_t pages_begin
   const int step = max_unit_tokens();
   for (int token = 0; token < n_padded_tokens; token += step) {
     PlannedUnit unit;
-    unit.rows_begin = rows_begin + static_cast<size_t>(token);
+    unit.rows_begin = rows_begin + static_cast<size_t>(std::min(token, segment.n_tokens));
     unit.n_tokens = std::clamp(segment.n_tokens - token, 0, step);
     unit.n_padding_tokens = std::min(step, n_padded_tokens - token) - unit.n_tokens;
     unit.padding_row = segment.row_begin + segment.n_tokens - 1;

@@ -49,7 +49,10 @@ class Simulation {
     const std::vector<size_t> capacities = capacities_of(plan_);
     plan_.build(kind, segments_, kPageBase, kPageBytes);
     EXPECT_EQ(capacities, capacities_of(plan_)) << "a step allocated";
-    for (const PlannedUnit& unit : plan_.units) run(unit);
+    for (const PlannedUnit& unit : plan_.units) {
+      EXPECT_LE(unit.rows_begin + static_cast<size_t>(unit.n_tokens), plan_.rows.size());
+      run(unit);
+    }
     states_of_first_stage_ = states_;
     for (const PlannedUnit& unit : plan_.late_units) run(unit);
     for (const PlannedFinish& finish : plan_.finishes) run(finish);
@@ -173,6 +176,9 @@ TEST(AttentionPlan, EveryRowSeesItsChunksInOrder) {
                      std::to_string(n_threads) + " threads");
         Simulation(kind, mixed_batch(), shape, n_threads).expect_right();
         Simulation(kind, {{4000, 3, true, pages_for(4003, 0)}}, shape, n_threads).expect_right();
+        // The longest draft takes several units, and the last segment is the shortest.
+        Simulation(kind, {{40, 110, true, pages_for(150, 0)}, {70, 1, true, pages_for(71, 20)}}, shape, n_threads)
+            .expect_right();
         Simulation(kind, {}, shape, n_threads).expect_right();
       }
     }

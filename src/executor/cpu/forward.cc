@@ -9,6 +9,7 @@ namespace bass::cpu {
 namespace {
 
 constexpr int kGateUpTiles = kGroupLen / kTileLen;  // tiles that give one group of activations
+constexpr int kMatmulOps = 4;                       // of a layer that are shared out: qkv, output, gate and up, down
 constexpr int kGateUpRows = 96;                     // rows of gate and up that are computed at once; whole row blocks
 
 size_t aligned(size_t size_bytes) { return (size_bytes + 63) / 64 * 64; }
@@ -30,7 +31,8 @@ CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const Forw
   residual_ = AlignedBuffer(max_rows * static_cast<size_t>(config.d_model) * sizeof(float));
   qkv_ = AlignedBuffer(max_rows * static_cast<size_t>(config.q_dim() + 2 * config.kv_dim()) * sizeof(float));
   attention_out_ = AlignedBuffer(max_rows * static_cast<size_t>(config.q_dim()) * sizeof(float));
-  thread_floats_ = aligned(std::max(static_cast<size_t>(config.d_model), size_t{3} * kGateUpRows * kGroupLen) + 16);
+  thread_floats_ = aligned(
+      std::max(size_t{kRowBlock} * static_cast<size_t>(config.d_model), size_t{3} * kGateUpRows * kGroupLen) + 16);
   thread_memory_ = AlignedBuffer(static_cast<size_t>(options.n_threads) * thread_floats_ * sizeof(float));
   normed_ = make_stage(options.max_rows, config.d_model);
   attention_states_ = AlignedBuffer(AttentionPlan::max_states(max_rows, model->kv_shape()) *
@@ -39,6 +41,7 @@ CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const Forw
   attended_ = make_stage(options.max_rows, config.q_dim(), attention_out_.as<float>());
   gated_ = make_stage(options.max_rows, config.d_ff);
   head_input_ = make_stage(kLogitsBlockRows, config.d_model);
+  next_chunks_ = std::vector<WorkCounter>(size_t{kMatmulOps} * static_cast<size_t>(config.n_layers) + 1);
   make_plans();
   if (config.n_experts > 0) make_experts();
   if (config.main) make_draft_input();
@@ -122,6 +125,9 @@ void CpuForward::end_batch() {
 }
 
 void CpuForward::run(const TeamContext& context) {
+  if (context.thread_idx() == 0) {  // before the first barrier: nobody takes any yet, nor any more of the last run's
+    for (WorkCounter& counter : next_chunks_) counter.reset();
+  }
   CpuOps ops(*this, context);
   decoder_forward(model_->config(), ops);
 }
@@ -138,15 +144,13 @@ void CpuForward::logits(const TeamContext& context, std::span<const int> rows,
   ops.norm_head_rows(rows, more);
   ops.end(StepPart::kHead);
   const PackedMatrix& head = model_->head();
-  const WorkRange tiles = context.share(head.n_tiles());
-  kernels_->matmul(head, head_input_.rows, n_rows, tiles, out, row_len, 0, false);
-  if (config.logit_cap > 0) {
+  ops.share_tiles(head.n_tiles(), n_rows, &next_chunks_.back(), [&](WorkRange tiles) {
+    kernels_->matmul(head, head_input_.rows, n_rows, tiles, out, row_len, 0, false);
+    if (config.logit_cap == 0) return;
     const int first = tiles.begin * kTileLen;
     const int n = std::min(tiles.end * kTileLen, config.vocab_size) - first;
-    for (ptrdiff_t i = 0; i < n_rows; ++i) {
-      kernels_->soft_cap(out + i * row_len + first, n, config.logit_cap);
-    }
-  }
+    for (ptrdiff_t i = 0; i < n_rows; ++i) kernels_->soft_cap(out + i * row_len + first, n, config.logit_cap);
+  });
   ops.multiply_more(more, row_len, out);
   if (context.thread_idx() == 0) {
     count_matmul(StepPart::kHead, n_rows, has_read_head_ ? 0 : 1);
@@ -185,22 +189,34 @@ void CpuOps::normalise(const float* x, const CpuNorm& norm, float* out) const {
   }
 }
 
-void CpuOps::norm_row(const float* x, const CpuNorm& norm, int row_idx, const ActivationRows& out) {
-  const ModelConfig& config = f_.model_->config();
-  float* normed = out.f32 != nullptr ? out.f32 + static_cast<size_t>(row_idx) * static_cast<size_t>(config.d_model)
-                                     : thread_memory();
-  normalise(x, norm, normed);
-  if (out.groups != nullptr) f_.kernels_->quantise(normed, row_idx, 0, config.d_model, without_f32(out));
+void CpuOps::norm_block(std::span<const float* const> x, const CpuNorm& norm, int first_row,
+                        const ActivationRows& out) {
+  const int d_model = f_.model_->config().d_model;
+  const auto n_rows = static_cast<int>(x.size());
+  float* normed = out.f32 != nullptr ? out.f32 + static_cast<ptrdiff_t>(first_row) * d_model : thread_memory();
+  for (int i = 0; i < n_rows; ++i) {
+    normalise(x[static_cast<size_t>(i)], norm, normed + static_cast<ptrdiff_t>(i) * d_model);
+  }
+  if (out.groups == nullptr) return;
+  f_.kernels_->quantise(normed, d_model, {first_row, first_row + n_rows}, {0, d_model}, without_f32(out));
+}
+
+// Whole row blocks, which are quantised faster, where that keeps the shares even.
+WorkRange CpuOps::share_rows(int n_rows) const {
+  constexpr int kMinBlocks = 4;  // of a thread
+  const int n_blocks = (n_rows + kRowBlock - 1) / kRowBlock;
+  if (n_blocks < kMinBlocks * context_.n_threads()) return context_.share(n_rows);
+  const WorkRange blocks = context_.share(n_blocks);
+  return {blocks.begin * kRowBlock, std::min(blocks.end * kRowBlock, n_rows)};
 }
 
 void CpuOps::norm(int layer, NormKind kind) {
   const CpuLayer& weights = f_.model_->layer(layer);
   const auto d_model = static_cast<size_t>(f_.model_->config().d_model);
   const CpuNorm& norm = kind == NormKind::kAttention ? weights.attention_norm : weights.feed_forward_norm;
-  const WorkRange rows = context_.share(f_.n_rows());
-  for (int row = rows.begin; row < rows.end; ++row) {
-    norm_row(f_.residual_.as<float>() + static_cast<size_t>(row) * d_model, norm, row, f_.normed_.rows);
-  }
+  const WorkRange rows = share_rows(f_.n_rows());
+  const auto x = [&](int row) { return f_.residual_.as<float>() + static_cast<size_t>(row) * d_model; };
+  norm_rows(rows, x, norm, rows.begin, f_.normed_.rows);
   end(StepPart::kNorm);
 }
 
@@ -210,17 +226,18 @@ void CpuOps::project_qkv(int layer) {
   const int stride = config.q_dim() + 2 * config.kv_dim();
   const PackedMatrix* matrices[] = {&weights.q, &weights.k, &weights.v};
   const int n_tiles = weights.q.n_tiles() + weights.k.n_tiles() + weights.v.n_tiles();
-  const WorkRange mine = context_.share(n_tiles);
-  int first_tile = 0;
-  float* out = f_.qkv_.as<float>();
-  for (const PackedMatrix* matrix : matrices) {
-    const WorkRange tiles{std::max(mine.begin - first_tile, 0), std::min(mine.end - first_tile, matrix->n_tiles())};
-    if (tiles.begin < tiles.end) {
-      f_.kernels_->matmul(*matrix, f_.normed_.rows, f_.n_rows(), tiles, out, stride, 0, false);
+  share_tiles(n_tiles, f_.n_rows(), next_counter(), [&](WorkRange range) {
+    int first_tile = 0;
+    float* out = f_.qkv_.as<float>();
+    for (const PackedMatrix* matrix : matrices) {
+      const WorkRange tiles{std::max(range.begin - first_tile, 0), std::min(range.end - first_tile, matrix->n_tiles())};
+      if (tiles.begin < tiles.end) {
+        f_.kernels_->matmul(*matrix, f_.normed_.rows, f_.n_rows(), tiles, out, stride, 0, false);
+      }
+      first_tile += matrix->n_tiles();
+      out += matrix->n_out;
     }
-    first_tile += matrix->n_tiles();
-    out += matrix->n_out;
-  }
+  });
   end(StepPart::kQkv);
 }
 
@@ -241,8 +258,8 @@ void CpuOps::rope_and_write_kv(int layer) {
   const CpuLayer& weights = f_.model_->layer(layer);
   const auto stride = static_cast<size_t>(config.q_dim() + 2 * config.kv_dim());
   if (context_.thread_idx() == 0) {
-    f_.next_unit_.store(0, std::memory_order_relaxed);
-    f_.next_late_unit_.store(0, std::memory_order_relaxed);
+    f_.next_unit_.reset();
+    f_.next_late_unit_.reset();
   }
   const WorkRange rows = context_.share(f_.n_rows());
   for (int row = rows.begin; row < rows.end; ++row) {
@@ -276,7 +293,9 @@ void CpuOps::project_residual(const PackedMatrix& weight, const CpuNorm& post_no
   const bool is_normalised = post_norm.weight != nullptr;
   float* x = f_.residual_.as<float>();
   float* out = is_normalised ? f_.added_.as<float>() : x;
-  f_.kernels_->matmul(weight, input, f_.n_rows(), context_.share(weight.n_tiles()), out, d_model, 0, !is_normalised);
+  share_tiles(weight.n_tiles(), f_.n_rows(), next_counter(), [&](WorkRange tiles) {
+    f_.kernels_->matmul(weight, input, f_.n_rows(), tiles, out, d_model, 0, !is_normalised);
+  });
   end(part);
   if (!is_normalised) return;
   const WorkRange rows = context_.share(f_.n_rows());
@@ -304,10 +323,11 @@ void CpuOps::gate_up(int layer) {
   const ModelConfig& config = f_.model_->config();
   if (!weights.experts.empty()) return gate_up_experts(layer);
   const PackedMatrix* gate = config.is_gated ? &weights.gate : nullptr;
-  const WorkRange groups = context_.share((config.d_ff + kGroupLen - 1) / kGroupLen);
-  for (int group = groups.begin; group < groups.end; ++group) {
-    gate_up_group(gate, weights.up, group, f_.n_rows(), f_.normed_.rows, f_.gated_.rows);
-  }
+  share_tiles((config.d_ff + kGroupLen - 1) / kGroupLen, f_.n_rows(), next_counter(), [&](WorkRange groups) {
+    for (int group = groups.begin; group < groups.end; ++group) {
+      gate_up_group(gate, weights.up, group, f_.n_rows(), f_.normed_.rows, f_.gated_.rows);
+    }
+  });
   end(StepPart::kGateUp);
 }
 
@@ -331,16 +351,13 @@ void CpuOps::gate_up_group(const PackedMatrix* gate, const PackedMatrix& up, int
       f_.kernels_->matmul(up, block, n_block_rows, tiles, second, kGroupLen, first_channel, false);
     }
     activate(first, gate != nullptr ? second : nullptr, n_block_rows * kGroupLen, product);
-    for (int r = 0; r < n_block_rows; ++r) {
-      const float* values = product + r * kGroupLen;
-      if (out.f32 != nullptr) {
-        std::memcpy(out.f32 + static_cast<size_t>(row_begin + r) * d_ff + first_channel, values,
-                    static_cast<size_t>(n_channels) * sizeof(float));
-      }
-      if (out.groups != nullptr) {
-        f_.kernels_->quantise(values, row_begin + r, first_channel, first_channel + n_channels, without_f32(out));
-      }
+    for (int r = 0; r < n_block_rows && out.f32 != nullptr; ++r) {
+      std::memcpy(out.f32 + static_cast<size_t>(row_begin + r) * d_ff + first_channel, product + r * kGroupLen,
+                  static_cast<size_t>(n_channels) * sizeof(float));
     }
+    if (out.groups == nullptr) continue;
+    f_.kernels_->quantise(product, kGroupLen, {row_begin, row_begin + n_block_rows},
+                          {first_channel, first_channel + n_channels}, without_f32(out));
   }
 }
 

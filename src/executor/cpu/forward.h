@@ -1,11 +1,12 @@
 // The forward pass of one model over a ragged batch on the CPU.
 #pragma once
 
-#include <atomic>
+#include <algorithm>
 #include <span>
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "base/check.h"
 #include "base/thread_team.h"
 #include "bass/engine.h"
 #include "executor/cpu/attention_plan.h"
@@ -133,17 +134,18 @@ class CpuForward {
   std::vector<int> positions_;     // [n_rows]
   std::vector<int> row_segments_;  // [n_rows] segment of a row
   std::vector<ForwardSegment> segments_;
-  std::vector<AttentionPlan> attention_plans_;      // one for each window that layers have
-  std::vector<size_t> layer_plans_;                 // [n_layers] index into them
-  alignas(64) std::atomic<int> next_unit_{0};       // of the plan's first stage
-  alignas(64) std::atomic<int> next_late_unit_{0};  // of its second
+  std::vector<AttentionPlan> attention_plans_;  // one for each window that layers have
+  std::vector<size_t> layer_plans_;             // [n_layers] index into them
+  std::vector<WorkCounter> next_chunks_;        // [kMatmulOps n_layers + 1] of a pass's products; the last: the head
+  WorkCounter next_unit_;                       // of the plan's first stage
+  WorkCounter next_late_unit_;                  // of its second
 
   AlignedBuffer residual_;          // float [max_rows, d_model]
   AlignedBuffer qkv_;               // float [max_rows, q_dim + 2 kv_dim]
   AlignedBuffer attention_out_;     // float [max_rows, q_dim]; also attended_'s f32 rows
   AlignedBuffer added_;             // float [max_rows, d_model], where it is normalised before it is added
   AlignedBuffer attention_states_;  // float [AttentionPlan::max_states, attention_state_len]
-  AlignedBuffer thread_memory_;     // float [n_threads, thread_floats_]: a row, or a block of gate and up
+  AlignedBuffer thread_memory_;     // float [n_threads, thread_floats_]: a row block, or a block of gate and up
   size_t thread_floats_ = 0;
   Stage normed_;      // [max_rows, d_model]
   Stage attended_;    // [max_rows, q_dim]
@@ -181,17 +183,43 @@ class CpuOps {
   void embed_draft();
   void make_features();
   void join_row(int row);
-  void norm_row(const float* x, const CpuNorm& norm, int row_idx, const ActivationRows& out);
+  /// Normalises and quantises x(i), i in `range`, into rows first_row .. of `out`.
+  template <class RowOf>
+  void norm_rows(WorkRange range, RowOf x, const CpuNorm& norm, int first_row, const ActivationRows& out) {
+    const float* block[kRowBlock];
+    for (int i = range.begin, n = 0; i < range.end; i += n, first_row += n) {
+      n = std::min(range.end - i, kRowBlock - first_row % kRowBlock);
+      for (int r = 0; r < n; ++r) block[r] = x(i + r);
+      norm_block({block, static_cast<size_t>(n)}, norm, first_row, out);
+    }
+  }
+  /// Of one row block.
+  void norm_block(std::span<const float* const> x, const CpuNorm& norm, int first_row, const ActivationRows& out);
+  [[nodiscard]] WorkRange share_rows(int n_rows) const;
+  /// TeamContext::share_out of the tiles of a product of n_rows. Where there are few rows, reading matters and not who
+  /// computes: each thread takes its share as one piece, which is read ahead as a whole. So it does with AMX, whose
+  /// products lay out their rows anew in each call.
+  template <class Function>
+  void share_tiles(int n_tiles, int n_rows, WorkCounter* counter, Function work) const {
+    constexpr int kMinRows = 8;
+    if (n_rows < kMinRows || f_.kernels_->isa == Isa::kAvx512Amx) return work(context_.share(n_tiles));
+    context_.share_out(n_tiles, counter, work);
+  }
+  /// Of this pass's next product: all threads ask in the same order.
+  [[nodiscard]] WorkCounter* next_counter() {
+    BASS_CHECK(n_products_ + 1 < f_.next_chunks_.size());  // the last one is the head's
+    return &f_.next_chunks_[n_products_++];
+  }
   void normalise(const float* x, const CpuNorm& norm, float* out) const;
   void normalise_heads(const CpuLayer& weights, float* q) const;
   void attend_batch(int layer);
   void attend_stage(int layer, std::span<const PlannedUnit> units, std::span<const PlannedFinish> finishes,
-                    std::atomic<int>* next_idx);
+                    WorkCounter* counter);
   /// next: the unit that this thread goes on with, or null
   void attend_unit(int layer, const PlannedUnit& planned, const PlannedUnit* next);
   [[nodiscard]] const std::byte* first_head(int layer, const PlannedUnit& unit) const;
   void finish_unit(int layer, const PlannedFinish& planned);
-  void quantise_attended(int row, int kv_head);
+  void quantise_attended(std::span<const int> rows, int kv_head);
   void project_residual(const PackedMatrix& weight, const CpuNorm& post_norm, const ActivationRows& input,
                         StepPart part);
   /// One group of the columns of h, for rows of `input`; the same rows of `out` are written. gate: null if not gated.
@@ -208,6 +236,7 @@ class CpuOps {
   friend class CpuForward;
   CpuForward& f_;
   const TeamContext& context_;
+  size_t n_products_ = 0;
 };
 
 }  // namespace bass::cpu

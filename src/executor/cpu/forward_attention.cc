@@ -25,32 +25,29 @@ void CpuOps::attend_batch(int layer) {
   }
   const int n_unit_cols = f_.model_->kv_shape().group_size() * config.head_dim;
   if (f_.attended_.rows.groups == nullptr || n_unit_cols % kGroupLen == 0) return;
-  // A KV head's columns are no whole groups of activations: quantise row by row once all are there.
-  const WorkRange rows = context_.share(f_.n_rows());
-  for (int r = rows.begin; r < rows.end; ++r) {
-    f_.kernels_->quantise(f_.attention_out_.as<float>() + static_cast<size_t>(r) * static_cast<size_t>(config.q_dim()),
-                          r, 0, config.q_dim(), without_f32(f_.attended_.rows));
-  }
+  // A KV head's columns are no whole groups of activations: quantise whole rows once all are there.
+  const WorkRange rows = share_rows(f_.n_rows());
+  f_.kernels_->quantise(f_.attention_out_.as<float>() + static_cast<ptrdiff_t>(rows.begin) * config.q_dim(),
+                        config.q_dim(), rows, {0, config.q_dim()}, without_f32(f_.attended_.rows));
   end(StepPart::kAttention);
 }
 
 // Units differ in cost by their context: threads take the next one when they are done. While there are plenty, a thread
 // takes one ahead, so that its keys can be on their way.
 void CpuOps::attend_stage(int layer, std::span<const PlannedUnit> units, std::span<const PlannedFinish> finishes,
-                          std::atomic<int>* next_idx) {
+                          WorkCounter* counter) {
   const auto n_units = static_cast<int>(units.size());
   const int n = n_units + static_cast<int>(finishes.size());
-  const auto take = [&] { return next_idx->fetch_add(1, std::memory_order_relaxed); };
-  for (int i = take(), next = 0; i < n; i = next) {
+  for (int i = counter->take(), next = 0; i < n; i = next) {
     const bool takes_ahead = i + context_.n_threads() < n;
-    if (takes_ahead) next = take();
+    if (takes_ahead) next = counter->take();
     const PlannedUnit* next_unit = takes_ahead && next < n_units ? &units[static_cast<size_t>(next)] : nullptr;
     if (i < n_units) {
       attend_unit(layer, units[static_cast<size_t>(i)], next_unit);
     } else {
       finish_unit(layer, finishes[static_cast<size_t>(i - n_units)]);
     }
-    if (!takes_ahead) next = take();
+    if (!takes_ahead) next = counter->take();
   }
 }
 
@@ -92,10 +89,9 @@ void CpuOps::attend_unit(int layer, const PlannedUnit& planned, const PlannedUni
   unit.chunk_states = states(planned.chunk_states);
   if (next != nullptr) unit.next_head = first_head(layer, *next);
   f_.kernels_->attend(shape, unit);
-  if (unit.state != nullptr || unit.chunk_states != nullptr) return;
-  for (int t = 0; t < planned.n_tokens; ++t) {
-    quantise_attended(plan.rows[planned.rows_begin + static_cast<size_t>(t)], planned.kv_head);
-  }
+  if (unit.state != nullptr || unit.chunk_states != nullptr || planned.n_tokens == 0) return;
+  quantise_attended(std::span(plan.rows).subspan(planned.rows_begin, static_cast<size_t>(planned.n_tokens)),
+                    planned.kv_head);
 }
 
 void CpuOps::finish_unit(int layer, const PlannedFinish& planned) {
@@ -116,19 +112,25 @@ void CpuOps::finish_unit(int layer, const PlannedFinish& planned) {
                                     static_cast<size_t>(n_states * state_len), planned.n_rest,
                                     out + head * config.head_dim);
     }
-    quantise_attended(row, planned.kv_head);
   }
+  quantise_attended(std::span(plan.rows).subspan(planned.rows_begin, static_cast<size_t>(planned.n_tokens)),
+                    planned.kv_head);
 }
 
-// Where a KV head's columns are whole groups of activations, they are quantised at once.
-void CpuOps::quantise_attended(int row, int kv_head) {
+// Where a KV head's columns are whole groups of activations, they are quantised at once; rows that follow one another,
+// as a prompt's do, together.
+void CpuOps::quantise_attended(std::span<const int> rows, int kv_head) {
   const KvShape& shape = f_.model_->kv_shape();
   const int n_cols = shape.group_size() * shape.head_dim;
   const ActivationRows out = without_f32(f_.attended_.rows);
   if (out.groups == nullptr || n_cols % kGroupLen != 0) return;
-  const float* values =
-      f_.attention_out_.as<float>() + static_cast<ptrdiff_t>(row) * f_.model_->config().q_dim() + kv_head * n_cols;
-  f_.kernels_->quantise(values, row, kv_head * n_cols, (kv_head + 1) * n_cols, out);
+  const ptrdiff_t stride = f_.model_->config().q_dim();
+  for (size_t i = 0, n = 0; i < rows.size(); i += n) {
+    for (n = 1; i + n < rows.size() && rows[i + n] == rows[i + n - 1] + 1;) ++n;
+    const float* values = f_.attention_out_.as<float>() + rows[i] * stride + kv_head * n_cols;
+    f_.kernels_->quantise(values, stride, {rows[i], rows[i] + static_cast<int>(n)},
+                          {kv_head * n_cols, (kv_head + 1) * n_cols}, out);
+  }
 }
 
 }  // namespace bass::cpu

@@ -101,7 +101,7 @@ void CpuOps::make_features() {
         f_.kernels_->rms_norm(values + begin, weights.tap_norm + begin, d_main, config.norm_eps, values + begin);
       }
     }
-    f_.kernels_->quantise(values, row, 0, weights.tap.n_in, input.taps.rows);
+    f_.kernels_->quantise(values, 0, {row, row + 1}, {0, weights.tap.n_in}, input.taps.rows);
   }
   end(StepPart::kEmbed);
   f_.kernels_->matmul(weights.tap, input.taps.rows, f_.n_rows(), context_.share(weights.tap.n_tiles()),
@@ -129,7 +129,7 @@ void CpuOps::join_row(int row) {
                                      : input.features.as<float>() + i * d_model;
     f_.kernels_->rms_norm(feature, weights.feature_norm, config.d_model, config.norm_eps, x + main.d_model);
   }
-  f_.kernels_->quantise(x, row, 0, weights.input.n_in, input.joined.rows);
+  f_.kernels_->quantise(x, 0, {row, row + 1}, {0, weights.input.n_in}, input.joined.rows);
 }
 
 }  // namespace bass::cpu

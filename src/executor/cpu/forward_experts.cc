@@ -45,7 +45,8 @@ void CpuOps::route(int layer) {
   for (int row = rows.begin; row < rows.end; ++row) {
     const float* normed = f_.normed_.rows.f32 + static_cast<ptrdiff_t>(row) * config.d_model;
     for (int i = 0; i < experts.n_used; ++i) {
-      f_.kernels_->quantise(normed, experts.slots[experts.at(row, i)], 0, config.d_model, experts.input.rows);
+      const int slot = experts.slots[experts.at(row, i)];
+      f_.kernels_->quantise(normed, 0, {slot, slot + 1}, {0, config.d_model}, experts.input.rows);
     }
   }
   end(StepPart::kGateUp);

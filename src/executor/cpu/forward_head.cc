@@ -37,13 +37,12 @@ void CpuOps::norm_head_rows(std::span<const int> rows, std::span<const PackedMat
   const auto x = [&](int i) {
     return f_.residual_.as<float>() + static_cast<size_t>(rows[static_cast<size_t>(i)]) * d_model;
   };
-  const WorkRange mine = context_.share(static_cast<int>(rows.size()));
-  for (int i = mine.begin; i < mine.end; ++i) norm_row(x(i), f_.model_->output_norm(), i, f_.head_input_.rows);
+  if (context_.thread_idx() == 0) f_.next_chunks_.back().reset();
+  const WorkRange mine = share_rows(static_cast<int>(rows.size()));
+  norm_rows(mine, x, f_.model_->output_norm(), mine.begin, f_.head_input_.rows);
   for_each_run(more, [&](const MoreRows& run) {
-    const int end = std::min(mine.end, run.first_row + run.n_rows);
-    for (int i = std::max(mine.begin, run.first_row); i < end; ++i) {
-      norm_row(x(i), f_.model_->output_norm(), run.slot + i - run.first_row, f_.more_input_.rows);
-    }
+    const WorkRange range{std::max(mine.begin, run.first_row), std::min(mine.end, run.first_row + run.n_rows)};
+    norm_rows(range, x, f_.model_->output_norm(), run.slot + range.begin - run.first_row, f_.more_input_.rows);
   });
 }
 

@@ -1,4 +1,4 @@
-// The operations between the matrix products: normalisation, quantisation, activation, rotation, KV write.
+// The operations between the matrix products: normalisation, activation, rotation, KV write.
 // Include after a simd_*.h and math_impl.h.
 #pragma once
 
@@ -19,45 +19,6 @@ BASS_SIMD_INLINE void store_at(float* p, int i, int n, F32x16 x) {
   } else {
     store_partial(p + i, n - i, x);
   }
-}
-
-/// One group of one row: 32 values to their place in the group's record.
-template <int kPlanes>
-BASS_SIMD_INLINE void quantise_group(const float* x, std::byte* record, int row_in_block) {
-  constexpr float kQMax = kPlanes == 1 ? 127.0f : 32512.0f;
-  const F32x16 x0 = load(x);
-  const F32x16 x1 = load(x + kLanes);
-  const float amax = reduce_max(max(abs(x0), abs(x1)));
-  float inverse = kQMax / amax;
-  float scale = __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, amax / kQMax) & ~3u);
-  if (!(inverse <= __FLT_MAX__)) {  // zero, or so small that the inverse is infinite
-    inverse = 0;
-    scale = 0;
-  }
-  const I32x16 q[2] = {round_to_i32(mul(x0, broadcast(inverse))), round_to_i32(mul(x1, broadcast(inverse)))};
-  auto* quants = reinterpret_cast<int8_t*>(record + activation_quants_offset(0, row_in_block));
-  for (int i = 0; i < 2; ++i) {
-    if constexpr (kPlanes == 1) {
-      store_i8(quants + i * kLanes, q[i]);
-    } else {
-      const I32x16 hi = shift_right<8>(add(q[i], broadcast_i32(128)));
-      store_i8(quants + i * kLanes, hi);
-      store_i8(quants + activation_quants_offset(1, 0) + i * kLanes, sub(q[i], shift_left<8>(hi)));
-    }
-  }
-  const int32_t half_sums[2] = {reduce_add(q[0]), reduce_add(q[1])};
-  const int32_t sum = half_sums[0] + half_sums[1];
-  constexpr int32_t kStart = kPlanes == 1 ? kDotBiasBits : 0;
-  const auto put = [&](ActivationField field, auto value) __attribute__((always_inline)) {
-    __builtin_memcpy(record + activation_field_offset(kPlanes, field, row_in_block), &value, 4);
-  };
-  put(ActivationField::kScale, scale);
-  put(ActivationField::kBias, -kDotBias * scale);
-  put(ActivationField::kScaledSum, scale * static_cast<float>(sum));
-  put(ActivationField::kStart8, kStart - 8 * sum);
-  put(ActivationField::kStart128, kStart - 128 * sum);
-  put(ActivationField::kHalfSum0, half_sums[0]);
-  put(ActivationField::kHalfSum1, half_sums[1]);
 }
 
 }  // namespace detail
@@ -89,27 +50,6 @@ inline void layer_norm(const float* x, const float* weight, const float* bias, i
   for (int i = 0; i < n; i += kLanes) {
     const F32x16 scaled = mul(sub(detail::load_at(x, i, n), mean), factor);
     detail::store_at(out, i, n, fma(scaled, detail::load_at(weight, i, n), detail::load_at(bias, i, n)));
-  }
-}
-
-inline void quantise(const float* x, int row_idx, int begin, int end, const ActivationRows& rows) {
-  const auto row = static_cast<size_t>(row_idx);
-  const auto n_cols = static_cast<size_t>(rows.n_cols);
-  const auto first = static_cast<size_t>(begin);
-  const int n = end - begin;
-  if (rows.f32 != nullptr) {
-    float* copy = rows.f32 + row * n_cols + first;
-    for (int i = 0; i < n; i += kLanes) detail::store_at(copy, i, n, detail::load_at(x, i, n));
-  }
-  if (rows.n_planes == 0) return;
-  for (int g = begin / kGroupLen; g < end / kGroupLen; ++g) {
-    const float* group = x + (g * kGroupLen - begin);
-    std::byte* record = rows.record(row_idx, g);
-    if (rows.n_planes == 1) {
-      detail::quantise_group<1>(group, record, row_idx % kRowBlock);
-    } else {
-      detail::quantise_group<2>(group, record, row_idx % kRowBlock);
-    }
   }
 }
 

@@ -249,8 +249,8 @@ TEST_P(ElementwiseTest, QuantisesColumnsInParts) {
   for (int n_planes = 1; n_planes <= 2; ++n_planes) {
     const std::vector<float> zeros(kCols * 2, 0.0f);
     Activations got(kernels_, zeros.data(), 2, kCols, n_planes);
-    kernels_.quantise(x.data() + 96, 1, 96, 160, got.rows);
-    kernels_.quantise(x.data(), 1, 0, 96, got.rows);
+    kernels_.quantise(x.data() + 96, 0, {1, 2}, {96, 160}, got.rows);
+    kernels_.quantise(x.data(), 0, {1, 2}, {0, 96}, got.rows);
     expect_quantised(got, 1, x, n_planes);
     expect_quantised(got, 0, std::vector<float>(kCols, 0.0f), n_planes);
   }
@@ -258,9 +258,46 @@ TEST_P(ElementwiseTest, QuantisesColumnsInParts) {
   ActivationRows plain;
   plain.n_cols = kCols;
   plain.f32 = copy.data();
-  kernels_.quantise(x.data(), 0, 0, 77, plain);
-  kernels_.quantise(x.data() + 77, 0, 77, kCols, plain);
+  kernels_.quantise(x.data(), 0, {0, 1}, {0, 77}, plain);
+  kernels_.quantise(x.data() + 77, 0, {0, 1}, {77, kCols}, plain);
   EXPECT_EQ(copy, x);
+}
+
+// Whole row blocks are quantised together, the rows in front of them and behind by themselves; others stay as they are.
+TEST_P(ElementwiseTest, QuantisesRowsTogetherAsByThemselves) {
+  constexpr int kRows = 13, kCols = 12 * kGroupLen, kStride = kCols + 5;
+  std::vector<float> x = random_floats(kRows * kStride, rng_);
+  const auto group = [&](int row, int g) { return x.begin() + row * kStride + g * kGroupLen; };
+  std::fill_n(group(1, 2), kGroupLen, 0.0f);    // an empty group
+  std::fill_n(group(5, 0), kGroupLen, 1e-39f);  // too small to have an inverse
+  std::fill_n(group(6, 8), kGroupLen, -1e30f);
+  for (int i = 0; i < kGroupLen; ++i) group(8, 3)[i] = (static_cast<float>(i) - 15.5f) / 127.0f * 31.0f;  // ties
+  group(8, 3)[0] = 31.0f;
+  group(9, 4)[31] = -40.0f;  // the largest one is the last
+  for (int n_planes = 1; n_planes <= 2; ++n_planes) {
+    const std::vector<float> nothing(kRows * kCols, 0.5f);
+    for (int first = 0; first <= 4; ++first) {
+      for (int end = first; end <= kRows; ++end) {
+        for (const WorkRange cols : {WorkRange{0, kCols}, WorkRange{kGroupLen, 2 * kGroupLen}}) {
+          Activations got(kernels_, nothing.data(), kRows, kCols, n_planes), want = got;
+          want.rows.f32 = want.f32.data();
+          want.rows.groups = want.groups.data();
+          const float* begin = x.data() + first * kStride + cols.begin;
+          kernels_.quantise(begin, kStride, {first, end}, cols, got.rows);
+          for (int r = first; r < end; ++r) {
+            kernels_.quantise(x.data() + r * kStride + cols.begin, 0, {r, r + 1}, cols, want.rows);
+          }
+          ASSERT_TRUE(std::ranges::equal(got.groups, want.groups)) << first << ".." << end << ", " << n_planes;
+          ASSERT_TRUE(same_bits(got.f32, want.f32)) << first << ".." << end << ", " << n_planes;
+        }
+      }
+    }
+    for (int r = 0; r < kRows; ++r) {  // the rows by themselves are the reference's: QuantiseHasTheBitsOfTheReference
+      Activations one(kernels_, nothing.data(), kRows, kCols, n_planes);
+      kernels_.quantise(x.data(), kStride, {0, kRows}, {0, kCols}, one.rows);
+      expect_quantised(one, r, {x.begin() + r * kStride, x.begin() + r * kStride + kCols}, n_planes);
+    }
+  }
 }
 
 KvShape kv_shape(int head_dim, int number_bytes) {

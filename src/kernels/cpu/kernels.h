@@ -157,9 +157,10 @@ struct Kernels {
   /// (of fl(x[i] - mean)^2) as in rms_norm. out may be x.
   void (*layer_norm)(const float* x, const float* weight, const float* bias, int n, float eps, float* out);
 
-  /// Quantises columns [begin, end) of row `row_idx` of `rows` from x [end - begin]; begin and end are multiples of
-  /// kGroupLen (or, with n_planes 0, anything). Also copies to rows.f32 where that is set.
-  void (*quantise)(const float* x, int row_idx, int begin, int end, const ActivationRows& rows);
+  /// Quantises the columns `cols` of the rows `rows` of `out`: row rows.begin + i from x + i * stride, which holds
+  /// [cols.end - cols.begin]. The bounds of cols are multiples of kGroupLen (or, with n_planes 0, anything). Also
+  /// copies to out.f32 where that is set. Touches no other row.
+  void (*quantise)(const float* x, ptrdiff_t stride, WorkRange rows, WorkRange cols, const ActivationRows& out);
 
   /// out[r][c] (+)= sum_k W[c][k] x[r][k] for rows [0, n_rows) and the output channels of `tiles`.
   /// out: row r at out + r * out_stride, indexed from `first_channel`: channel c at out[c - first_channel]. Channels at

@@ -6,6 +6,7 @@
 #include "kernels/cpu/simd_avx512.h"
 #include "kernels/cpu/math_impl.h"
 #include "kernels/cpu/elementwise_impl.h"
+#include "kernels/cpu/quantise_avx512_impl.h"
 #include "kernels/cpu/matmul_impl.h"
 #include "kernels/cpu/attention_impl.h"
 #include "kernels/cpu/vocab_impl.h"
@@ -16,6 +17,18 @@
 
 namespace bass::cpu {
 
-constinit const Kernels kAvx512VnniKernels = avx512vnni::make_kernels(Isa::kAvx512Vnni, "avx512vnni");
+namespace avx512vnni {
+namespace {
+
+constexpr Kernels make_avx512vnni_kernels() {
+  Kernels kernels = make_kernels(Isa::kAvx512Vnni, "avx512vnni");
+  kernels.quantise = quantise_by_blocks;
+  return kernels;
+}
+
+}  // namespace
+}  // namespace avx512vnni
+
+constinit const Kernels kAvx512VnniKernels = avx512vnni::make_avx512vnni_kernels();
 
 }  // namespace bass::cpu

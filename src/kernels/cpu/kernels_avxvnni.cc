@@ -6,6 +6,7 @@
 #include "kernels/cpu/simd_avx2.h"
 #include "kernels/cpu/math_impl.h"
 #include "kernels/cpu/elementwise_impl.h"
+#include "kernels/cpu/quantise_impl.h"
 #include "kernels/cpu/matmul_impl.h"
 #include "kernels/cpu/attention_impl.h"
 #include "kernels/cpu/vocab_impl.h"

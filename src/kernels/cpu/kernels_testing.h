@@ -129,7 +129,7 @@ struct Activations {
       : f32(static_cast<size_t>(n_rows) * static_cast<size_t>(n_cols)),
         groups(activation_bytes(n_rows, n_cols, n_planes), std::byte{0x55}) {
     rows = {n_cols, n_planes, f32.data(), groups.data()};
-    for (int r = 0; r < n_rows; ++r) kernels.quantise(x + static_cast<ptrdiff_t>(r) * n_cols, r, 0, n_cols, rows);
+    kernels.quantise(x, n_cols, {0, n_rows}, {0, n_cols}, rows);
   }
 
   [[nodiscard]] int8_t quant(int row, int col, int plane) const {

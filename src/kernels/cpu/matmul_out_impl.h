@@ -16,10 +16,15 @@ struct MatmulOut {
   const float* bias;
 };
 
+/// Where a row's channels of a tile lie.
+BASS_SIMD_INLINE float* tile_row(const MatmulOut& out, size_t row, int tile) {
+  return out.data + static_cast<ptrdiff_t>(row * out.stride) + (tile * kTileLen - out.first_channel);
+}
+
 BASS_SIMD_INLINE void store_tile_row(const MatmulOut& out, size_t row, int tile, F32x16 acc) {
   const int channel = tile * kTileLen;
   const int n_valid = out.n_out - channel;
-  float* p = out.data + static_cast<ptrdiff_t>(row * out.stride) + (channel - out.first_channel);
+  float* p = tile_row(out, row, tile);
   if (out.bias != nullptr) {
     acc = add(acc, n_valid >= kTileLen ? load(out.bias + channel) : load_partial(out.bias + channel, n_valid, 0.0f));
   }

@@ -182,6 +182,16 @@ BASS_SIMD_INLINE void add_part(const Source& source, int g, const std::byte* con
   }
 }
 
+/// Stores leave the processor in their order, and the rows of a large output lie far apart: one missing line after the
+/// other, where nobody has asked for them.
+template <int kRows>
+BASS_SIMD_INLINE void ask_for_outputs(const QuantJob& job, const MatmulOut& out) {
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    if (r < job.n_rows) prefetch(tile_row(out, static_cast<size_t>(job.first_row + r), job.tile));
+  }
+}
+
 /// Rows behind job.n_rows, in the same row block, are computed and not stored.
 template <class Source, int kPlanes, int kRows>
 void quant_tile(const Source& source, const QuantJob& job, const ActivationRows& x, const MatmulOut& out) {
@@ -194,6 +204,7 @@ void quant_tile(const Source& source, const QuantJob& job, const ActivationRows&
   for (int r = 0; r < kRows; ++r)
     acc[r] = job.sums_before == nullptr ? zero_f32() : load(job.sums_before + r * kTileLen);
   TileAhead ahead = job.ahead;
+  if (job.sums_after == nullptr) ask_for_outputs<kRows>(job, out);
   for (int g = job.groups.begin; g < job.groups.end; ++g) {
     ahead.ask();
     add_part<Source, kPlanes, kRows, 0>(source, g, records, acc);
