@@ -43,6 +43,7 @@ class BenchContextCommand final : public Command {
   struct Cell {
     ContextCase context_case;
     std::vector<ContextTiming> rounds;
+    std::vector<MachineLimits> limits;  // behind each round
   };
 
   Status bench(Console* console) {
@@ -59,14 +60,15 @@ class BenchContextCommand final : public Command {
       for (Cell& cell : cells) {
         if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
         cell.rounds.push_back(bench->run(cell.context_case));
+        BASS_ASSIGN_OR_RETURN(const MachineLimits now, limits.of_now(cell.rounds.back().work.bytes));
+        cell.limits.push_back(now);
       }
     }
     const std::string label = model_label(options_.engine.model_path, file.config.is_synthetic);
     Table table(columns(), options_.json, &console->out);
     for (Cell& cell : cells) {
       const ContextTiming timing = median(&cell.rounds);
-      BASS_ASSIGN_OR_RETURN(const MachineLimits machine, limits.of(timing.work.bytes));
-      table.add(row(cell.context_case, timing, machine, label, bench->isa_name(), executor.n_threads));
+      table.add(row(cell.context_case, timing, median_of(cell.limits), label, bench->isa_name(), executor.n_threads));
     }
     if (!options_.json) {
       console->err.write(fmt::format("{}, {}, {} threads\n", label, bench->isa_name(), executor.n_threads));

@@ -15,6 +15,9 @@ class SizedLimits {
   /// The limits of work that reads n_bytes again and again. Measured once for each power of two.
   Result<MachineLimits> of(double n_bytes);
 
+  /// The same, of this moment: beside work that takes long, while which a shared machine's bandwidth moves.
+  Result<MachineLimits> of_now(double n_bytes);
+
   [[nodiscard]] int n_threads() const { return n_threads_; }
 
  private:
