@@ -292,10 +292,10 @@ TEST_P(ElementwiseTest, QuantisesRowsTogetherAsByThemselves) {
         }
       }
     }
-    for (int r = 0; r < kRows; ++r) {  // the rows by themselves are the reference's: QuantiseHasTheBitsOfTheReference
-      Activations one(kernels_, nothing.data(), kRows, kCols, n_planes);
-      kernels_.quantise(x.data(), kStride, {0, kRows}, {0, kCols}, one.rows);
-      expect_quantised(one, r, {x.begin() + r * kStride, x.begin() + r * kStride + kCols}, n_planes);
+    Activations all(kernels_, nothing.data(), kRows, kCols, n_planes);
+    kernels_.quantise(x.data(), kStride, {0, kRows}, {0, kCols}, all.rows);
+    for (int r = 0; r < kRows; ++r) {
+      expect_quantised(all, r, {x.begin() + r * kStride, x.begin() + r * kStride + kCols}, n_planes);
     }
   }
 }

@@ -17,6 +17,11 @@ struct Cell {
 };
 inline constexpr int kCells = 4;
 
+/// The 32-bit element 4 i + k goes to 4 k + i.
+BASS_SIMD_INLINE __m512i transposed_quads() {
+  return _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+}
+
 /// Element 4 row + cell: the largest magnitude of that row's 32 numbers, by the tree of reduce_max.
 BASS_SIMD_INLINE F32x16 magnitudes_of(const Cell* cells, ptrdiff_t stride) {
   F32x16 quads[kCells];  // quarter r: four candidates of row r
@@ -48,8 +53,7 @@ BASS_SIMD_INLINE F32x16 magnitudes_of(const Cell* cells, ptrdiff_t stride) {
 BASS_SIMD_INLINE I32x16 store_two_rows(std::byte* out, const I32x16 (&q)[4]) {
   const __m512i first = _mm512_packs_epi32(q[0].v, q[1].v), second = _mm512_packs_epi32(q[2].v, q[3].v);
   const __m512i bytes = _mm512_packs_epi16(first, second);
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  _mm512_storeu_si512(out, _mm512_permutexvar_epi32(order, bytes));
+  _mm512_storeu_si512(out, _mm512_permutexvar_epi32(transposed_quads(), bytes));
   return {_mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), bytes)};
 }
 
@@ -112,8 +116,7 @@ BASS_SIMD_INLINE void store_records(const Cell* cells, ptrdiff_t stride, const C
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const I32x16 first_sums{_mm512_permutex2var_epi32(cells01, even, cells23)};
   const I32x16 second_sums{_mm512_permutex2var_epi32(cells01, _mm512_add_epi32(even, _mm512_set1_epi32(1)), cells23)};
-  const __m512i by_cell = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const F32x16 scale{_mm512_permutexvar_ps(by_cell, load(scales.scale).v)};
+  const F32x16 scale{_mm512_permutexvar_ps(transposed_quads(), load(scales.scale).v)};
   const I32x16 sum = add(first_sums, second_sums);
   const I32x16 bias_bits = broadcast_i32(kDotBiasBits);
   store_fields(cells, ActivationField::kScale, bits_of(scale));
