@@ -10,8 +10,8 @@
 
 namespace bass {
 
-/// Fills a Forward (begin_batch, add_segment, add_token, n_rows, end_batch: CpuForward) from a plan. drafted(segment,
-/// idx) gives the token that a segment drafted idx-th. One thread.
+/// Fills a Forward (begin_batch, add_segment, add_token, want_results, n_rows, end_batch: CpuForward) from a plan.
+/// drafted(segment, idx) gives the token that a segment drafted idx-th. One thread.
 class StepBatches {
  public:
   /// A draft begins the sequence's first row in a batch with the main model's hidden states.
@@ -53,6 +53,7 @@ class StepBatches {
         forward.add_segment(n_known + step_idx - 1, /*is_decode=*/true, segment.draft_pages, segment.max_text_len, {});
         forward.add_token(drafted(static_cast<int>(i), step_idx - 1), hidden_rows_[i]);
       }
+      forward.want_results(segment.n_model_drafts == 0 ? 0 : 1);
       if (segment.n_model_drafts == 0) continue;
       hidden_rows_[i] = static_cast<int>(logit_rows_.size());
       logit_rows_.push_back(forward.n_rows() - 1);
@@ -70,7 +71,9 @@ class StepBatches {
   void fill_draft_prefill(Forward& forward) {
     forward.begin_batch();
     for (const SegmentPlan& segment : plan_->segments) {
-      if (comes_later(segment)) add_unseen_tokens(segment, forward);
+      if (!comes_later(segment)) continue;
+      add_unseen_tokens(segment, forward);
+      forward.want_results(0);
     }
     forward.end_batch();
   }
@@ -86,8 +89,10 @@ class StepBatches {
       first_rows_.push_back(forward.n_rows());
       forward.add_segment(segment.start, segment.wants_sample, segment.pages, segment.max_text_len, {});
       for (const TokenId token : segment.tokens) forward.add_token(token, kFromTaps);
-      if (!segment.wants_sample) continue;
-      for (int k = 0; k < n_drafted(segment_idx); ++k) forward.add_token(drafted(segment_idx, k), kFromTaps);
+      const int n_drafts = segment.wants_sample ? n_drafted(segment_idx) : 0;
+      for (int k = 0; k < n_drafts; ++k) forward.add_token(drafted(segment_idx, k), kFromTaps);
+      // Targets begin with the first row.
+      if (segment.targets.empty()) forward.want_results(segment.wants_sample || segment.wants_top5 ? 1 + n_drafts : 0);
     }
     forward.end_batch();
   }

@@ -21,7 +21,9 @@ void decoder_forward(const ModelConfig& config, Ops& ops) {
     ops.norm(layer, NormKind::kAttention);  // a = quantise(norm(x))
     ops.project_qkv(layer);                 // q, k, v = a Wq, a Wk, a Wv
     ops.rope_and_write_kv(layer);           // rotates q and k; k and v go to their pages
-    ops.attend(layer);                      // o = quantise(ragged attention(q, pages))
+    // Behind the last keys x and q keep only rows whose result is read; where it is none, that was all.
+    if (layer + 1 == config.n_layers && !ops.keep_results()) return;
+    ops.attend(layer);  // o = quantise(ragged attention(q, pages))
     if (config.block_order == BlockOrder::kParallel) ops.norm(layer, NormKind::kFeedForward);
     ops.project_output(layer);  // x += o Wo
     if (config.block_order == BlockOrder::kSequential)

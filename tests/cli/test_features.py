@@ -61,11 +61,12 @@ def test_one_by_one_is_the_same(run, tiny, tmp_path):
     assert any(alone["taps"][1])
 
 
-def test_likely_tokens_from_a_position_on(run, tiny, tmp_path):
+@pytest.mark.parametrize("layer", ["0", "1"])  # behind layer 1, the last one, only some rows are needed, or all
+def test_likely_tokens_from_a_position_on(run, tiny, tmp_path, layer):
     firsts = [4, 1, 17]  # the last position, none, inside of a text
     given = "".join(json.dumps({"tokens": text, "from": first}) + "\n" for text, first in zip(TEXTS, firsts)).encode()
-    assert run("features", "-m", tiny, "--layers", "1", "--top", "9", "-o", "part", stdin=given).code == 0
-    assert run("features", "-m", tiny, "--layers", "1", "--top", "9", "-o", "all", stdin=lines(TEXTS)).code == 0
+    assert run("features", "-m", tiny, "--layers", layer, "--top", "9", "-o", "part", stdin=given).code == 0
+    assert run("features", "-m", tiny, "--layers", layer, "--top", "9", "-o", "all", stdin=lines(TEXTS)).code == 0
     part, everything = (read_safetensors(tmp_path / name)[1] for name in ("part", "all"))
     assert part["taps"] == everything["taps"]
     assert part["top_starts"] == ([4], (0, 1, 1, 44)) and everything["top_starts"] == everything["starts"]

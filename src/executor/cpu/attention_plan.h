@@ -21,6 +21,7 @@ struct ForwardSegment {
   std::span<const PageId> pages;
   int max_text_len = 0;                // SegmentPlan's
   std::span<const PageId> main_pages;  // of a draft that reads the main model's hidden states: where they lie
+  int n_results = 0;                   // of its last rows: those that are read behind the last layer (ResultRows)
 };
 
 /// A unit before it is bound to a layer. States are counted in rows (a query head of a token): a unit's are

@@ -60,8 +60,9 @@ void FeatureReader::read_chunk(std::span<const TokenId> tokens, int start) {
   forward_->reserve(1, pages_.size());
   forward_->add_segment(start, /*is_decode=*/false, pages_, text_len_);
   for (const TokenId token : tokens) forward_->add_token(token);
-  forward_->end_batch();
   const int first_row = std::clamp(first_top_ - start, 0, n);
+  forward_->want_results(options_.n_top == 0 ? 0 : n - first_row);
+  forward_->end_batch();
   std::vector<int> rows(static_cast<size_t>(n - first_row));
   std::iota(rows.begin(), rows.end(), first_row);
   const auto vocab_size = static_cast<size_t>(model_->config().vocab_size);

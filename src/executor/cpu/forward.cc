@@ -21,7 +21,10 @@ void add_to(float* x, const float* y, int n) {
 }  // namespace
 
 CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const ForwardOptions& options)
-    : model_(model), kernels_(kernels), options_(options) {
+    : model_(model),
+      kernels_(kernels),
+      options_(options),
+      result_plan_(model->kv_shape(), options.n_threads, model->config().layer(model->config().n_layers - 1).window) {
   const ModelConfig& config = model->config();
   const auto max_rows = static_cast<size_t>(options.max_rows);
   tokens_.reserve(max_rows);
@@ -100,6 +103,8 @@ void CpuForward::reserve(size_t n_segments, size_t max_chunks) {
   for (AttentionPlan& plan : attention_plans_) {
     plan.reserve(static_cast<size_t>(options_.max_rows), n_segments, max_chunks);
   }
+  result_plan_.reserve(static_cast<size_t>(options_.max_rows), n_segments, max_chunks);
+  results_.reserve(static_cast<size_t>(options_.max_rows), n_segments);
 }
 
 void CpuForward::add_segment(int start, bool is_decode, std::span<const PageId> pages, int max_text_len,
@@ -115,13 +120,30 @@ void CpuForward::add_token(TokenId token, int hidden_row) {
   row_segments_.push_back(static_cast<int>(segments_.size()) - 1);
   if (model_->config().main) draft_input_.hidden_rows.push_back(hidden_row);
   ++segment.n_tokens;
+  ++segment.n_results;
+}
+
+void CpuForward::want_results(int n_rows) {
+  const std::vector<int32_t>& taps = options_.tap_layers;
+  if (!taps.empty() && is_last(taps.back())) return;  // of all rows
+  segments_.back().n_results = n_rows;
 }
 
 void CpuForward::end_batch() {
-  for (AttentionPlan& plan : attention_plans_) {
-    plan.build(options_.attention, segments_, model_->page(0), model_->page_bytes());
+  results_.build(segments_);
+  const auto build = [&](std::span<const ForwardSegment> segments, AttentionPlan* plan) {
+    plan->build(options_.attention, segments, model_->page(0), model_->page_bytes());
+  };
+  for (size_t i = 0; i < attention_plans_.size(); ++i) {
+    if (n_layers_of(i) > 0) build(segments_, &attention_plans_[i]);
   }
+  if (!results_.is_all()) build(results_.segments(), &result_plan_);
   count_work();
+}
+
+int CpuForward::n_layers_of(size_t plan_idx) const {
+  const auto end = layer_plans_.end() - (results_.is_all() ? 0 : 1);
+  return static_cast<int>(std::count(layer_plans_.begin(), end, plan_idx));
 }
 
 void CpuForward::run(const TeamContext& context) {
@@ -159,6 +181,10 @@ void CpuForward::logits(const TeamContext& context, std::span<const int> rows,
   ops.end(StepPart::kHead);
 }
 
+const float* CpuForward::result(int row) const {
+  return residual_.as<float>() + static_cast<ptrdiff_t>(results_.place(row)) * model_->config().d_model;
+}
+
 float* CpuOps::thread_memory() const {
   return f_.thread_memory_.as<float>() + static_cast<size_t>(context_.thread_idx()) * f_.thread_floats_;
 }
@@ -166,7 +192,7 @@ float* CpuOps::thread_memory() const {
 void CpuOps::embed() {
   const ModelConfig& config = f_.model_->config();
   if (config.main) return embed_draft();
-  const WorkRange rows = context_.share(f_.n_rows());
+  const WorkRange rows = context_.share(n_rows_);
   for (int row = rows.begin; row < rows.end; ++row) {
     const auto i = static_cast<size_t>(row);
     float* x = f_.residual_.as<float>() + i * static_cast<size_t>(config.d_model);
@@ -214,7 +240,7 @@ void CpuOps::norm(int layer, NormKind kind) {
   const CpuLayer& weights = f_.model_->layer(layer);
   const auto d_model = static_cast<size_t>(f_.model_->config().d_model);
   const CpuNorm& norm = kind == NormKind::kAttention ? weights.attention_norm : weights.feed_forward_norm;
-  const WorkRange rows = share_rows(f_.n_rows());
+  const WorkRange rows = share_rows(n_rows_);
   const auto x = [&](int row) { return f_.residual_.as<float>() + static_cast<size_t>(row) * d_model; };
   norm_rows(rows, x, norm, rows.begin, f_.normed_.rows);
   end(StepPart::kNorm);
@@ -226,13 +252,13 @@ void CpuOps::project_qkv(int layer) {
   const int stride = config.q_dim() + 2 * config.kv_dim();
   const PackedMatrix* matrices[] = {&weights.q, &weights.k, &weights.v};
   const int n_tiles = weights.q.n_tiles() + weights.k.n_tiles() + weights.v.n_tiles();
-  share_tiles(n_tiles, f_.n_rows(), next_counter(), [&](WorkRange range) {
+  share_tiles(n_tiles, n_rows_, next_counter(), [&](WorkRange range) {
     int first_tile = 0;
     float* out = f_.qkv_.as<float>();
     for (const PackedMatrix* matrix : matrices) {
       const WorkRange tiles{std::max(range.begin - first_tile, 0), std::min(range.end - first_tile, matrix->n_tiles())};
       if (tiles.begin < tiles.end) {
-        f_.kernels_->matmul(*matrix, f_.normed_.rows, f_.n_rows(), tiles, out, stride, 0, false);
+        f_.kernels_->matmul(*matrix, f_.normed_.rows, n_rows_, tiles, out, stride, 0, false);
       }
       first_tile += matrix->n_tiles();
       out += matrix->n_out;
@@ -261,7 +287,7 @@ void CpuOps::rope_and_write_kv(int layer) {
     f_.next_unit_.reset();
     f_.next_late_unit_.reset();
   }
-  const WorkRange rows = context_.share(f_.n_rows());
+  const WorkRange rows = context_.share(n_rows_);
   for (int row = rows.begin; row < rows.end; ++row) {
     const auto i = static_cast<size_t>(row);
     const int position = f_.positions_[i];
@@ -287,18 +313,41 @@ void CpuOps::rope_and_write_kv(int layer) {
   end(StepPart::kRopeAndWriteKv);
 }
 
+// Rows move to their places in front of them, each thread a share of their columns.
+bool CpuOps::keep_results() {
+  const ResultRows& results = f_.results_;
+  if (results.is_all()) return true;
+  n_rows_ = results.n_rows();
+  if (n_rows_ == 0) return false;
+  const ModelConfig& config = f_.model_->config();
+  const auto move = [&](float* values, int n_cols, int stride) {
+    const WorkRange mine = context_.share(n_cols);
+    for (int place = 0; place < n_rows_; ++place) {
+      const float* from = values + static_cast<ptrdiff_t>(results.row(place)) * stride;
+      std::memmove(values + static_cast<ptrdiff_t>(place) * stride + mine.begin, from + mine.begin,
+                   static_cast<size_t>(mine.end - mine.begin) * sizeof(float));
+    }
+  };
+  move(f_.qkv_.as<float>(), config.q_dim(), config.q_dim() + 2 * config.kv_dim());
+  move(f_.residual_.as<float>(), config.d_model, config.d_model);
+  end(StepPart::kRopeAndWriteKv);
+  // Its feed-forward block reads the only norm, which stands in the rows of the whole batch.
+  if (config.block_order == BlockOrder::kParallelOneNorm) norm(config.n_layers - 1, NormKind::kAttention);
+  return true;
+}
+
 void CpuOps::project_residual(const PackedMatrix& weight, const CpuNorm& post_norm, const ActivationRows& input,
                               StepPart part) {
   const int d_model = f_.model_->config().d_model;
   const bool is_normalised = post_norm.weight != nullptr;
   float* x = f_.residual_.as<float>();
   float* out = is_normalised ? f_.added_.as<float>() : x;
-  share_tiles(weight.n_tiles(), f_.n_rows(), next_counter(), [&](WorkRange tiles) {
-    f_.kernels_->matmul(weight, input, f_.n_rows(), tiles, out, d_model, 0, !is_normalised);
+  share_tiles(weight.n_tiles(), n_rows_, next_counter(), [&](WorkRange tiles) {
+    f_.kernels_->matmul(weight, input, n_rows_, tiles, out, d_model, 0, !is_normalised);
   });
   end(part);
   if (!is_normalised) return;
-  const WorkRange rows = context_.share(f_.n_rows());
+  const WorkRange rows = context_.share(n_rows_);
   for (int row = rows.begin; row < rows.end; ++row) {
     const ptrdiff_t at = static_cast<ptrdiff_t>(row) * d_model;
     normalise(out + at, post_norm, out + at);
@@ -323,9 +372,9 @@ void CpuOps::gate_up(int layer) {
   const ModelConfig& config = f_.model_->config();
   if (!weights.experts.empty()) return gate_up_experts(layer);
   const PackedMatrix* gate = config.is_gated ? &weights.gate : nullptr;
-  share_tiles((config.d_ff + kGroupLen - 1) / kGroupLen, f_.n_rows(), next_counter(), [&](WorkRange groups) {
+  share_tiles((config.d_ff + kGroupLen - 1) / kGroupLen, n_rows_, next_counter(), [&](WorkRange groups) {
     for (int group = groups.begin; group < groups.end; ++group) {
-      gate_up_group(gate, weights.up, group, f_.n_rows(), f_.normed_.rows, f_.gated_.rows);
+      gate_up_group(gate, weights.up, group, n_rows_, f_.normed_.rows, f_.gated_.rows);
     }
   });
   end(StepPart::kGateUp);

@@ -11,6 +11,7 @@
 #include "bass/engine.h"
 #include "executor/cpu/attention_plan.h"
 #include "executor/cpu/cpu_model.h"
+#include "executor/cpu/result_rows.h"
 #include "executor/step_sampling.h"
 #include "kernels/cpu/kernels.h"
 #include "model/decoder.h"
@@ -85,6 +86,9 @@ class CpuForward {
   /// not seen.
   void add_token(TokenId token, int hidden_row = kFromTaps);
   static constexpr int kFromTaps = -1;
+  /// Behind the last segment's tokens: only its last n_rows rows are asked for by logits or keep_hidden. Unless it is
+  /// said, all are; where the last layer's output goes to the pages, all rows are needed anyway.
+  void want_results(int n_rows);
   void end_batch();
   [[nodiscard]] int n_rows() const { return static_cast<int>(tokens_.size()); }
 
@@ -119,11 +123,18 @@ class CpuForward {
   void make_experts();
   void make_draft_input();
   [[nodiscard]] const AttentionPlan& plan_of(int layer) const {
+    if (is_last(layer) && !results_.is_all()) return result_plan_;
     return attention_plans_[layer_plans_[static_cast<size_t>(layer)]];
   }
+  /// Layers that go by attention_plans_[plan_idx] in this batch.
+  [[nodiscard]] int n_layers_of(size_t plan_idx) const;
+  [[nodiscard]] bool is_last(int layer) const { return layer + 1 == model_->config().n_layers; }
+  /// Where the last layer left the result of a row of the batch.
+  [[nodiscard]] const float* result(int row) const;
   void count_work();
-  double n_cached_tokens(int window);
-  void count_matmul(StepPart part, int n_rows, double n_reads);
+  void count_attention(std::span<const ForwardSegment> segments, const AttentionPlan& plan, double n_layers);
+  double n_cached_tokens(std::span<const ForwardSegment> segments, int window);
+  void count_matmul(StepPart part, double n_rows, double n_reads);
   void count_more_head(const PackedMatrix& matrix, int n_rows);
 
   const CpuModel* model_;
@@ -136,9 +147,11 @@ class CpuForward {
   std::vector<ForwardSegment> segments_;
   std::vector<AttentionPlan> attention_plans_;  // one for each window that layers have
   std::vector<size_t> layer_plans_;             // [n_layers] index into them
-  std::vector<WorkCounter> next_chunks_;        // [kMatmulOps n_layers + 1] of a pass's products; the last: the head
-  WorkCounter next_unit_;                       // of the plan's first stage
-  WorkCounter next_late_unit_;                  // of its second
+  ResultRows results_;
+  AttentionPlan result_plan_;             // the last layer's, where not every row has a result
+  std::vector<WorkCounter> next_chunks_;  // [kMatmulOps n_layers + 1] of a pass's products; the last: the head
+  WorkCounter next_unit_;                 // of the plan's first stage
+  WorkCounter next_late_unit_;            // of its second
 
   AlignedBuffer residual_;          // float [max_rows, d_model]
   AlignedBuffer qkv_;               // float [max_rows, q_dim + 2 kv_dim]
@@ -164,12 +177,13 @@ class CpuForward {
 /// The fused operations of decoder_forward for one thread of the team.
 class CpuOps {
  public:
-  CpuOps(CpuForward& forward, const TeamContext& context) : f_(forward), context_(context) {}
+  CpuOps(CpuForward& forward, const TeamContext& context) : f_(forward), context_(context), n_rows_(forward.n_rows()) {}
 
   void embed();
   void norm(int layer, NormKind kind);
   void project_qkv(int layer);
   void rope_and_write_kv(int layer);
+  bool keep_results();
   void attend(int layer);
   void project_output(int layer);
   void route(int layer);
@@ -232,10 +246,15 @@ class CpuOps {
   /// Waits for the other threads.
   void end(StepPart part) const { end_part(f_.options_.profile, context_, part); }
   [[nodiscard]] float* thread_memory() const;
+  /// Of one of the n_rows_ rows.
+  [[nodiscard]] int position_of(int row) const {
+    return f_.positions_[static_cast<size_t>(n_rows_ == f_.n_rows() ? row : f_.results_.row(row))];
+  }
 
   friend class CpuForward;
   CpuForward& f_;
   const TeamContext& context_;
+  int n_rows_;  // of the batch; from keep_results on, of those with results
   size_t n_products_ = 0;
 };
 

@@ -26,7 +26,7 @@ void CpuOps::attend_batch(int layer) {
   const int n_unit_cols = f_.model_->kv_shape().group_size() * config.head_dim;
   if (f_.attended_.rows.groups == nullptr || n_unit_cols % kGroupLen == 0) return;
   // A KV head's columns are no whole groups of activations: quantise whole rows once all are there.
-  const WorkRange rows = share_rows(f_.n_rows());
+  const WorkRange rows = share_rows(n_rows_);
   f_.kernels_->quantise(f_.attention_out_.as<float>() + static_cast<ptrdiff_t>(rows.begin) * config.q_dim(),
                         config.q_dim(), rows, {0, config.q_dim()}, without_f32(f_.attended_.rows));
   end(StepPart::kAttention);
@@ -69,7 +69,7 @@ void CpuOps::attend_unit(int layer, const PlannedUnit& planned, const PlannedUni
     const auto row =
         static_cast<size_t>(is_padding ? planned.padding_row : plan.rows[planned.rows_begin + static_cast<size_t>(t)]);
     float* out = f_.attention_out_.as<float>() + row * static_cast<size_t>(config.q_dim()) + first_col;
-    const int position = f_.positions_[row];
+    const int position = position_of(static_cast<int>(row));
     tokens[t] = {f_.qkv_.as<float>() + row * qkv_stride + first_col, is_padding ? nullptr : out, position,
                  plan.first_seen(position)};
   }

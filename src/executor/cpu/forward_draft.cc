@@ -40,9 +40,8 @@ void CpuForward::keep_hidden(const TeamContext& context, std::span<const int> ro
   const auto d_model = static_cast<size_t>(model_->config().d_model);
   const WorkRange mine = context.share(static_cast<int>(rows.size()));
   for (int i = mine.begin; i < mine.end; ++i) {
-    const auto row = static_cast<size_t>(rows[static_cast<size_t>(i)]);
     std::memcpy(draft_input_.hidden.as<float>() + static_cast<size_t>(i) * d_model,
-                residual_.as<float>() + row * d_model, d_model * sizeof(float));
+                result(rows[static_cast<size_t>(i)]), d_model * sizeof(float));
   }
 }
 
@@ -53,7 +52,7 @@ void CpuOps::tap(int layer) {
   if (found == layers.end()) return;
   const auto d_model = static_cast<size_t>(f_.model_->config().d_model);
   const auto offset = static_cast<size_t>(found - layers.begin()) * d_model;
-  const WorkRange rows = context_.share(f_.n_rows());
+  const WorkRange rows = context_.share(n_rows_);
   for (int row = rows.begin; row < rows.end; ++row) {
     const auto i = static_cast<size_t>(row);
     const int position = f_.positions_[i];
@@ -68,11 +67,11 @@ void CpuOps::embed_draft() {
   const PackedMatrix& input = f_.model_->draft_input().input;
   const int d_model = f_.model_->config().d_model;
   if (f_.model_->draft_input().tap.n_out > 0) make_features();
-  const WorkRange rows = context_.share(f_.n_rows());
+  const WorkRange rows = context_.share(n_rows_);
   for (int row = rows.begin; row < rows.end; ++row) join_row(row);
   end(StepPart::kEmbed);
   if (input.n_out == 0) return;
-  f_.kernels_->matmul(input, f_.draft_input_.joined.rows, f_.n_rows(), context_.share(input.n_tiles()),
+  f_.kernels_->matmul(input, f_.draft_input_.joined.rows, n_rows_, context_.share(input.n_tiles()),
                       f_.residual_.as<float>(), d_model, 0, false);
   end(StepPart::kEmbed);
 }
@@ -86,7 +85,7 @@ void CpuOps::make_features() {
   const DraftInput& input = f_.draft_input_;
   if (std::none_of(input.hidden_rows.begin(), input.hidden_rows.end(), [](int kept) { return kept < 0; })) return;
   float* values = input.row.as<float>() + static_cast<size_t>(context_.thread_idx()) * input.row_floats;
-  const WorkRange rows = context_.share(f_.n_rows());
+  const WorkRange rows = context_.share(n_rows_);
   for (int row = rows.begin; row < rows.end; ++row) {
     const auto i = static_cast<size_t>(row);
     const ForwardSegment& segment = f_.segments_[static_cast<size_t>(f_.row_segments_[i])];
@@ -104,7 +103,7 @@ void CpuOps::make_features() {
     f_.kernels_->quantise(values, 0, {row, row + 1}, {0, weights.tap.n_in}, input.taps.rows);
   }
   end(StepPart::kEmbed);
-  f_.kernels_->matmul(weights.tap, input.taps.rows, f_.n_rows(), context_.share(weights.tap.n_tiles()),
+  f_.kernels_->matmul(weights.tap, input.taps.rows, n_rows_, context_.share(weights.tap.n_tiles()),
                       input.features.as<float>(), config.d_model, 0, false);
   end(StepPart::kEmbed);
 }

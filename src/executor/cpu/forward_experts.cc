@@ -34,10 +34,10 @@ void CpuOps::route(int layer) {
   const ModelConfig& config = f_.model_->config();
   const PackedMatrix& router = f_.model_->layer(layer).router;
   ExpertRows& experts = f_.experts_;
-  f_.kernels_->matmul(router, f_.normed_.rows, f_.n_rows(), context_.share(router.n_tiles()),
+  f_.kernels_->matmul(router, f_.normed_.rows, n_rows_, context_.share(router.n_tiles()),
                       experts.probabilities.as<float>(), config.n_experts, 0, false);
   end(StepPart::kGateUp);
-  const WorkRange rows = context_.share(f_.n_rows());
+  const WorkRange rows = context_.share(n_rows_);
   for (int row = rows.begin; row < rows.end; ++row) choose_experts(row);
   end(StepPart::kGateUp);
   if (context_.thread_idx() == 0) assign_slots();
@@ -82,7 +82,7 @@ void CpuOps::choose_experts(int row) {
 
 void CpuOps::assign_slots() {
   ExpertRows& experts = f_.experts_;
-  const int n_pairs = f_.n_rows() * experts.n_used;
+  const int n_pairs = n_rows_ * experts.n_used;
   std::fill(experts.counts.begin(), experts.counts.end(), 0);
   for (int i = 0; i < n_pairs; ++i) {
     int& count = experts.counts[static_cast<size_t>(experts.chosen[static_cast<size_t>(i)])];
@@ -133,7 +133,7 @@ void CpuOps::project_down_experts(int layer) {
     i += n;
   }
   end(StepPart::kDown);
-  const WorkRange rows = context_.share(f_.n_rows());
+  const WorkRange rows = context_.share(n_rows_);
   for (int row = rows.begin; row < rows.end; ++row) {
     float* x = f_.residual_.as<float>() + static_cast<ptrdiff_t>(row) * d_model;
     for (int i = 0; i < experts.n_used; ++i) {

@@ -33,10 +33,7 @@ void for_each_run(std::span<const PackedMatrix* const> more, Visit visit) {
 }  // namespace
 
 void CpuOps::norm_head_rows(std::span<const int> rows, std::span<const PackedMatrix* const> more) {
-  const auto d_model = static_cast<size_t>(f_.model_->config().d_model);
-  const auto x = [&](int i) {
-    return f_.residual_.as<float>() + static_cast<size_t>(rows[static_cast<size_t>(i)]) * d_model;
-  };
+  const auto x = [&](int i) { return f_.result(rows[static_cast<size_t>(i)]); };
   if (context_.thread_idx() == 0) f_.next_chunks_.back().reset();
   const WorkRange mine = share_rows(static_cast<int>(rows.size()));
   norm_rows(mine, x, f_.model_->output_norm(), mine.begin, f_.head_input_.rows);

@@ -66,6 +66,8 @@ class GpuForward {
   }
   /// token: may be drafted_later of a pass that is queued already
   void add_token(TokenId token, int hidden_row) { batch_->add_token(token, hidden_row); }
+  /// All rows have results: a pass that drops some would be recorded as another graph.
+  void want_results(int /*n_rows*/) {}
   void end_batch();
   [[nodiscard]] int n_rows() const { return batch_->n_rows(); }
 
@@ -140,6 +142,7 @@ class GpuOps {
   void norm(int layer, NormKind kind);
   void project_qkv(int layer);
   void rope_and_write_kv(int layer);
+  bool keep_results() { return true; }
   void attend(int layer);
   void project_output(int layer);
   void route(int layer);
