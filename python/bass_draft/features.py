@@ -11,6 +11,7 @@ import numpy as np
 from bass_draft.engine import Engine
 from bass_draft.errors import UserError
 from bass_draft.files import remove_partial_files
+from bass_draft.progress import say
 from bass_draft.tensor_file import read_tensors
 
 
@@ -49,6 +50,7 @@ class FeatureStore:
         from which on the likely next tokens of each are needed."""
         path = self._path(name)
         if not path.exists():
+            say(f"hidden states of {sum(map(len, texts))} tokens ({name}) are made")  # it takes minutes
             self._engine.features(texts, first, self._layers, self._n_top, path)
         return self._split(path, texts, first)
 
