@@ -67,7 +67,7 @@ class BenchContextCommand final : public Command {
     const std::string label = model_label(options_.engine.model_path, file.config.is_synthetic);
     Table table(columns(), options_.json, &console->out);
     for (Cell& cell : cells) {
-      const ContextTiming timing = median(&cell.rounds);
+      const ContextTiming& timing = middle_of(&cell.rounds, [](const ContextTiming& round) { return round.median_s; });
       table.add(row(cell.context_case, timing, median_of(cell.limits), label, bench->isa_name(), executor.n_threads));
     }
     if (!options_.json) {
@@ -112,13 +112,6 @@ class BenchContextCommand final : public Command {
     executor->n_main_pages = static_cast<int>(n_pages);
     executor->context_len = max_context + kCpuPageLen;
     return cells;
-  }
-
-  static ContextTiming median(std::vector<ContextTiming>* rounds) {
-    const auto middle = rounds->begin() + static_cast<ptrdiff_t>(rounds->size() / 2);
-    std::nth_element(rounds->begin(), middle, rounds->end(),
-                     [](const ContextTiming& a, const ContextTiming& b) { return a.median_s < b.median_s; });
-    return *middle;
   }
 
   static nlohmann::ordered_json row(const ContextCase& context_case, const ContextTiming& timing,
