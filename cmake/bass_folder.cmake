@@ -49,7 +49,7 @@ function(bass_folder name)
     add_executable(bass_${name}_test ${tests})
     target_link_libraries(bass_${name}_test PRIVATE bass_${name} ${ARG_TEST_LIBS} $<BUILD_INTERFACE:bass_private_flags>
                           GTest::gmock GTest::gtest_main)
-    target_compile_definitions(bass_${name}_test PRIVATE BASS_TEST_DATA="${BASS_ROOT}/tests/data")
+    target_compile_definitions(bass_${name}_test PRIVATE BASS_TEST_DATA="${BASS_TEST_DATA}")
     target_include_directories(bass_${name}_test PRIVATE ${BASS_ROOT}/tests)
     gtest_discover_tests(bass_${name}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120 PROPERTIES LABELS ${name} TIMEOUT 600)
   endif()

@@ -239,10 +239,10 @@ TEST_F(GpuIdentity, TheDefaultModel) {
 
 TEST_F(GpuIdentity, WhatCannotBeUsedIsToldClearly) {
   EngineOptions options = small_options(tiny_model("tiny_gqa_tied_f32"));
-  options.device = "cuda:7";
+  options.device = "cuda:99";
   const Result<std::unique_ptr<Engine>> missing = Engine::load(options);
   ASSERT_FALSE(missing.ok());
-  EXPECT_THAT(missing.status().message(), HasSubstr("--device cuda:7: there is no GPU 7"));
+  EXPECT_THAT(missing.status().message(), HasSubstr("--device cuda:99: there is no GPU 99"));
   options.device = "cuda:x";
   const Result<std::unique_ptr<Engine>> wrong = Engine::load(options);
   ASSERT_FALSE(wrong.ok());

@@ -9,8 +9,9 @@
 namespace bass::cpu {
 namespace {
 
-// To nearest even. What is not a number may become an infinity: such a sequence ends with an error anyway.
+// To nearest even. What is not a number stays so.
 uint16_t to_bf16(float value) {
+  if (!(value == value)) return 0x7FC0;
   const auto bits = std::bit_cast<uint32_t>(value);
   return static_cast<uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }

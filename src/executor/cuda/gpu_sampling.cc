@@ -29,6 +29,7 @@ GpuSampling::GpuSampling(Device* device, StepSampling* sampling, const SamplingS
   judged_ = DeviceBuffer(device, n_segments * sizeof(JudgedRound));
   host_judged_ = DeviceBuffer(device, judged_.n_bytes(), /*of_host=*/true);
   if (!ok()) return;
+  device->fill(judged_.data(), 0, judged_.n_bytes());  // downloaded as a whole, whichever rounds `block` has judged
   device->upload(vocabulary_.data(), shape.draft_vocabulary.data(), shape.draft_vocabulary.size_bytes());
 }
 
@@ -178,6 +179,8 @@ Status GpuSampling::make_room(size_t n_rows) {
   if (n_bytes > outcomes_.n_bytes()) {
     outcomes_ = DeviceBuffer(device_, 2 * n_bytes);
     host_outcomes_ = DeviceBuffer(device_, 2 * n_bytes, /*of_host=*/true);
+    // The gaps in a struct are downloaded too.
+    if (outcomes_.ok()) device_->fill(outcomes_.data(), 0, outcomes_.n_bytes());
   }
   const bool is_there = outcomes_.ok() && host_outcomes_.ok() &&
                         rows_.begin(Staging::aligned(row_tasks_.size() * sizeof(RowTask)) +

@@ -29,8 +29,9 @@ BASS_HD int32_t round_to_int(float x) {
   return static_cast<int32_t>(bits_of(x + 0x1.8p+23f) - bits_of(0x1.8p+23f));
 }
 
-/// To nearest even. What is not a number may become an infinity: such a sequence ends with an error anyway.
+/// To nearest even. What is not a number stays so: a GPU's own NaN, all ones behind the sign, would round up to -0.
 BASS_HD uint16_t to_bf16(float value) {
+  if (!(value == value)) return 0x7FC0;
   const uint32_t bits = bits_of(value);
   return static_cast<uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }

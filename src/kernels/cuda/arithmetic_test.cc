@@ -39,6 +39,14 @@ TEST(GpuArithmetic, ExpAndLogHaveTheBitsOfTheCpu) {
   expect_same_bits(many_floats(0.0f, kInf), cpu_kernels().log, log_f32);
 }
 
+TEST(GpuArithmetic, NoNumberBecomesOneInBfloat16) {
+  for (const uint32_t nan : {0x7FFFFFFFu, 0xFFFFFFFFu, 0x7FC00000u, 0xFFC00000u, 0x7F800001u}) {
+    const float back = from_bf16(to_bf16(float_of(nan)));
+    EXPECT_FALSE(back == back) << nan;
+  }
+  EXPECT_EQ(from_bf16(to_bf16(kInf)), kInf);
+}
+
 TEST(GpuArithmetic, ActivationsHaveTheBitsOfTheCpu) {
   const std::vector<float> gate = many_floats(-100.0f, 100.0f);
   const auto n = static_cast<int>(gate.size());

@@ -15,6 +15,7 @@
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cuda/attention/padded_attention.h"
+#include "kernels/cuda/device_testing.h"
 #include "kernels/cuda/emulator/emulated_device.h"
 
 namespace bass::cuda {
@@ -250,20 +251,13 @@ constexpr GpuAttentionKind kKinds[] = {GpuAttentionKind::kPad, GpuAttentionKind:
   return ::testing::AssertionSuccess();
 }
 
-std::vector<std::unique_ptr<Device>> real_gpus() {
-  std::vector<std::unique_ptr<Device>> gpus;
-  Result<std::unique_ptr<Device>> gpu = open_gpu(0);
-  if (gpu.ok()) gpus.push_back(std::move(gpu).value());
-  return gpus;
-}
-
 void expect_bits_of_the_cpu(const HeadShape& heads, const std::vector<Sequence>& sequences, int window = 0) {
   const Batch batch(heads, sequences, window);
   const std::vector<float> expected = batch.expected();
-  static const std::vector<std::unique_ptr<Device>> gpus = real_gpus();
+  static const std::unique_ptr<Device> gpu = testing::real_gpu();
   for (const GpuAttentionKind kind : kKinds) {
     std::vector<std::vector<float>> results{attend(batch, kind, window)};
-    for (const auto& gpu : gpus) results.push_back(attend(*gpu, batch, kind, window));
+    if (gpu != nullptr) results.push_back(attend(*gpu, batch, kind, window));
     for (const std::vector<float>& result : results) {
       EXPECT_TRUE(same_bits(result, expected))
           << "layout " << static_cast<int>(kind) << ", head_dim " << heads.head_dim << ", heads " << heads.n_heads

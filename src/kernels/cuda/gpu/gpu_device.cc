@@ -29,7 +29,7 @@ class GpuDevice final : public Device {
     info_.max_shared_bytes = properties.sharedMemPerBlockOptin;
   }
   ~GpuDevice() override {
-    cudaSetDevice(idx_);
+    make_current();
     for (const cudaGraphExec_t graph : graphs_) cudaGraphExecDestroy(graph);
     library_.reset();
     for (const cudaEvent_t event : marks_) {
@@ -67,23 +67,21 @@ class GpuDevice final : public Device {
   std::byte* allocate(size_t n_bytes) override {
     void* memory = nullptr;
     make_current();
-    if (n_bytes == 0 || cudaMalloc(&memory, n_bytes) != cudaSuccess) {
-      (void)cudaGetLastError();  // want of memory is no defect of what comes next
-      return nullptr;
-    }
-    return static_cast<std::byte*>(memory);
+    return n_bytes > 0 && is_there(cudaMalloc(&memory, n_bytes)) ? static_cast<std::byte*>(memory) : nullptr;
   }
-  void release(std::byte* memory) override { note(cudaFree(memory)); }
+  void release(std::byte* memory) override {
+    make_current();  // else a thread that has no GPU yet gets the first one's context
+    note(cudaFree(memory));
+  }
   std::byte* allocate_host(size_t n_bytes) override {
     void* memory = nullptr;
     make_current();
-    if (n_bytes == 0 || cudaMallocHost(&memory, n_bytes) != cudaSuccess) {
-      (void)cudaGetLastError();
-      return nullptr;
-    }
-    return static_cast<std::byte*>(memory);
+    return n_bytes > 0 && is_there(cudaMallocHost(&memory, n_bytes)) ? static_cast<std::byte*>(memory) : nullptr;
   }
-  void release_host(std::byte* memory) override { note(cudaFreeHost(memory)); }
+  void release_host(std::byte* memory) override {
+    make_current();
+    note(cudaFreeHost(memory));
+  }
 
   void upload(void* to, const void* from, size_t n_bytes) override {
     transfer(to, from, n_bytes, cudaMemcpyHostToDevice);
@@ -132,14 +130,14 @@ class GpuDevice final : public Device {
     make_current();
     note(cudaStreamEndCapture(stream_, &recorded));
     if (recorded == nullptr) return kNoGraph;  // synchronize tells why
-    const cudaError_t error = cudaGraphInstantiate(&graph, recorded, 0);
+    const bool is_made = is_there(cudaGraphInstantiate(&graph, recorded, 0));
     note(cudaGraphDestroy(recorded));
-    if (error == cudaErrorMemoryAllocation) {
-      (void)cudaGetLastError();  // the kernels can be launched one by one
+    if (!is_made) return kNoGraph;  // the kernels can be launched one by one
+    // Takes the graph's memory, as its first launch would do else.
+    if (!is_there(cudaGraphUpload(graph, stream_))) {
+      note(cudaGraphExecDestroy(graph));
       return kNoGraph;
     }
-    note(error);
-    if (error != cudaSuccess) return kNoGraph;
     graphs_.push_back(graph);
     return static_cast<int>(graphs_.size()) - 1;
   }
@@ -168,11 +166,17 @@ class GpuDevice final : public Device {
   }
 
  private:
-  /// The runtime keeps a current GPU for each thread, and the engine's thread is not the one that loads.
-  void make_current() const {
-    thread_local int current = -1;
-    if (current != idx_) cudaSetDevice(idx_);
-    current = idx_;
+  /// The runtime keeps a current GPU for each thread: the engine's is not the one that loads, and a program's own
+  /// threads may use other GPUs between our calls. Cheap where nothing changes.
+  void make_current() const { (void)cudaSetDevice(idx_); }
+  /// Whether there was memory. Want of it is no defect of what comes next; anything else is noted.
+  bool is_there(cudaError_t error) {
+    if (error == cudaErrorMemoryAllocation) {
+      (void)cudaGetLastError();
+    } else {
+      note(error);
+    }
+    return error == cudaSuccess;
   }
   void transfer(void* to, const void* from, size_t n_bytes, cudaMemcpyKind kind) {
     make_current();

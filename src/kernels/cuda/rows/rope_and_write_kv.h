@@ -72,6 +72,7 @@ struct RopeAndWriteKv {
   BASS_HD void normalise_head(Context& context, float* values, const float* weight) const {
     const DeviceNorm norm{weight, nullptr};
     const NormFactors factors = norm_factors(context, values, kv.head_dim, eps, false);
+    context.sync_warp();  // all have read
     for (int i = context.lane(); i < kv.head_dim; i += kWarpLen) values[i] = normalised(values[i], factors, norm, i);
     context.sync_warp();
   }
