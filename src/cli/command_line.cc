@@ -129,12 +129,28 @@ int run_named(CommandSpan commands, const CLI::App& program, const std::vector<s
   return named->run(console);
 }
 
-/// The innermost command that was named.
-const CLI::App& innermost(const CLI::App& app) {
-  return app.get_subcommands().empty() ? app : innermost(*app.get_subcommands().front());
+/// Of the innermost command that was named; a word behind it that should name one is a mistake all the same.
+int help(CommandSpan commands, const CLI::App& app, Console* console) {
+  if (!app.get_subcommands().empty()) {
+    const CLI::App& named = *app.get_subcommands().front();
+    const auto has_name = [&](const auto& command) { return command->name() == named.get_name(); };
+    return help((*std::find_if(commands.begin(), commands.end(), has_name))->subcommands(), named, console);
+  }
+  const std::vector<std::string> extras = app.remaining();
+  const bool has_word = !extras.empty() && !extras.front().starts_with('-');
+  if (!commands.empty() && has_word) return fail(console, unknown_command(commands, app, extras.front()));
+  console->out.write(help_text(app));
+  return finish(console);
 }
 
-int parse_and_run(int argc, const char* const* argv, Console* console) {
+/// `bass help COMMAND` is `bass --help COMMAND`: in front, so that no option takes it for its value.
+std::vector<const char*> with_help_as_option(int argc, const char* const* argv) {
+  std::vector<const char*> words(argv, argv + argc);
+  if (argc > 1 && std::string_view(argv[1]) == "help") words[1] = "--help";
+  return words;
+}
+
+int parse_and_run(std::span<const char* const> words, Console* console) {
   CLI::App app("BASS: many sequences from one language model at once, by batched speculative decoding");
   const auto commands = make_commands();
   app.name("bass");
@@ -144,16 +160,15 @@ int parse_and_run(int argc, const char* const* argv, Console* console) {
   app.add_flag("--version", version_help);
   add_commands(commands, &app);
   try {
-    app.parse(argc, const_cast<char**>(argv));  // CLI11 does not write to it
+    app.parse(static_cast<int>(words.size()), const_cast<char**>(words.data()));  // CLI11 does not write to them
   } catch (const CLI::CallForHelp&) {
-    console->out.write(help_text(innermost(app)));
-    return finish(console);
+    return help(commands, app, console);
   } catch (const CLI::ArgumentMismatch& error) {
     return fail(console, missing_value(error));
   } catch (const CLI::ParseError& error) {
     return fail(console, invalid_argument(error.what()));
   }
-  return run_named(commands, app, {argv, argv + argc}, console);
+  return run_named(commands, app, {words.begin(), words.end()}, console);
 }
 
 }  // namespace
@@ -162,7 +177,7 @@ int run_bass(int argc, const char* const* argv) {
   std::setlocale(LC_CTYPE, "C.UTF-8");  // for wcwidth: how wide a character is on a terminal
   Console console;
   try {
-    return parse_and_run(argc, argv, &console);
+    return parse_and_run(with_help_as_option(argc, argv), &console);
   } catch (...) {
     const Status status = caught_status("bass");
     console.err.write("error: ");  // in pieces: nothing here may need memory

@@ -8,6 +8,7 @@ namespace bass {
 namespace {
 
 constexpr double kClear = 0.02;       // gains and losses that are smaller may be chance
+constexpr double kFarOff = 0.5;       // predictions of steps that say nothing about those that were not taken
 constexpr double kWorthALine = 0.01;  // of the time of decoding
 
 std::optional<double> ratio(double numerator, double denominator) {
@@ -41,6 +42,16 @@ std::string advice_after_a_loss(const Explanation& explanation, const GenerateOp
                                !is_lost(explanation.speedup_of[SpeculationAccount::kNgram]);
   if (only_model_lost) return fmt::format("The draft model does not pay: {}.", without_draft_model(options));
   return "--drafter off decodes regularly.";
+}
+
+bool is_unsure(const Explanation& explanation) { return explanation.step_error.value_or(0) > kFarOff; }
+
+std::string cannot_be_told(const Explanation& explanation) {
+  return fmt::format(
+      "Whether speculation paid cannot be told: predictions were off by {:.0f} % of what steps took, and what others "
+      "would "
+      "have taken is such a prediction. A longer run, or a quieter machine, tells more.",
+      100 * *explanation.step_error);
 }
 
 std::string overall(const Explanation& explanation, const GenerateOptions& options) {
@@ -114,6 +125,7 @@ std::string conclusion(const GenerationResult& result, const GenerateOptions& op
   const Explanation explanation = explain(result.stats);
   if (result.stats.speculation.rounds == 0) return nothing_drafted(result, options);
   if (!explanation.speedup.has_value()) return "Nothing was decoded but first tokens: there is nothing to compare.";
+  if (is_unsure(explanation)) return cannot_be_told(explanation);
   const std::string text = overall(explanation, options);
   return is_lost(explanation.speedup) ? text : text + losing_drafters(result, explanation, options);
 }

@@ -79,6 +79,17 @@ TEST(Explanation, ClaimsNoGainOverStepsThatWereNeverMeasured) {
   EXPECT_THAT(conclusion(result, options_of("goodput")), HasSubstr("did not pay")) << "regular decoding is faster yet";
 }
 
+TEST(Explanation, ClaimsNothingWherePredictionsWereFarOff) {
+  GenerationResult result = result_of(kNone, kGood);
+  result.stats.account.sizes[0] = {4, 2.0, 1.8};
+  result.stats.account.step_error_s = 0.8;
+  EXPECT_THAT(conclusion(result, options_of("goodput")), HasSubstr("Speculation paid"));
+  result.stats.account.step_error_s = 1.2;
+  EXPECT_THAT(conclusion(result, options_of("goodput")), HasSubstr("cannot be told: predictions were off by 60 %"));
+  result.stats.account.kinds[kModel] = kBad;
+  EXPECT_THAT(conclusion(result, options_of("goodput")), Not(HasSubstr("did not pay")));
+}
+
 TEST(Explanation, NothingDraftedHasItsReasons) {
   GenerationResult result = result_of(kNone, kNone);
   result.stats.speculation.rounds = 0;

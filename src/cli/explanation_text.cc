@@ -100,8 +100,8 @@ std::string explanation_text(const GenerationResult& result, const GenerateOptio
   if (explanation.decode_s > 0) text += rows_table(account, explanation) + "\n";
   if (account.n_unpromising > 0) {
     const bool are_tries = options.request.speculation.draft_length == "goodput";
-    text += fmt::format("{} steps ({:.2f} s) with drafts were not expected to pay{}.\n", account.n_unpromising,
-                        account.unpromising_s, are_tries ? ": they try whether they do" : "");
+    text += fmt::format("Steps with drafts that were not expected to pay{}: {} ({:.2f} s).\n",
+                        are_tries ? ", but try whether they do" : "", account.n_unpromising, account.unpromising_s);
   }
   return text + conclusion(result, options) + "\n\n";
 }

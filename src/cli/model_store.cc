@@ -131,8 +131,12 @@ Result<std::string> resolve_model(const std::string& model) {
     if (errno != ENOENT && errno != ENOTDIR) return model;
     if (const std::optional<HubName> name = parse_hub_name(model); name.has_value()) return resolve_hub_model(*name);
     if (model.find('/') != std::string::npos) return model;
-    return invalid_file(fmt::format("{}: cannot open: {}; a name like {} needs: bass pull {}", model,
-                                    error_text(ENOENT), kModels.front().name, kModels.front().name));
+    std::vector<std::string> names;
+    for (const KnownModel& one : kModels) names.emplace_back(one.name);
+    const std::string meant = nearest(model, names);
+    const std::string mend = meant.empty() ? fmt::format("a name like {0} needs: bass pull {0}", names.front())
+                                           : fmt::format("did you mean {}?", meant);
+    return invalid_file(fmt::format("{}: cannot open: {}; {}", model, error_text(ENOENT), mend));
   }
   const std::string path = cached_path(*known);
   const Status status = check_cached(*known, path);

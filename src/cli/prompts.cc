@@ -37,6 +37,9 @@ Status unknown_key(const std::string& key) {
 /// Fills a prompt from the object of its line; `options` are the command line's.
 Status read_object(const Json& line, GenerateOptions options, PromptSpec* spec) {
   if (!line.is_object()) return invalid_argument("must be a JSON object like {\"prompt\": \"...\"}");
+  if (line.contains("messages")) {
+    return invalid_argument("\"messages\": are not read here; give \"prompt\" with \"chat\": true, and \"system\"");
+  }
   if (!line.contains("prompt")) return invalid_argument("\"prompt\" is missing");
   for (const auto& [key, value] : line.items()) {
     const Option* option = find_option(key);
@@ -53,6 +56,9 @@ Status read_object(const Json& line, GenerateOptions options, PromptSpec* spec) 
   }
   // A line that switches chat off does without the command line's system message.
   if (!options.request.chat && !line.contains("system")) options.request.system.reset();
+  if (options.request.system.has_value() && !options.request.chat) {
+    return invalid_argument("\"system\": has no place in a prompt without a chat template; add \"chat\": true");
+  }
   if (options.request.prompt.empty()) return invalid_argument("\"prompt\" is empty; give at least one character");
   spec->request = std::move(options.request);
   return check_options(options);
@@ -88,7 +94,8 @@ Result<std::vector<PromptSpec>> read_jsonl(const GenerateOptions& options) {
 
 Result<std::vector<PromptSpec>> read_prompts(const GenerateOptions& options) {
   const int n_sources = int{options.prompt.has_value()} + int{!options.file.empty()} + int{!options.prompts.empty()};
-  if (n_sources == 0) return invalid_argument("no prompt; give -p TEXT, -f FILE or --prompts FILE.jsonl");
+  if (n_sources == 0)
+    return invalid_argument("no prompt; give -p TEXT, -f FILE (-f - reads standard input) or --prompts FILE.jsonl");
   if (n_sources > 1) return invalid_argument("-p, -f and --prompts: give one of them");
   if (!options.prompts.empty()) return read_jsonl(options);
   PromptSpec spec;

@@ -102,7 +102,8 @@ class PullCommand final : public Command {
   Status pull(Console* console) const {
     const KnownModel* model = find_known_model(name_);
     if (model == nullptr) return pull_of_hub(console);
-    if (!revision_.empty()) return invalid_argument(fmt::format("--revision: {} is of no hub", name_));
+    if (!revision_.empty())
+      return invalid_argument(fmt::format("--revision: {} is of no hub, so it has only one; leave it out", name_));
     const std::string target = cached_path(*model);
     const Status present = check_cached(*model, target);
     if (present.ok()) {

@@ -230,14 +230,10 @@ void clear_list(const Option& option, GenerateOptions* options) {
   if (auto** biases = std::get_if<std::vector<std::pair<TokenId, float>>*>(&field)) (*biases)->clear();
 }
 
-/// Whether the option can be without a value; then it is.
-bool unset(const Option& option, GenerateOptions* options) {
-  const auto reset = []<class T>(T* field) {
-    constexpr bool kIsOptional = requires { field->reset(); };
-    if constexpr (kIsOptional) field->reset();
-    return kIsOptional;
-  };
-  return std::visit(reset, option.field(*options));
+void set_default(const Option& option, GenerateOptions* options) {
+  GenerateOptions defaults;
+  const auto copy = [&]<class T>(T* field) { *field = *std::get<T*>(option.field(defaults)); };
+  std::visit(copy, option.field(*options));
 }
 
 /// The texts that the command line would have for this JSON value; none if the type is wrong.
@@ -341,7 +337,10 @@ Status set_option(const Option& option, std::span<const std::string> texts, Gene
 }
 
 Status set_option_from_json(const Option& option, const nlohmann::json& value, GenerateOptions* options) {
-  if (value.is_null() && unset(option, options)) return ok_status();
+  if (value.is_null()) {
+    set_default(option, options);
+    return ok_status();
+  }
   const std::string name = fmt::format("\"{}\"", option.name);
   const std::optional<std::vector<std::string>> texts = json_texts(option_kind(option), value);
   if (!texts.has_value()) {

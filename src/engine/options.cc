@@ -90,16 +90,17 @@ constexpr std::array kOptions{
            .help = "file that holds one prompt (-: standard input)",
            .field = BASS_FIELD(file),
            .check = check_not_empty},
-    Option{.name = "prompts",
-           .group = kPrompt,
-           .is_once = true,
-           .value_name = "FILE",
-           .unset = "none",
-           .help =
-               "JSONL file of prompts (-: standard input); a line is {\"prompt\": TEXT, \"id\": any, ...}, where "
-               "options from chat to verify, spelt as in \"max_tokens\", override the command line's (null: no value)",
-           .field = BASS_FIELD(prompts),
-           .check = check_not_empty},
+    Option{
+        .name = "prompts",
+        .group = kPrompt,
+        .is_once = true,
+        .value_name = "FILE",
+        .unset = "none",
+        .help =
+            "JSONL file of prompts (-: standard input); a line is {\"prompt\": TEXT, \"id\": any, ...}, where "
+            "options from chat to verify, spelt as in \"max_tokens\", override the command line's (null: the default)",
+        .field = BASS_FIELD(prompts),
+        .check = check_not_empty},
     Option{.name = "chat",
            .group = kPrompt,
            .is_per_request = true,
@@ -342,8 +343,10 @@ constexpr std::array kOptions{
            .help = "write what --json prints to this file, whatever is printed",
            .field = BASS_FIELD(save),
            .check = check_not_empty},
-    Option{
-        .name = "quiet", .group = kOutput, .help = "print only the texts, the best first", .field = BASS_FIELD(quiet)},
+    Option{.name = "quiet",
+           .group = kOutput,
+           .help = "print only the texts, the best first, a line feed behind each (--json tells them apart)",
+           .field = BASS_FIELD(quiet)},
     Option{.name = "show_drafts",
            .group = kOutput,
            .help = "show where each token came from: accepted draft, correction, bonus or regular decoding",

@@ -80,7 +80,7 @@ std::string option_value(const Option& option, const GenerateOptions& options);
 /// be >= 0 (0 is greedy)".
 Status set_option(const Option& option, std::span<const std::string> texts, GenerateOptions* options);
 
-/// Sets an option from JSON; the type must be the option's, or null where the option can be without a value. Error:
+/// Sets an option from JSON; the type must be the option's, or null, which stands for its default. Error:
 /// "\"temperature\" -1: must be ...".
 Status set_option_from_json(const Option& option, const nlohmann::json& value, GenerateOptions* options);
 

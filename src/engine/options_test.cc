@@ -158,7 +158,7 @@ TEST(OptionsTest, ANumberThatIsWholeButNotWrittenSoIsRefusedWithTheReason) {
   EXPECT_EQ(error_of("n", "two"), "-n two: must be a whole number from 1 to 65536");
 }
 
-TEST(OptionsTest, JsonNullTakesAValueAwayWhereThereNeedBeNone) {
+TEST(OptionsTest, JsonNullStandsForTheDefault) {
   GenerateOptions options;
   options.request.system = "Be";
   options.request.seed = 1;
@@ -167,9 +167,19 @@ TEST(OptionsTest, JsonNullTakesAValueAwayWhereThereNeedBeNone) {
     EXPECT_TRUE(set_option_from_json(*find_option(name), nullptr, &options).ok()) << name;
   }
   EXPECT_FALSE(options.request.system.has_value() || options.request.seed.has_value() || options.request.time_budget_s);
-  for (const char* name : {"n", "chat", "stop", "temperature", "drafter", "draft_length"}) {
-    EXPECT_FALSE(set_option_from_json(*find_option(name), nullptr, &options).ok()) << name;
+  options.request.n = 7;
+  options.request.chat = true;
+  options.request.stop = {"x"};
+  options.request.sampling.temperature = 0;
+  options.request.sampling.logit_bias = {{5, 1.0f}};
+  options.request.speculation.drafter = DrafterChoice::kOff;
+  options.request.speculation.draft_length = "off";
+  const GenerateOptions defaults;
+  for (const Option& option : options_table()) {
+    EXPECT_TRUE(set_option_from_json(option, nullptr, &options).ok()) << option.name;
+    EXPECT_EQ(option_value(option, options), option_value(option, defaults)) << option.name;
   }
+  EXPECT_TRUE(options.request.stop.empty() && options.request.sampling.logit_bias.empty());
 }
 
 TEST(OptionsTest, QuietShowsNoDrafts) {

@@ -25,6 +25,12 @@ def test_help_has_examples(run, command):
     assert command in run("--help").out
 
 
+@pytest.mark.parametrize("words", [[], ["generate"], ["bench", "decode"]])
+def test_help_is_a_command_too(run, words):
+    assert run("help", *words).out == run(*words, "--help").out != ""
+    assert run("-m", "x", "--help").out == run("--help").out
+
+
 def test_help_names_every_option_once(run):
     text = run("generate", "--help").out
     for flag in ("-m,--model", "-d,--draft", "-n,--n", "--max-tokens", "--draft-length", "--chat,--no-chat", "--show-drafts"):

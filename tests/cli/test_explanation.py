@@ -74,7 +74,10 @@ def test_a_draft_that_never_pays_is_called_so(explain):
                            "--max-tokens", "150", "--threads", "1")
     explanation = result["speculation"]["explanation"]
     assert explanation["regular_decoding"]["speedup"] < 0.98
-    assert "Speculation did not pay: " in text and "--draft-length goodput" in text
+    if explanation["prediction"]["mean_step_error"] > 0.5:  # of a disturbed run nothing is claimed
+        assert "cannot be told: predictions were off" in text
+    else:
+        assert "Speculation did not pay: " in text and "--draft-length goodput" in text
     assert [source["source"] for source in explanation["sources"]] == ["draft model"]
 
 

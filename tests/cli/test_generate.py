@@ -138,7 +138,7 @@ def test_a_line_may_switch_chat_off(run, smollm2):
     assert n_tokens == [alone("--chat", "--system", "Be"), alone(), alone("--chat")]
     assert len(set(n_tokens)) == 3
     done = run("generate", "-m", smollm2, "--chat", "--prompts", "-", stdin=b'{"prompt": "Hi", "chat": false, "system": "Be"}')
-    assert done.code == 2 and "add --chat" in done.err
+    assert done.code == 2 and 'add "chat": true' in done.err
 
 
 def test_a_line_may_do_without_the_seed(run, tiny):

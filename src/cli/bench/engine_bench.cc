@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "cli/number_lists.h"
 #include "cli/shipped_draft.h"
+#include "cli/validators.h"
 
 namespace bass {
 void EngineBenchArguments::add(CLI::App* app, std::initializer_list<std::string_view> names, Defaults defaults) {
@@ -30,7 +31,7 @@ void EngineBenchArguments::add(CLI::App* app, std::initializer_list<std::string_
                   fmt::format("times that each case runs, in turn, the machine measured between; medians count [{}]",
                               texts_.n_rounds))
       ->type_name("N")
-      ->check(CLI::Range(1, 1000));
+      ->check(whole_number(1, 1000));
 }
 
 Status EngineBenchArguments::read() {

@@ -10,6 +10,7 @@
 #include "cli/bench/ceiling.h"
 #include "cli/bench/engine_bench.h"
 #include "cli/number_lists.h"
+#include "cli/validators.h"
 
 namespace bass {
 namespace {
@@ -30,7 +31,9 @@ class BenchMachineCommand final : public Command {
   }
   void add_options(CLI::App* app) override {
     app->add_option("-t,--threads", threads_, "numbers of threads [1 and all]")->type_name("N,...");
-    app->add_option("--memory", memory_mib_, "memory that is read again and again [512]")->type_name("MIB");
+    app->add_option("--memory", memory_mib_, fmt::format("memory that is read again and again [{}]", memory_mib_))
+        ->type_name("MIB")
+        ->check(whole_number(1, kMaxMib));
     app->add_flag("--json", is_json_, "one JSON object a line");
   }
   int run(Console* console) override { return finish(console, bench(console)); }
@@ -40,14 +43,13 @@ class BenchMachineCommand final : public Command {
     const std::string all = fmt::format("{}", available_threads());
     const std::string threads = !threads_.empty() ? threads_ : all == "1" ? all : "1," + all;
     BASS_ASSIGN_OR_RETURN(const std::vector<int> thread_counts, parse_list("--threads", threads, kMaxThreads));
-    BASS_ASSIGN_OR_RETURN(const std::vector<int> memory_mib, parse_list("--memory", memory_mib_, kMaxMib));
     BASS_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::select_kernels());
     if (!is_json_) console->out.write(processor_name() + "\n");
     for (const int n_threads : thread_counts) {
-      BASS_ASSIGN_OR_RETURN(const MachineLimits limits, measure_limits(n_threads, int64_t{memory_mib.front()} << 20));
+      BASS_ASSIGN_OR_RETURN(const MachineLimits limits, measure_limits(n_threads, int64_t{memory_mib_} << 20));
       nlohmann::ordered_json row = machine_json(kernels->name, n_threads, limits);
       row["processor"] = processor_name();
-      row["memory_mib"] = memory_mib.front();
+      row["memory_mib"] = memory_mib_;
       row["ceilings"] = ceilings(*kernels, n_threads, limits);
       console->out.write(is_json_ ? row.dump() + "\n" : text(row, limits));
     }
@@ -85,7 +87,7 @@ class BenchMachineCommand final : public Command {
   }
 
   std::string threads_;
-  std::string memory_mib_ = "512";
+  int memory_mib_ = 512;
   bool is_json_ = false;
 };
 

@@ -14,6 +14,7 @@
 #include "cli/bench/workload.h"
 #include "cli/engine_loading.h"
 #include "cli/number_lists.h"
+#include "cli/validators.h"
 #include "speculation/draft_length.h"
 
 namespace bass {
@@ -84,19 +85,19 @@ class BenchPaperCommand final : public Command {
       return app->add_option(flag, value, help)->type_name(type_name);
     };
     add("--acceptance", acceptance_, fmt::format("chance of a drafted token to be accepted [{}]", acceptance_), "P")
-        ->check(CLI::Range(0.0, 1.0));
+        ->check(number_from(0, 1));
     add("--batch", batch_, fmt::format("sequences at once [{}]", batch_), "N,...");
     add("--layouts", layouts_, fmt::format("of attention, as --attention names them [{}]", layouts_), "NAME,...");
     add("--draft-lengths", policies_, fmt::format("what is compared; off is regular decoding [{}]", policies_),
         "POLICY,...");
     add("--prompt-tokens", n_prompt_tokens_, fmt::format("tokens of a prompt [{}]", n_prompt_tokens_), "N")
-        ->check(CLI::Range(1, kMaxBenchTokens));
+        ->check(whole_number(1, kMaxBenchTokens));
     add("--generate-tokens", n_generated_, fmt::format("tokens generated a sequence [{}]", n_generated_), "N")
-        ->check(CLI::Range(2, kMaxBenchTokens));
+        ->check(whole_number(2, kMaxBenchTokens));
     add("--rounds", n_rounds_, fmt::format("of all cases in turn; their medians are printed [{}]", n_rounds_), "N")
-        ->check(CLI::Range(1, 1 << 20));
+        ->check(whole_number(1, 1 << 20));
     add("--peak-tops", peak_tops_, "10^12 multiplications and additions a second that the device can do [none]", "X")
-        ->check(CLI::PositiveNumber);
+        ->check(positive_number());
   }
   int run(Console* console) override { return finish(console, bench(console)); }
 

@@ -19,6 +19,7 @@
 #include "cli/explanation.h"
 #include "cli/generation.h"
 #include "cli/shipped_draft.h"
+#include "cli/validators.h"
 #include "speculation/draft_length.h"
 
 namespace bass {
@@ -107,11 +108,11 @@ class BenchPoliciesCommand final : public Command {
     };
     add("--draft-lengths", policies_, fmt::format("what is compared; off is regular decoding [{}]", policies_),
         "POLICY,...");
-    add("--rounds", n_rounds_, fmt::format("of all policies [{}]", n_rounds_), "N")->check(CLI::Range(1, 1 << 20));
+    add("--rounds", n_rounds_, fmt::format("of all policies [{}]", n_rounds_), "N")->check(whole_number(1, 1 << 20));
     add("--prompts-per-round", n_prompts_, "the next N of the prompts in each round [all]", "N")
-        ->check(CLI::Range(1, 1 << 20));
+        ->check(whole_number(1, 1 << 20));
     add("--slice-ms", slice_ms_, fmt::format("a policy's turn, in milliseconds [{}]", slice_ms_), "T")
-        ->check(CLI::Range(0.0, 60e3));
+        ->check(number_from(0, 60e3));
   }
   int run(Console* console) override { return finish(console, bench(console)); }
 

@@ -11,6 +11,7 @@
 #include "cli/bench/table.h"
 #include "cli/bench/trace_file.h"
 #include "cli/number_lists.h"
+#include "cli/validators.h"
 #include "speculation/simulation/replay.h"
 
 namespace bass {
@@ -75,19 +76,18 @@ class BenchReplayCommand final : public Command {
     const auto add = [&](const char* flag, auto& value, const char* help, const char* type_name) {
       return app->add_option(flag, value, help)->type_name(type_name);
     };
-    add("--trace", trace_path_, "what `bass bench trace` wrote", "FILE")->required();
+    add("--trace", trace_path_, "what `bass bench trace` wrote (needed)", "FILE");
     add("--costs", costs_path_, "JSON: what a machine's steps cost", "FILE");
     add("--machine", machine_name_, "that the file of costs has", "NAME");
     add("--batch", batches_, "sequences at once [1,8,32]", "N,...");
     add("--draft-length", policies_, "policies beside fixed:0 .. fixed:8, also bandit, gradient [goodput,bass]",
         "POLICY,...");
-    add("--verify", verify_, "rejection or block [block]", "RULE")->check(CLI::IsMember({"rejection", "block"}));
-    add("--drafter", drafter_, "auto, model or ngram [auto]", "DRAFTER")
-        ->check(CLI::IsMember({"auto", "model", "ngram"}));
+    add("--verify", verify_, "rejection or block [block]", "RULE")->check(one_of({"rejection", "block"}));
+    add("--drafter", drafter_, "auto, model or ngram [auto]", "DRAFTER")->check(one_of({"auto", "model", "ngram"}));
     add("--steps", n_steps_, "of each simulation [40000 over batch, at least 2000]; 0: every sequence once", "N")
-        ->check(CLI::Range(0, 1 << 24));
+        ->check(whole_number(0, 1 << 24));
     add("--noise", options_.noise, "of a step's time, standard deviation of its logarithm [0.05]", "S")
-        ->check(CLI::Range(0.0, 1.0));
+        ->check(number_from(0, 1));
     add("--seed", options_.seed, "of all that is random [1]", "N");
     app->add_flag("--cold", is_cold_, "policies begin without knowing what steps cost");
     app->add_flag("--by-task", is_by_task_, "each task by itself, and not the mix of all");
@@ -99,6 +99,7 @@ class BenchReplayCommand final : public Command {
 
  private:
   Status bench(Console* console) {
+    if (trace_path_.empty()) return invalid_argument("--trace FILE: missing; give what `bass bench trace` wrote");
     BASS_ASSIGN_OR_RETURN(const Trace trace, read_trace(trace_path_));
     const std::vector<Trace> parts = is_by_task_ ? by_task(trace) : std::vector<Trace>{trace};
     if (wants_acceptance_) return print_acceptance(parts, console);

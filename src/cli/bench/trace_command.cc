@@ -12,6 +12,7 @@
 #include "cli/bench/workload.h"
 #include "cli/engine_loading.h"
 #include "cli/generation.h"
+#include "cli/validators.h"
 #include "executor/draft_trace.h"
 
 namespace bass {
@@ -59,7 +60,7 @@ class BenchTraceCommand final : public Command {
     app->add_option("--max-drafts", max_drafts_,
                     fmt::format("tokens that a drafter proposes at most [{}]", max_drafts_))
         ->type_name("N")
-        ->check(CLI::Range(1, kMaxDraftLen));
+        ->check(whole_number(1, kMaxDraftLen));
   }
   int run(Console* console) override { return finish(console, trace(console)); }
 
