@@ -72,10 +72,6 @@ StepCosts read_kept_costs(const std::string& path, const std::string& key) {
   if (json.value("key", Json()) != Json(key)) return costs;
   read_rows(json.value("step_seconds", Json()), &costs);
   read_attention(json.value("attention_seconds", Json()), &costs);
-  if (const Json catch_up = json.value("catch_up_seconds", Json()); is_cost(catch_up)) {
-    costs.catch_up_s = catch_up.get<float>();
-    costs.n_catch_ups_measured = kTrust;
-  }
   const Json draft_steps = json.value("draft_step_seconds", Json());
   if (!draft_steps.is_array() || draft_steps.size() != StepCosts::kDraftSizes) return costs;
   for (size_t size = 0; size < draft_steps.size(); ++size) {
@@ -83,6 +79,10 @@ StepCosts read_kept_costs(const std::string& path, const std::string& key) {
     costs.draft_step_s[size] = draft_steps[size].get<float>();
   }
   bound_by_larger(costs.draft_step_s, costs.draft_step_s + StepCosts::kDraftSizes);
+  if (const Json catch_up = json.value("catch_up_seconds", Json()); is_cost(catch_up)) {
+    const auto pass_s = static_cast<float>(predicted_draft_seconds(costs, 1, 1));
+    costs.catch_up_s = std::min(catch_up.get<float>(), pass_s);  // as where it is learnt
+  }
   return costs;
 }
 
@@ -101,7 +101,8 @@ void keep_costs(const StepCosts& costs, const std::string& path, const std::stri
     draft_steps.push_back(is_measured ? costs.draft_step_s[size] : others.draft_step_s[size]);
   }
   json["draft_step_seconds"] = std::move(draft_steps);
-  json["catch_up_seconds"] = costs.has_caught_up || others.catch_up_s <= 0 ? costs.catch_up_s : others.catch_up_s;
+  json["catch_up_seconds"] =
+      costs.recent_catch_ups.n > 0 || others.catch_up_s <= 0 ? costs.catch_up_s : others.catch_up_s;
   json["attention_seconds"] = costs.attention.seconds;
   write_json_cache(path, json);
 }

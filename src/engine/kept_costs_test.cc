@@ -53,6 +53,17 @@ TEST(KeptCosts, AreReadBackAndBelievedLittle) {
   EXPECT_GT(predicted_step_seconds(now, StepLoad{1}), 1.5 * predicted_step_seconds(read, StepLoad{1}));
 }
 
+TEST(KeptCosts, ReadingATokenIsNeverBelievedToTakeLongerThanAPassOfOne) {
+  const testing::TempFolder folder;
+  const std::string path = folder / "costs.json";
+  StepCosts wrong = measured();
+  wrong.catch_up_s = 0.02F;
+  keep_costs(wrong, path, "key");
+  const StepCosts read = read_kept_costs(path, "key");
+  EXPECT_FLOAT_EQ(predicted_catch_up_seconds(read, 1), predicted_draft_seconds(read, 1, 1));
+  EXPECT_LT(predicted_catch_up_seconds(read, 1), 0.01);
+}
+
 TEST(KeptCosts, WhatAnotherProgramMeasuredMeanwhileStays) {
   const testing::TempFolder folder;
   const std::string path = folder / "costs.json";

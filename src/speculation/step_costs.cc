@@ -10,8 +10,6 @@ namespace {
 constexpr double kCommon = 0.8;  // of what a size takes more or less than before: the machine's doing, which all share
 constexpr int kCommonTimes = 7;  // measurements of a size, none of them stale, before it says anything about others
 constexpr double kFading = 0.995;  // of an entry's measurements, with each step that measures others
-constexpr double kOwnRate = 0.05;  // of a mean of many measurements; at first it is the mean
-constexpr double kClip = 1.5;      // a measurement counts as at most so many times the old value: outliers
 constexpr double kScatterRate = 0.05;
 constexpr double kMaxScatter = 0.5;
 constexpr double kMaxSlowed = 5;
@@ -23,17 +21,13 @@ int draft_size(int n_draft_steps, int n_model_drafts) {
   return std::min(static_cast<int>(std::bit_width(mean)) - 1, StepCosts::kDraftSizes - 1);
 }
 
-// `value` moved towards `sample`, whose distance is bounded.
-float moved(float value, double sample, double rate) {
-  const double ratio = std::clamp(sample / value, 1.0 / kClip, kClip);
-  return static_cast<float>(value * (1.0 + rate * (ratio - 1.0)));
-}
-
+// A token among others takes no longer than one alone, in a pass of its own: what says so was held up by other
+// programs.
 void learn_catch_up(double sample, StepCosts* costs) {
-  const double n = std::min<double>(costs->n_catch_ups_measured, 1 / kOwnRate) + 1;
-  if (costs->n_catch_ups_measured < UINT16_MAX) ++costs->n_catch_ups_measured;
-  costs->has_caught_up = true;
-  costs->catch_up_s = costs->catch_up_s > 0 ? moved(costs->catch_up_s, sample, 1 / n) : static_cast<float>(sample);
+  const double pass_s = predicted_draft_seconds(*costs, 1, 1);
+  add_time(static_cast<float>(pass_s > 0 ? std::min(sample, pass_s) : sample), RecentTimes::kMax,
+           &costs->recent_catch_ups);
+  costs->catch_up_s = typical_seconds(costs->recent_catch_ups);
 }
 
 bool is_kept(const StepCosts& costs, int rows) { return costs.last_measured[rows] == 0 && costs.step_s[rows] > 0; }
@@ -54,7 +48,7 @@ void move_kept_entries(double factor, StepCosts* costs) {
   for (int size = 0; size < StepCosts::kDraftSizes; ++size) {
     if (is_kept_draft(*costs, size)) costs->draft_step_s[size] *= part;
   }
-  if (!costs->has_caught_up) costs->catch_up_s *= part;
+  if (costs->recent_catch_ups.n == 0) costs->catch_up_s *= part;
 }
 
 // What all steps have in common, passes of the draft model too. The entry at idx has moved by itself.
@@ -66,7 +60,7 @@ void move_others(double factor, int idx, StepCosts* costs) {
   for (int size = 0; size < StepCosts::kDraftSizes; ++size) {
     if (!is_kept_draft(*costs, size)) scale(part, &costs->draft_step_s[size], &costs->recent_drafts[size]);
   }
-  if (costs->has_caught_up) costs->catch_up_s *= part;
+  if (costs->recent_catch_ups.n > 0) scale(part, &costs->catch_up_s, &costs->recent_catch_ups);
   costs->log_level += std::log(part);
 }
 

@@ -50,8 +50,7 @@ struct StepCosts {
   float scatter = 0.2f;                      // how far times lie from what was believed (logarithm), on average
   float slowed = 1;                          // steps take so many times what is believed on average: others' work
   float catch_up_s = 0;                      // seconds a token of text that the draft model had not followed
-  uint16_t n_catch_ups_measured = 0;
-  bool has_caught_up = false;  // in this run
+  RecentTimes recent_catch_ups;              // of this run; none: catch_up_s is an earlier one's
 
   /// The entry of steps of so many rows.
   static constexpr int row_idx(int n_rows) { return n_rows < 1 ? 1 : n_rows > kMaxRows ? kMaxRows : n_rows; }

@@ -126,6 +126,21 @@ TEST(StepCosts, ReadingWhatWasNotFollowedIsLearntByTheToken) {
   EXPECT_GT(predicted_catch_up_seconds(costs, 50), 2.6) << "follows the machine";
 }
 
+// Else one pass that other programs held up makes drafts look dear for good: nobody reads any more, so nobody measures.
+TEST(StepCosts, AReadingThatWasHeldUpIsBoundedAndForgotten) {
+  StepCosts costs;
+  learn_step_cost({6, 1.0, true, 1, 1, 0.1}, &costs);
+  const auto read = [&](double seconds) {
+    StepCost caught_up{6, 1.0, true, 1, 1, seconds};
+    caught_up.n_caught_up = 10;
+    learn_step_cost(caught_up, &costs);
+    return predicted_catch_up_seconds(costs, 10);
+  };
+  EXPECT_NEAR(read(200), 1.0, 1e-5) << "ten passes of a token";
+  for (int i = 0; i < 3; ++i) read(0.2);
+  EXPECT_NEAR(read(0.2), 0.1, 1e-5);
+}
+
 TEST(StepCosts, WhatAPassReadsOfALittleIsTakenOutOfIt) {
   StepCosts costs;
   for (int i = 0; i < 20; ++i) learn_step_cost({6, 1.0, true, 1, 1, 0.1}, &costs);

@@ -21,7 +21,6 @@ StepCosts known_costs(const MachineCosts& machine) {
     costs.draft_step_s[size] = static_cast<float>(seconds_at(machine.draft_pass, 1.5 * (1 << size)));
   }
   costs.catch_up_s = static_cast<float>(machine.catch_up_token_s);
-  costs.n_catch_ups_measured = machine.catch_up_token_s > 0 ? kTrust : 0;
   return costs;
 }
 
