@@ -57,9 +57,9 @@ INSTANTIATE_TEST_SUITE_P(Architectures, LastLayerRows,
                                             ::testing::Values(AttentionKind::kFused, AttentionKind::kSplit,
                                                               AttentionKind::kPad),
                                             ::testing::Values(1, 3)),
-                         [](const auto& info) {
-                           return fmt::format("{}_{}_{}threads", std::get<0>(info.param),
-                                              static_cast<int>(std::get<1>(info.param)), std::get<2>(info.param));
+                         [](const auto& test) {
+                           return fmt::format("{}_{}_{}threads", std::get<0>(test.param),
+                                              static_cast<int>(std::get<1>(test.param)), std::get<2>(test.param));
                          });
 
 TEST_P(LastLayerRows, HaveTheBitsThatTheyHaveAmongAll) {
