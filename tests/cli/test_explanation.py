@@ -70,14 +70,14 @@ def test_ngram_drafts(explain):
 
 def test_a_draft_that_never_pays_is_called_so(explain):
     # Eight passes of a draft as large as the main model: regular decoding is several times as fast.
-    result, text = explain("-d", OTHER, "--drafter", "model", "--draft-length", "fixed:8", "--temperature", "0",
-                           "--max-tokens", "150", "--threads", "1")
-    explanation = result["speculation"]["explanation"]
+    for _ in range(5):  # of a run that other programs disturb nothing is claimed
+        result, text = explain("-d", OTHER, "--drafter", "model", "--draft-length", "fixed:8", "--temperature", "0",
+                               "--max-tokens", "150", "--threads", "1")
+        explanation = result["speculation"]["explanation"]
+        if explanation["prediction"]["mean_step_error"] <= 0.5:
+            break
     assert explanation["regular_decoding"]["speedup"] < 0.98
-    if explanation["prediction"]["mean_step_error"] > 0.5:  # of a disturbed run nothing is claimed
-        assert "cannot be told: predictions were off" in text
-    else:
-        assert "Speculation did not pay: " in text and "--draft-length goodput" in text
+    assert "Speculation did not pay: " in text and "--draft-length goodput" in text
     assert [source["source"] for source in explanation["sources"]] == ["draft model"]
 
 
