@@ -1,4 +1,7 @@
 // The tables that kernels.cc chooses from. On other processors than x86-64 only the scalar one exists.
+//
+// They are constants: a function of an instruction set's file, however plain, is made of that set's instructions, so
+// none may run before the processor is known to have them.
 #pragma once
 
 #include "kernels/cpu/kernels.h"
@@ -10,8 +13,15 @@ extern const Kernels kScalarKernels;
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvxVnniKernels;
 extern const Kernels kAvx512VnniKernels;
-const Kernels& avx512_amx_kernels();
-const Kernels& emulated_amx_kernels();  // runs wherever AVX-512 VNNI does
+
+/// What AMX has of its own; the rest of its table is AVX-512 VNNI's.
+struct AmxKernels {
+  decltype(Kernels::matmul) matmul;
+  decltype(Kernels::matmul) emulated_matmul;  // plain loops for tiles: runs wherever AVX-512 VNNI does
+  PeakLoop tile_peak;
+};
+extern const AmxKernels kAmxKernels;
+
 /// Whether a product of tiles gives what it must. Only where processor and operating system allow tiles.
 bool tiles_work();
 #endif

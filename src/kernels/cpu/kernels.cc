@@ -51,6 +51,28 @@ bool has_amx() {
   return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0 && tiles_work();
 }
 
+Kernels amx_table(const char* name, decltype(Kernels::matmul) matmul) {
+  Kernels table = kAvx512VnniKernels;
+  table.isa = Isa::kAvx512Amx;
+  table.name = name;
+  table.matmul = matmul;
+  return table;
+}
+
+const Kernels& amx_kernels() {
+  static const Kernels kTable = [] {
+    Kernels table = amx_table("avx512amx", kAmxKernels.matmul);
+    table.peak_loops[static_cast<size_t>(OperationClass::kInt8Dot)] = kAmxKernels.tile_peak;
+    return table;
+  }();
+  return kTable;
+}
+
+const Kernels* emulated_amx_table() {
+  static const Kernels kTable = amx_table("avx512amx_emulated", kAmxKernels.emulated_matmul);
+  return &kTable;
+}
+
 std::array<Candidate, kMaxTables> candidates() {
   __builtin_cpu_init();
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -64,10 +86,8 @@ std::array<Candidate, kMaxTables> candidates() {
            {&kAvx2Kernels, has_avx2},
            {&kAvxVnniKernels, has_avx2 && has_avx_vnni()},
            {&kAvx512VnniKernels, has_avx2 && has_avx512},
-           {&avx512_amx_kernels(), has_tiles}}};
+           {&amx_kernels(), has_tiles}}};
 }
-
-const Kernels* emulated_amx_table() { return &emulated_amx_kernels(); }
 
 #else
 

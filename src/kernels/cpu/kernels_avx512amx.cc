@@ -31,33 +31,11 @@ int64_t tile_peak(int64_t n_iterations) {
   return 0;
 }
 
-// Not constant: the other table's functions are another file's. Both are constant-initialised there.
-Kernels make_kernels(Isa isa, const char* name, decltype(Kernels::matmul) matmul) {
-  Kernels kernels = kAvx512VnniKernels;
-  kernels.isa = isa;
-  kernels.name = name;
-  kernels.matmul = matmul;
-  return kernels;
-}
-
 }  // namespace
 }  // namespace avx512amx
 
-const Kernels& avx512_amx_kernels() {
-  static const Kernels kKernels = [] {
-    Kernels kernels = avx512amx::make_kernels(Isa::kAvx512Amx, "avx512amx", avx512amx::matmul<false>);
-    kernels.peak_loops[static_cast<size_t>(OperationClass::kInt8Dot)] = {avx512amx::tile_peak,
-                                                                         avx512amx::kTileOperations};
-    return kernels;
-  }();
-  return kKernels;
-}
-
-const Kernels& emulated_amx_kernels() {
-  static const Kernels kKernels =
-      avx512amx::make_kernels(Isa::kAvx512Amx, "avx512amx_emulated", avx512amx::matmul<true>);
-  return kKernels;
-}
+constinit const AmxKernels kAmxKernels{
+    avx512amx::matmul<false>, avx512amx::matmul<true>, {avx512amx::tile_peak, avx512amx::kTileOperations}};
 
 bool tiles_work() {
   using namespace avx512amx;
