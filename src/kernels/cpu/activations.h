@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/prefetch.h"
+#include "base/thread_team.h"
 #include "tensor/dtype.h"
 
 namespace bass::cpu {
@@ -73,6 +75,14 @@ struct ActivationRows {
 static constexpr size_t activation_bytes(int n_rows, int n_cols, int n_planes) {
   return static_cast<size_t>((n_rows + kRowBlock - 1) / kRowBlock) * static_cast<size_t>(n_cols / kGroupLen) *
          activation_record_bytes(n_planes);
+}
+
+/// Asks for the records of these rows and groups, to write them.
+static inline void prefetch_records_to_write(const ActivationRows& out, WorkRange rows, WorkRange groups) {
+  const size_t n_bytes = static_cast<size_t>(groups.end - groups.begin) * activation_record_bytes(out.n_planes);
+  for (int row = rows.begin / kRowBlock * kRowBlock; row < rows.end; row += kRowBlock) {
+    prefetch_to_write(out.record(row, groups.begin), n_bytes);
+  }
 }
 
 /// The same rows from `row_begin` on, a multiple of kRowBlock.

@@ -30,14 +30,17 @@ struct Ahead {
   const std::byte* end;
   bool is_staged;  // into the second level (read_ahead.h); the loops are regular enough for the first level's prefetch
 
+  /// n_lines is known where this is inlined. Up to n_lines - 1 lines behind the end are asked for, which does no harm.
   BASS_SIMD_INLINE void ask(int n_lines) {
-    for (int i = 0; i < n_lines && next < end; ++i, next += 64) {
-      if (is_staged) {
-        prefetch_l2(next);
-      } else {
-        prefetch(next);
-      }
+    if (next >= end) return;
+    if (is_staged) {
+#pragma GCC unroll 8
+      for (int i = 0; i < n_lines; ++i) prefetch_l2(next + i * 64);
+    } else {
+#pragma GCC unroll 8
+      for (int i = 0; i < n_lines; ++i) prefetch(next + i * 64);
     }
+    next += n_lines * 64;
   }
 };
 
@@ -221,24 +224,30 @@ BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_
 // ---------------------------------------------------------------------------------------------------------------------
 // Row by row
 
+inline constexpr int kPairsAtOnce = 4;  // memory is asked for once for so many: the loop would else be half about that
+
+// Not inlined, as narrow_values is not: the constants of the softmax between them would take their registers.
 template <int kRows>
-BASS_SIMD_INLINE void narrow_scores(const RowBlock& block, const Chunk& chunk, int head_dim,
-                                    float (&scores)[kRows][kKvPageLen], Ahead& ahead) {
+__attribute__((noinline)) Ahead narrow_scores(const RowBlock& block, const Chunk& chunk, int head_dim,
+                                              float (&scores)[kRows][kKvPageLen], Ahead ahead) {
   for (int first = 0; first < kKvPageLen; first += kScoreVectors * kLanes) {
     I32x16 sums[kRows][kScoreVectors];
     clear(sums);
-    for (int pair = 0; pair < head_dim / 2; ++pair) {
-      ahead.ask(ahead.is_staged ? 1 : kScoreVectors);
-      I32x16 keys[kScoreVectors];
+    for (int pairs = 0; pairs < head_dim / 2; pairs += kPairsAtOnce) {
+      ahead.ask(ahead.is_staged ? kPairsAtOnce : kPairsAtOnce * kScoreVectors);
+#pragma GCC unroll 8
+      for (int pair = pairs; pair < pairs + kPairsAtOnce; ++pair) {
+        I32x16 keys[kScoreVectors];
 #pragma GCC unroll 16
-      for (int v = 0; v < kScoreVectors; ++v) {
-        keys[v] = load_i32(chunk.head.k + (pair * kKvPageLen + first + v * kLanes) * 2);
-      }
+        for (int v = 0; v < kScoreVectors; ++v) {
+          keys[v] = load_i32(chunk.head.k + (pair * kKvPageLen + first + v * kLanes) * 2);
+        }
 #pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-        const I32x16 q = broadcast_i32(block.q[r * (head_dim / 2) + pair]);
+        for (int r = 0; r < kRows; ++r) {
+          const I32x16 q = broadcast_i32(block.q[r * (head_dim / 2) + pair]);
 #pragma GCC unroll 16
-        for (int v = 0; v < kScoreVectors; ++v) sums[r][v] = dot_i16(sums[r][v], keys[v], q);
+          for (int v = 0; v < kScoreVectors; ++v) sums[r][v] = dot_i16(sums[r][v], keys[v], q);
+        }
       }
     }
 #pragma GCC unroll 16
@@ -250,6 +259,7 @@ BASS_SIMD_INLINE void narrow_scores(const RowBlock& block, const Chunk& chunk, i
       }
     }
   }
+  return ahead;
 }
 
 /// scores -> int16 weights; merges m and l. ahead_lines: asked for beside each row
@@ -264,7 +274,7 @@ BASS_SIMD_INLINE MergeFactors narrow_softmax(RowBlock& block, const Chunk& chunk
   const F32x16 v_scale1 = load(chunk.head.v_scale + kLanes);
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    ahead.ask(ahead_lines);
+    for (int i = 0; i < ahead_lines; ++i) ahead.ask(1);
     const int n_seen = chunk.is_past ? kKvPageLen : block.position[r] - chunk.begin + 1;
     Mask16 sees0 = first_lanes(n_seen);
     Mask16 sees1 = first_lanes(n_seen - kLanes);
@@ -296,26 +306,17 @@ BASS_SIMD_INLINE MergeFactors narrow_softmax(RowBlock& block, const Chunk& chunk
   return merge_chunk(block, chunk, load(m_chunk), load(l_chunk), load(weight_sum));
 }
 
-/// One chunk for the first kRows rows of a block.
-template <int kRows>
-BASS_SIMD_INLINE void narrow_chunk(RowBlock& block, const Chunk& chunk, int head_dim, Ahead& ahead) {
-  alignas(64) float scores[kRows][kKvPageLen];
-  alignas(64) int16_t weights[kRows][kKvPageLen];
-  narrow_scores<kRows>(block, chunk, head_dim, scores, ahead);
-  if (chunk.score_cap > 0) cap_scores(scores[0], kRows * kKvPageLen, chunk.score_cap);
-  // Staged, a page's lines are spread over all of the chunk's work: a line for each pair of a key, two for each of a
-  // value's, and what is left, a quarter, beside the softmax. Attention took 0.86 to 0.96 of the time (Zen 4).
-  const int softmax_lines = ahead.is_staged ? (head_dim / 2 + 4 + kRows - 1) / kRows : 0;
-  const MergeFactors factors = narrow_softmax<kRows>(block, chunk, scores, weights, softmax_lines, ahead);
-  alignas(64) float old_o[kLanes];
-  alignas(64) float new_sum[kLanes];
-  store(old_o, factors.old_o);
-  store(new_sum, factors.new_sum);
-  const auto columns = [&]<int kVectors>(int d) {
-    I32x16 sums[kRows][kVectors];
-    clear(sums);
-    for (int pair = 0; pair < kKvPageLen / 2; ++pair) {
-      ahead.ask(kVectors);
+/// kVectors vectors of columns from `d` on: o = o old_o + weights v new_sum.
+template <int kRows, int kVectors>
+BASS_SIMD_INLINE void narrow_columns(RowBlock& block, const Chunk& chunk, int head_dim,
+                                     const int16_t (&weights)[kRows][kKvPageLen], const float* old_o,
+                                     const float* new_sum, int d, Ahead& ahead) {
+  I32x16 sums[kRows][kVectors];
+  clear(sums);
+  for (int pairs = 0; pairs < kKvPageLen / 2; pairs += kPairsAtOnce) {
+    ahead.ask(kPairsAtOnce * kVectors);
+#pragma GCC unroll 8
+    for (int pair = pairs; pair < pairs + kPairsAtOnce; ++pair) {
       I32x16 values[kVectors];
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) values[v] = load_i32(chunk.head.v + (pair * head_dim + d + v * kLanes) * 2);
@@ -326,24 +327,51 @@ BASS_SIMD_INLINE void narrow_chunk(RowBlock& block, const Chunk& chunk, int head
         for (int v = 0; v < kVectors; ++v) sums[r][v] = dot_i16(sums[r][v], values[v], w);
       }
     }
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) {
-        float* o = block.o + r * head_dim + d + v * kLanes;
-        store(o, fma(to_f32(sums[r][v]), broadcast(new_sum[r]), mul(load(o), broadcast(old_o[r]))));
-      }
-    }
-  };
-  int d = 0;
-  for (; d + kValueVectors * kLanes <= head_dim; d += kValueVectors * kLanes) {
-    columns.template operator()<kValueVectors>(d);
   }
-  for (; d < head_dim; d += kLanes) columns.template operator()<1>(d);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      float* o = block.o + r * head_dim + d + v * kLanes;
+      store(o, fma(to_f32(sums[r][v]), broadcast(new_sum[r]), mul(load(o), broadcast(old_o[r]))));
+    }
+  }
 }
 
 template <int kRows>
-BASS_SIMD_INLINE void narrow_chunk_rows(int n_rows, RowBlock& block, const Chunk& chunk, int head_dim, Ahead& ahead) {
+__attribute__((noinline)) void narrow_values(RowBlock& block, const Chunk& chunk, int head_dim,
+                                             const int16_t (&weights)[kRows][kKvPageLen], const MergeFactors& factors,
+                                             Ahead ahead) {
+  alignas(64) float old_o[kLanes];
+  alignas(64) float new_sum[kLanes];
+  store(old_o, factors.old_o);
+  store(new_sum, factors.new_sum);
+  int d = 0;
+  for (; d + kValueVectors * kLanes <= head_dim; d += kValueVectors * kLanes) {
+    narrow_columns<kRows, kValueVectors>(block, chunk, head_dim, weights, old_o, new_sum, d, ahead);
+  }
+  for (; d < head_dim; d += kLanes) {
+    narrow_columns<kRows, 1>(block, chunk, head_dim, weights, old_o, new_sum, d, ahead);
+  }
+}
+
+/// One chunk for the first kRows rows of a block.
+template <int kRows>
+BASS_SIMD_INLINE void narrow_chunk(RowBlock& block, const Chunk& chunk, int head_dim, Ahead ahead) {
+  alignas(64) float scores[kRows][kKvPageLen];
+  alignas(64) int16_t weights[kRows][kKvPageLen];
+  ahead = narrow_scores<kRows>(block, chunk, head_dim, scores, ahead);
+  if (chunk.score_cap > 0) cap_scores(scores[0], kRows * kKvPageLen, chunk.score_cap);
+  // Staged, a page's lines are spread over all of the chunk's work: a line for each pair of a key, two for each of a
+  // value's, and what is left, a quarter, beside the softmax. Attention took 0.86 to 0.96 of the time (Zen 4).
+  const int softmax_lines = ahead.is_staged ? (head_dim / 2 + 4 + kRows - 1) / kRows : 0;
+  const MergeFactors factors = narrow_softmax<kRows>(block, chunk, scores, weights, softmax_lines, ahead);
+  narrow_values<kRows>(block, chunk, head_dim, weights, factors, ahead);
+}
+
+template <int kRows>
+BASS_SIMD_INLINE void narrow_chunk_rows(int n_rows, RowBlock& block, const Chunk& chunk, int head_dim,
+                                        const Ahead& ahead) {
   if constexpr (kRows == 1) {
     narrow_chunk<1>(block, chunk, head_dim, ahead);
   } else if (n_rows == kRows) {

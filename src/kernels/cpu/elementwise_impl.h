@@ -2,9 +2,9 @@
 // Include after a simd_*.h and math_impl.h.
 #pragma once
 
+#include "base/prefetch.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/kv_head_impl.h"
-#include "kernels/cpu/read_ahead.h"
 
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
@@ -96,26 +96,27 @@ inline void rope(float* head, int rope_dim, const float* cos_pairs, const float*
 
 namespace detail {
 
-/// A token's numbers lie in as many cache lines as a head has pairs, and stores leave the processor in their order: one
-/// missing line after the other where nobody has asked for them.
 template <class Int>
-BASS_SIMD_INLINE void ask_for_token(const KvHead<std::byte, Int>& head, int head_dim, int token_in_page) {
+inline void ask_for_kv(int head_dim, int token_in_page, std::byte* page_head) {
   constexpr int kLineLen = 64 / static_cast<int>(sizeof(Int));
+  const KvHead<std::byte, Int> head(page_head, head_dim);
   const Int* column = head.v + static_cast<ptrdiff_t>(token_in_page / 2) * head_dim * 2;
-  for (int i = 0; i < head_dim / 2; ++i) prefetch_l2(head.k + (i * kKvPageLen + token_in_page) * 2);
-  for (int i = 0; i < 2 * head_dim; i += kLineLen) prefetch_l2(column + i);
+  for (int i = 0; i < head_dim / 2; ++i) prefetch_to_write(head.k + (i * kKvPageLen + token_in_page) * 2);
+  for (int i = 0; i < 2 * head_dim; i += kLineLen) prefetch_to_write(column + i);
+  prefetch_to_write(head.k_scale + token_in_page);
+  prefetch_to_write(head.v_scale + token_in_page);
 }
 
 template <class Int>
 inline void write_kv(const float* k, const float* v, int head_dim, int token_in_page, std::byte* page_head) {
   constexpr bool kIsInt8 = sizeof(Int) == 1;
   const KvHead<std::byte, Int> head(page_head, head_dim);
-  if (read_ahead().is_staged()) ask_for_token(head, head_dim, token_in_page);
   int16_t row[kMaxHeadDim];
   head.k_scale[token_in_page] =
       kIsInt8 ? quantise_by_maximum(k, head_dim, kInt8Steps, row) : quantise_by_norm(k, head_dim, row);
-  for (int d = 0; d < head_dim; ++d) {
-    head.k[(d / 2 * kKvPageLen + token_in_page) * 2 + d % 2] = static_cast<Int>(row[d]);
+  for (int d = 0; d < head_dim; d += 2) {
+    const Int pair[2] = {static_cast<Int>(row[d]), static_cast<Int>(row[d + 1])};
+    __builtin_memcpy(head.k + static_cast<ptrdiff_t>(d / 2 * kKvPageLen + token_in_page) * 2, pair, sizeof(pair));
   }
   head.v_scale[token_in_page] = quantise_by_maximum(v, head_dim, kIsInt8 ? kInt8Steps : kInt16Steps, row);
   Int* column = head.v + static_cast<ptrdiff_t>(token_in_page / 2) * head_dim * 2 + token_in_page % 2;
@@ -123,6 +124,14 @@ inline void write_kv(const float* k, const float* v, int head_dim, int token_in_
 }
 
 }  // namespace detail
+
+inline void ask_for_kv(const KvShape& shape, int token_in_page, std::byte* page_head) {
+  if (shape.number_bytes == 1) {
+    detail::ask_for_kv<int8_t>(shape.head_dim, token_in_page, page_head);
+  } else {
+    detail::ask_for_kv<int16_t>(shape.head_dim, token_in_page, page_head);
+  }
+}
 
 inline void write_kv(const KvShape& shape, const float* k, const float* v, int token_in_page, std::byte* page_head) {
   if (shape.number_bytes == 1) {

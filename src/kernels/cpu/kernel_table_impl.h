@@ -18,6 +18,7 @@ constexpr Kernels make_kernels(Isa isa, const char* name) {
       .soft_cap = soft_cap,
       .rope = rope,
       .write_kv = write_kv,
+      .ask_for_kv = ask_for_kv,
       .attend = attend,
       .finish_attention = finish_attention,
       .exp = exp_row,

@@ -197,6 +197,9 @@ struct Kernels {
   /// absolute value. int8: 127 steps; both sizes are the largest absolute value. A size of at most 1e-30 counts as
   /// zero: scale 0, q 0. Numbers beyond +-65504 become that before. k, v: [head_dim]
   void (*write_kv)(const KvShape& shape, const float* k, const float* v, int token_in_page, std::byte* page_head);
+  /// Asks for the cache lines that write_kv is going to write: as many as a head has pairs, and stores leave the
+  /// processor in their order, one missing line after the other where nobody has asked for them.
+  void (*ask_for_kv)(const KvShape& shape, int token_in_page, std::byte* page_head);
 
   /// Scaled dot-product attention of one unit, in int16 with exact int32 sums, so that their order does not matter.
   /// q is rounded as K is in int16, with scale s_q; c = fl(fl(log2 e) / sqrt(head_dim)), or fl(fl(log2 e) score_scale).

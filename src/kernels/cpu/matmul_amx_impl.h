@@ -1,7 +1,7 @@
 // Matrix products of quantised weights on tiles of bytes. Include after matmul_quant_impl.h.
 //
 // Only the integer dot products are other ones, and they are exact: a group's for 16 rows and 16 channels is one tile
-// product. What they become, in which order, and where it goes, is quant_tile's. A tile of weights is unpacked once for
+// product. What they become, in which order, and where it goes, is quant_tiles'. A tile of weights is unpacked once for
 // all rows; the rows are copied once into panels, whose rows lie at one distance, for all tiles of weights.
 #pragma once
 
@@ -104,25 +104,32 @@ void amx_run(const PackedMatrix& w, const ActivationRows& x, WorkRange rows, int
              const PanelGroup<kPlanes>* panels, const MatmulOut& out) {
   using Packed = PackedSource<kType>;
   using Source = TileSource<typename Packed::Traits, kPlanes>;
+  static_assert(HasOwnDots<Source, kTileRows>);  // else the products would be those of vectors, with the same bits
   const int n_groups = w.n_in / kGroupLen;
-  const Packed packed(w.data + static_cast<size_t>(tile) * packed_tile_bytes(kType, w.n_in), n_groups);
-  typename Source::Group unpacked[kChunkGroups];
+  const size_t tile_bytes = packed_tile_bytes(kType, w.n_in);
+  const std::byte* tile_data = w.data + static_cast<size_t>(tile) * tile_bytes;
+  const Packed packed(tile_data, n_groups);
+  const AheadPlan<Packed, 1> ahead(kReadAheadOfFirstLevel, packed, tile_bytes, n_groups);
+  typename Source::Group unpacked[kUnpackedGroups];
   alignas(64) float partial[kRunRows * kTileLen];
-  for (int begin = 0; begin < n_groups; begin += kChunkGroups) {
-    const int end = begin + kChunkGroups < n_groups ? begin + kChunkGroups : n_groups;
+  for (int begin = 0; begin < n_groups; begin += kUnpackedGroups) {
+    const int end = begin + kUnpackedGroups < n_groups ? begin + kUnpackedGroups : n_groups;
     for (int g = begin; g < end; ++g) unpack_group(packed, g, &unpacked[g - begin]);
     for (int row = 0; row < rows.end - rows.begin; row += kTileRows) {
       const int n_left = rows.end - rows.begin - row;
       QuantJob job{};
       job.tile = tile;
+      job.n_tiles = 1;
       job.first_row = rows.begin + row;
       job.n_rows = n_left < kTileRows ? n_left : kTileRows;
       job.groups = {begin, end};
-      job.ahead = TileAhead(kReadAheadOfFirstLevel, packed.share(begin), row == 0 ? Packed::kGroupLines : 0);
+      job.ahead = ahead.part(tile_data, 0, 1, begin, 0);
+      if (row > 0) job.ahead.end_line = 0;
       job.sums_before = begin == 0 ? nullptr : partial + row * kTileLen;
       job.sums_after = end == n_groups ? nullptr : partial + row * kTileLen;
       const PanelGroup<kPlanes>* panel = panels + static_cast<ptrdiff_t>(row / kTileRows) * n_groups + begin;
-      quant_tile_blocks<Source, kPlanes, kTileRows, kRowBlock>({unpacked, panel, begin, tiles}, job, x, out);
+      const Source source(unpacked, panel, begin, tiles);
+      quant_tiles_blocks<Source, kPlanes, 1, kTileRows, kRowBlock>(&source, job, x, out);
     }
   }
 }

@@ -44,12 +44,11 @@ BASS_SIMD_INLINE I32x16 load_quad(const std::byte* planes) {
 template <DType kType>
 class PackedSource {
   static constexpr size_t kSuperGroups = kSuperBlockLen / kGroupLen;
-  static constexpr size_t kGroupBytes =
-      quant_tile_layout(FormatTraits<kType>::kFormat, kSuperGroups).end / kSuperGroups;
 
  public:
   using Traits = FormatTraits<kType>;
-  static constexpr int kGroupLines = static_cast<int>((kGroupBytes + 63) / 64);  // cache lines of a group's share
+  /// A group's share of a tile.
+  static constexpr size_t kGroupBytes = quant_tile_layout(Traits::kFormat, kSuperGroups).end / kSuperGroups;
 
   PackedSource(const std::byte* tile, int n_groups)
       : tile_(tile), layout_(quant_tile_layout(Traits::kFormat, static_cast<size_t>(n_groups))) {}
@@ -70,10 +69,24 @@ class PackedSource {
     return Traits::kFormat.is_k ? neg(m) : m;
   }
 
-  /// Where group g's share of the tile would begin if the tile had no parts. What lies read_ahead().distance behind it
-  /// (tiles follow one another) is asked for while the group is in work, so that reading memory and computing overlap.
-  /// The hardware's own prefetch stops at each page.
-  [[nodiscard]] const std::byte* share(int g) const { return tile_ + static_cast<size_t>(g) * kGroupBytes; }
+  /// Cache lines that a group needs.
+  static constexpr int kGroupLines = static_cast<int>(packed_group_bytes(Traits::kFormat) / 64) +
+                                     (Traits::kFormat.is_k ? 2 : 1) * (Traits::kHasMinimum ? 2 : 1);
+  /// Where they lie: line {offset, stride} of group g `offset + g * stride` bytes from the tile's begin. out:
+  /// [kGroupLines]
+  template <class Line>
+  void lines(Line* out) const {
+    constexpr auto kQuantBytes = static_cast<ptrdiff_t>(packed_group_bytes(Traits::kFormat));
+    for (ptrdiff_t at = 0; at < kQuantBytes; at += 64) *out++ = {at, kQuantBytes};
+    constexpr ptrdiff_t kScaleBytes = kTileLen * Traits::kParts * (Traits::kFormat.is_k ? 1 : 2);
+    constexpr ptrdiff_t kSuperBytes = kTileLen * 2 / kSuperGroups;  // groups of a super-block share a vector
+    *out++ = {static_cast<ptrdiff_t>(layout_.scales), kScaleBytes};
+    if constexpr (Traits::kHasMinimum) *out++ = {static_cast<ptrdiff_t>(layout_.minima), kScaleBytes};
+    if constexpr (Traits::kFormat.is_k) *out++ = {static_cast<ptrdiff_t>(layout_.super_scales), kSuperBytes};
+    if constexpr (Traits::kFormat.is_k && Traits::kHasMinimum) {
+      *out++ = {static_cast<ptrdiff_t>(layout_.super_minima), kSuperBytes};
+    }
+  }
 
  private:
   BASS_SIMD_INLINE F32x16 half_vector(size_t part, size_t idx) const {

@@ -35,5 +35,27 @@ BASS_SIMD_INLINE void store_tile_row(const MatmulOut& out, size_t row, int tile,
   }
 }
 
+/// Rows first_row .. first_row + n_rows - 1 of a tile, n_rows <= kRows. What is the same for all rows is asked once:
+/// with few columns of weights this would else take as long as a tenth of the product.
+template <int kRows>
+BASS_SIMD_INLINE void store_tile(const MatmulOut& out, int first_row, int n_rows, int tile, F32x16 (&acc)[kRows]) {
+  const int channel = tile * kTileLen;
+  if (out.n_out - channel < kTileLen) {
+    for (int r = 0; r < n_rows; ++r) store_tile_row(out, static_cast<size_t>(first_row + r), tile, acc[r]);
+    return;
+  }
+  if (out.bias != nullptr) {
+    const F32x16 bias = load(out.bias + channel);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) acc[r] = add(acc[r], bias);
+  }
+  float* p = tile_row(out, static_cast<size_t>(first_row), tile);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r, p += out.stride) {
+    if (r >= n_rows) break;
+    store(p, out.accumulate ? add(load(p), acc[r]) : acc[r]);
+  }
+}
+
 }  // namespace detail
 }  // namespace bass::cpu::BASS_SIMD_NAMESPACE

@@ -1,11 +1,16 @@
 // Matrix products of quantised weights. Include after a simd_*.h.
 //
-// A tile of weights is multiplied with blocks of rows. The first block of a batch reads the packed tile; where several
-// follow, it leaves the tile unpacked in the first-level cache for them. All of them ask for their part of the weights
-// to come: more than a few reads at once would keep the kernel waiting. Long rows are taken in chunks of groups, so
-// that the unpacked copy stays small; sums wait for the next chunk in `partial`.
+// Neighbouring tiles of weights (kMatmulTiles of them, where there are registers) are multiplied with blocks of rows.
+// The first block of a batch reads the packed tiles; where several follow, it leaves them unpacked in the first-level
+// cache for them. All of them ask for their part of the weights to come: more than a few reads at once would keep the
+// kernel waiting. Long rows are taken in chunks of groups, so that the unpacked copy stays small; sums wait for the
+// next chunk in `partial`.
 #pragma once
 
+#include <array>
+
+#include "base/prefetch.h"
+#include "kernels/cpu/groups_ahead_impl.h"
 #include "kernels/cpu/matmul_format_impl.h"
 #include "kernels/cpu/matmul_out_impl.h"
 #include "kernels/cpu/read_ahead.h"
@@ -13,44 +18,22 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
 
-inline constexpr int kChunkGroups = 64;  // groups of a tile that lie unpacked at a time: 40 KiB
-inline constexpr int kRunRows = 96;      // rows whose partial sums are kept between chunks: 6 KiB
+inline constexpr int kUnpackedGroups = 64;  // that lie unpacked at a time: 40 KiB, with two scales a group 48
+inline constexpr int kChunkGroups = kUnpackedGroups / kMatmulTiles;  // of each tile
+inline constexpr int kRunRows = 96;  // rows whose partial sums are kept between chunks: 6 KiB a tile
 
 static_assert(kMatmulRows % kRowBlock == 0);
 
-/// What to ask for (read_ahead.h), n_lines cache lines in each group.
-struct TileAhead {
-  const std::byte* far;
-  const std::byte* near;  // null: far comes into the first level
-  int n_lines;
-
-  TileAhead() = default;
-  /// share: of the first group
-  TileAhead(const ReadAhead& policy, const std::byte* share, int lines)
-      : far(share + policy.distance),
-        near(policy.is_staged() ? share + policy.near_distance : nullptr),
-        n_lines(lines) {}
-
-  BASS_SIMD_INLINE void ask() {
-    if (near == nullptr) {
-      for (int i = 0; i < n_lines; ++i, far += 64) prefetch(far);
-      return;
-    }
-    for (int i = 0; i < n_lines; ++i, far += 64, near += 64) {
-      prefetch_l2(far);
-      prefetch(near);
-    }
-  }
-};
-
-/// One tile, some of its groups, one block of rows.
+/// Neighbouring tiles, some of their groups, one block of rows.
 struct QuantJob {
-  int tile;
+  int tile;       // the first
+  int n_tiles;    // less than the kernel's own number: the last one stands in for those that are not there
   int first_row;  // a multiple of kRowBlock
   int n_rows;
   WorkRange groups;
-  TileAhead ahead;
-  // [kRows, kTileLen] sums of earlier chunks, or null in a row's first chunk; where sums go if this is not the last
+  GroupsAhead ahead;
+  // [tile][kRunRows, kTileLen] sums of earlier chunks, or null in a row's first chunk; where sums go if this is not the
+  // last
   const float* sums_before;
   float* sums_after;  // null in the last chunk: the product is written out
 };
@@ -84,11 +67,13 @@ BASS_SIMD_INLINE int32_t dot_start(const std::byte* record, int row_in_block) {
   return wrapping_fma(-kOffset, part_sum<kPlanes, Traits::kParts, kPart>(record, row_in_block), kBias);
 }
 
-/// idot of kRows rows with part kPart of a group, with kDotBias where there is one plane. records: of the row blocks
-template <class Source, int kPlanes, int kRows, int kPart>
-BASS_SIMD_INLINE void part_dots(const Source& source, int g, const std::byte* const* records, I32x16 (&idot)[kRows]) {
+/// idot of kRows rows with part kPart of a group of each tile, with kDotBias where there is one plane. sources:
+/// [kTiles]; records: of the row blocks
+template <class Source, int kPlanes, int kTiles, int kRows, int kPart>
+BASS_SIMD_INLINE void part_dots(const Source* sources, int g, const std::byte* const* records,
+                                I32x16 (&idot)[kTiles][kRows]) {
   using Traits = typename Source::Traits;
-  I32x16 acc[kRows][kPlanes];
+  I32x16 acc[kTiles][kRows][kPlanes];
   int32_t start[kRows];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
@@ -96,18 +81,31 @@ BASS_SIMD_INLINE void part_dots(const Source& source, int g, const std::byte* co
 #pragma GCC unroll 2
     for (int p = 0; p < kPlanes; ++p) {
       const int32_t plane_start = p == kPlanes - 1 ? start[r] : 0;
-      acc[r][p] = Traits::kNibbles ? dot_u4s8_start(plane_start) : broadcast_i32(plane_start);
+#pragma GCC unroll 4
+      for (int t = 0; t < kTiles; ++t) {
+        acc[t][r][p] = Traits::kNibbles ? dot_u4s8_start(plane_start) : broadcast_i32(plane_start);
+      }
     }
   }
   const auto step = [&]<int kQuad>() __attribute__((always_inline)) {
-    const I32x16 w = source.template quad<kQuad>(g);
+    I32x16 w[kTiles];
+#pragma GCC unroll 4
+    for (int t = 0; t < kTiles; ++t) w[t] = sources[t].template quad<kQuad>(g);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
       for (int p = 0; p < kPlanes; ++p) {
         const auto* x = reinterpret_cast<const int8_t*>(records[r / kRowBlock]) +
                         activation_quants_offset(p, r % kRowBlock) + kQuad * 4;
-        acc[r][p] = Traits::kNibbles ? dot_u4s8(acc[r][p], w, x) : dot_u8s8(acc[r][p], w, x);
+        if constexpr (kTiles == 1) {
+          acc[0][r][p] = Traits::kNibbles ? dot_u4s8(acc[0][r][p], w[0], x) : dot_u8s8(acc[0][r][p], w[0], x);
+        } else {
+          const I32x16 quads = broadcast_quad(x);  // a register, as several tiles read it
+#pragma GCC unroll 4
+          for (int t = 0; t < kTiles; ++t) {
+            acc[t][r][p] = Traits::kNibbles ? dot_u4s8(acc[t][r][p], w[t], quads) : dot_u8s8(acc[t][r][p], w[t], quads);
+          }
+        }
       }
     }
   };
@@ -129,11 +127,15 @@ BASS_SIMD_INLINE void part_dots(const Source& source, int g, const std::byte* co
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    const I32x16 last = Traits::kNibbles ? dot_u4s8_finish(acc[r][kPlanes - 1], start[r]) : acc[r][kPlanes - 1];
-    if constexpr (kPlanes == 1) {
-      idot[r] = last;
-    } else {
-      idot[r] = add(shift_left<8>(Traits::kNibbles ? dot_u4s8_finish(acc[r][0], 0) : acc[r][0]), last);
+#pragma GCC unroll 4
+    for (int t = 0; t < kTiles; ++t) {
+      const I32x16(&planes)[kPlanes] = acc[t][r];
+      const I32x16 last = Traits::kNibbles ? dot_u4s8_finish(planes[kPlanes - 1], start[r]) : planes[kPlanes - 1];
+      if constexpr (kPlanes == 1) {
+        idot[t][r] = last;
+      } else {
+        idot[t][r] = add(shift_left<8>(Traits::kNibbles ? dot_u4s8_finish(planes[0], 0) : planes[0]), last);
+      }
     }
   }
 }
@@ -162,88 +164,114 @@ BASS_SIMD_INLINE F32x16 scaled_part_sum(const std::byte* record, int row_in_bloc
   return mul(broadcast_field<kPlanes>(record, ActivationField::kScale, row_in_block), broadcast(sum));
 }
 
+/// A source that has its own dot products gives them itself (matmul_amx_impl.h).
+template <class Source, int kRows>
+concept HasOwnDots = requires(const Source& source, const std::byte* const* records, I32x16 (&idot)[kRows]) {
+  source.template dots<kRows, 0>(0, records, idot);
+};
+
 /// Adds part kPart of group g to the sums of kRows rows.
-template <class Source, int kPlanes, int kRows, int kPart>
-BASS_SIMD_INLINE void add_part(const Source& source, int g, const std::byte* const* records, F32x16 (&acc)[kRows]) {
+template <class Source, int kPlanes, int kTiles, int kRows, int kPart>
+BASS_SIMD_INLINE void add_part(const Source* sources, int g, const std::byte* const* records,
+                               F32x16 (&acc)[kTiles][kRows]) {
   using Traits = typename Source::Traits;
-  I32x16 idot[kRows];
-  part_dots<Source, kPlanes, kRows, kPart>(source, g, records, idot);
-  const F32x16 d_w = source.template scale<kPart>(g);
+  I32x16 idot[kTiles][kRows];
+  if constexpr (HasOwnDots<Source, kRows>) {
+    for (int t = 0; t < kTiles; ++t) sources[t].template dots<kRows, kPart>(g, records, idot[t]);
+  } else {
+    part_dots<Source, kPlanes, kTiles, kRows, kPart>(sources, g, records, idot);
+  }
+  F32x16 d_w[kTiles];
+#pragma GCC unroll 4
+  for (int t = 0; t < kTiles; ++t) d_w[t] = sources[t].template scale<kPart>(g);
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    acc[r] = fma(d_w, scaled_dot<kPlanes>(idot[r], records[r / kRowBlock], r % kRowBlock), acc[r]);
+#pragma GCC unroll 4
+    for (int t = 0; t < kTiles; ++t) {
+      acc[t][r] = fma(d_w[t], scaled_dot<kPlanes>(idot[t][r], records[r / kRowBlock], r % kRowBlock), acc[t][r]);
+    }
   }
   if constexpr (Traits::kHasMinimum) {
-    const F32x16 m_w = source.template minimum<kPart>(g);
+    F32x16 m_w[kTiles];
+#pragma GCC unroll 4
+    for (int t = 0; t < kTiles; ++t) m_w[t] = sources[t].template minimum<kPart>(g);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      acc[r] = fma(m_w, scaled_part_sum<kPlanes, Traits::kParts, kPart>(records[r / kRowBlock], r % kRowBlock), acc[r]);
+      const F32x16 sum = scaled_part_sum<kPlanes, Traits::kParts, kPart>(records[r / kRowBlock], r % kRowBlock);
+#pragma GCC unroll 4
+      for (int t = 0; t < kTiles; ++t) acc[t][r] = fma(m_w[t], sum, acc[t][r]);
     }
   }
 }
 
 /// Stores leave the processor in their order, and the rows of a large output lie far apart: one missing line after the
 /// other, where nobody has asked for them.
-template <int kRows>
 BASS_SIMD_INLINE void ask_for_outputs(const QuantJob& job, const MatmulOut& out) {
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-    if (r < job.n_rows) prefetch(tile_row(out, static_cast<size_t>(job.first_row + r), job.tile));
+  const float* p = tile_row(out, static_cast<size_t>(job.first_row), job.tile);
+  for (int r = 0; r < job.n_rows; ++r, p += out.stride) {
+    prefetch_to_write(p);
+    prefetch_to_write(p + (job.n_tiles - 1) * kTileLen);
   }
 }
 
-/// Rows behind job.n_rows, in the same row block, are computed and not stored.
-template <class Source, int kPlanes, int kRows>
-void quant_tile(const Source& source, const QuantJob& job, const ActivationRows& x, const MatmulOut& out) {
+/// kTiles tiles and kRows rows. Rows behind job.n_rows, in the same row block, are computed and not stored.
+template <class Source, int kPlanes, int kTiles, int kRows>
+void quant_tiles(const Source* sources, const QuantJob& job, const ActivationRows& x, const MatmulOut& out) {
   constexpr int kBlocks = (kRows + kRowBlock - 1) / kRowBlock;
   const std::byte* records[kBlocks];
 #pragma GCC unroll 4
   for (int b = 0; b < kBlocks; ++b) records[b] = x.record(job.first_row + b * kRowBlock, job.groups.begin);
-  F32x16 acc[kRows];
+  F32x16 acc[kTiles][kRows];
+#pragma GCC unroll 4
+  for (int t = 0; t < kTiles; ++t) {
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r)
-    acc[r] = job.sums_before == nullptr ? zero_f32() : load(job.sums_before + r * kTileLen);
-  TileAhead ahead = job.ahead;
-  if (job.sums_after == nullptr) ask_for_outputs<kRows>(job, out);
+    for (int r = 0; r < kRows; ++r) {
+      acc[t][r] = job.sums_before == nullptr ? zero_f32() : load(job.sums_before + (t * kRunRows + r) * kTileLen);
+    }
+  }
+  GroupsAhead ahead = job.ahead;
+  if (job.sums_after == nullptr) ask_for_outputs(job, out);
   for (int g = job.groups.begin; g < job.groups.end; ++g) {
     ahead.ask();
-    add_part<Source, kPlanes, kRows, 0>(source, g, records, acc);
-    if constexpr (Source::Traits::kParts == 2) add_part<Source, kPlanes, kRows, 1>(source, g, records, acc);
+    add_part<Source, kPlanes, kTiles, kRows, 0>(sources, g, records, acc);
+    if constexpr (Source::Traits::kParts == 2) add_part<Source, kPlanes, kTiles, kRows, 1>(sources, g, records, acc);
 #pragma GCC unroll 4
     for (int b = 0; b < kBlocks; ++b) records[b] += activation_record_bytes(kPlanes);
   }
-  if (job.sums_after != nullptr) {
+#pragma GCC unroll 4
+  for (int t = 0; t < kTiles; ++t) {
+    if (job.sums_after != nullptr) {
 #pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) store(job.sums_after + r * kTileLen, acc[r]);
-    return;
-  }
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-    if (r < job.n_rows) store_tile_row(out, static_cast<size_t>(job.first_row + r), job.tile, acc[r]);
+      for (int r = 0; r < kRows; ++r) store(job.sums_after + (t * kRunRows + r) * kTileLen, acc[t][r]);
+    } else if (t < job.n_tiles) {
+      store_tile<kRows>(out, job.first_row, job.n_rows, job.tile + t, acc[t]);
+    }
   }
 }
 
-/// quant_tile of job.n_rows <= kRows rows. There is code for every number of rows up to a row block, then for even
+/// quant_tiles of job.n_rows <= kRows rows. There is code for every number of rows up to a row block, then for even
 /// ones: all of them would double the program.
-template <class Source, int kPlanes, int kRows>
-BASS_SIMD_INLINE void quant_tile_rows(const Source& source, const QuantJob& job, const ActivationRows& x,
-                                      const MatmulOut& out) {
+template <class Source, int kPlanes, int kTiles, int kRows>
+BASS_SIMD_INLINE void quant_tiles_rows(const Source* sources, const QuantJob& job, const ActivationRows& x,
+                                       const MatmulOut& out) {
   constexpr int kFewer = kRows <= kRowBlock ? kRows - 1 : kRows - 2;
   if constexpr (kRows > 1) {
-    if (job.n_rows <= kFewer) return quant_tile_rows<Source, kPlanes, kFewer>(source, job, x, out);
+    if (job.n_rows <= kFewer) return quant_tiles_rows<Source, kPlanes, kTiles, kFewer>(sources, job, x, out);
   }
-  quant_tile<Source, kPlanes, kRows>(source, job, x, out);
+  quant_tiles<Source, kPlanes, kTiles, kRows>(sources, job, x, out);
 }
 
-/// quant_tile of whole row blocks: the least number of them that has job.n_rows rows, but at least kMinRows rows.
-template <class Source, int kPlanes, int kRows, int kMinRows>
-BASS_SIMD_INLINE void quant_tile_blocks(const Source& source, const QuantJob& job, const ActivationRows& x,
-                                        const MatmulOut& out) {
+/// quant_tiles of whole row blocks: the least number of them that has job.n_rows rows, but at least kMinRows rows.
+template <class Source, int kPlanes, int kTiles, int kRows, int kMinRows>
+BASS_SIMD_INLINE void quant_tiles_blocks(const Source* sources, const QuantJob& job, const ActivationRows& x,
+                                         const MatmulOut& out) {
   if constexpr (kRows > kMinRows) {
     constexpr int kFewer = kRows - kRowBlock;
-    if (job.n_rows <= kFewer) return quant_tile_blocks<Source, kPlanes, kFewer, kMinRows>(source, job, x, out);
+    if (job.n_rows <= kFewer) {
+      return quant_tiles_blocks<Source, kPlanes, kTiles, kFewer, kMinRows>(sources, job, x, out);
+    }
   }
-  quant_tile<Source, kPlanes, kRows>(source, job, x, out);
+  quant_tiles<Source, kPlanes, kTiles, kRows>(sources, job, x, out);
 }
 
 /// The rows [0, n_rows) divided into blocks of at most kMaxRows: whole row blocks each but the last, of sizes as equal
@@ -269,58 +297,107 @@ class RowSplit {
   int n_blocks_;
 };
 
-/// Up to kRunRows rows from row `first_row` on with one tile.
-template <DType kType, int kPlanes>
-void quant_run(const PackedMatrix& w, const ActivationRows& x, int first_row, int n_rows, int tile,
-               const MatmulOut& out) {
-  constexpr int kMaxRows = kPlanes == 1 || kMatmulRows == kRowBlock ? kMatmulRows : 2 * kRowBlock;
-  using Packed = PackedSource<kType>;
+/// {make(0), .. make(kTiles - 1)}
+template <int kTiles, class Make>
+BASS_SIMD_INLINE auto each_tile(const Make& make) {
+  if constexpr (kTiles == 1) {
+    return std::array{make(0)};
+  } else {
+    static_assert(kTiles == 2);
+    return std::array{make(0), make(1)};
+  }
+}
+
+/// One of three and more blocks of rows: the first one leaves the tiles unpacked for the others.
+template <int kPlanes, int kTiles, int kMaxRows, class Packed, class Group>
+void quant_tiles_unpacked(const std::array<Packed, kTiles>& packed, Group (&unpacked)[kTiles][kChunkGroups],
+                          bool is_first, const QuantJob& job, const ActivationRows& x, const MatmulOut& out) {
+  using Unpacking = UnpackingSource<Packed>;
   using Unpacked = UnpackedSource<typename Packed::Traits>;
+  // Each of them has at least this many rows, but for the last one's row block that is not full.
+  constexpr int kMinBlockRows = (2 * kMaxRows / kRowBlock + 1) / 3 * kRowBlock;
+  const int begin = job.groups.begin;
+  if (is_first) {
+    const auto sources =
+        each_tile<kTiles>([&](int t) { return Unpacking(packed[static_cast<size_t>(t)], unpacked[t], begin); });
+    quant_tiles_blocks<Unpacking, kPlanes, kTiles, kMaxRows, kMinBlockRows>(sources.data(), job, x, out);
+  } else {
+    const auto sources = each_tile<kTiles>([&](int t) { return Unpacked(unpacked[t], begin); });
+    quant_tiles_blocks<Unpacked, kPlanes, kTiles, kMaxRows, kMinBlockRows>(sources.data(), job, x, out);
+  }
+}
+
+/// Up to kRunRows rows from row `first_row` on with up to kMatmulTiles tiles.
+template <DType kType, int kPlanes, int kTiles>
+void quant_run(const PackedMatrix& w, const ActivationRows& x, int first_row, int n_rows, WorkRange tiles,
+               const AheadPlan<PackedSource<kType>, kTiles>& ahead, const MatmulOut& out) {
+  constexpr bool kHasFewRows = kTiles < kMatmulTiles;
+  constexpr int kMaxRows = kHasFewRows || kPlanes == 2 ? kRowBlock : kMatmulRows;
+  using Packed = PackedSource<kType>;
   const RowSplit<kMaxRows> split(n_rows);
   const int n_groups = w.n_in / kGroupLen;
-  const Packed packed(w.data + static_cast<size_t>(tile) * packed_tile_bytes(kType, w.n_in), n_groups);
-  // Unpacking pays from the third block on, and not at all where a packed quant is a byte. Of three and more blocks
-  // each has at least this many rows, but for the last one's row block that is not full.
-  constexpr int kMinBlockRows = (2 * kMaxRows / kRowBlock + 1) / 3 * kRowBlock;
-  const bool unpacks = Packed::Traits::kFormat.bits < 8 && split.n_blocks() > 2;
-  const ReadAhead& policy = split.n_blocks() > 2 ? kReadAheadOfFirstLevel : read_ahead();
-  const int ahead_lines = (Packed::kGroupLines + split.n_blocks() - 1) / split.n_blocks();
-  typename Unpacked::Group unpacked[kChunkGroups];
-  alignas(64) float partial[kRunRows * kTileLen];
+  const size_t tile_bytes = packed_tile_bytes(kType, w.n_in);
+  const int n_tiles = tiles.end - tiles.begin;
+  const std::byte* first_tile = w.data + static_cast<size_t>(tiles.begin) * tile_bytes;
+  const auto tile_data = [&](int t) {
+    return first_tile + static_cast<size_t>(t < n_tiles ? t : n_tiles - 1) * tile_bytes;
+  };
+  const auto packed = each_tile<kTiles>([&](int t) { return Packed(tile_data(t), n_groups); });
+  // Unpacking pays from the third block on, and not at all where a packed quant is a byte, or a nibble whose mask and
+  // shift cost nothing.
+  const bool is_free = Packed::Traits::kFormat.bits == 8 || (Packed::Traits::kFormat.bits == 4 && masks_are_free());
+  const bool unpacks = !is_free && split.n_blocks() > 2;
+  UnpackedGroup<Packed::Traits::kParts> unpacked[kTiles][kChunkGroups];
+  alignas(64) float partial[kTiles * kRunRows * kTileLen];
   for (int begin = 0; begin < n_groups; begin += kChunkGroups) {
     const int end = begin + kChunkGroups < n_groups ? begin + kChunkGroups : n_groups;
     for (int b = 0; b < split.n_blocks(); ++b) {
       const WorkRange rows = split.block(b);
       float* sums = partial + rows.begin * kTileLen;
       QuantJob job{};
-      job.tile = tile;
+      job.tile = tiles.begin;
+      job.n_tiles = n_tiles;
       job.first_row = first_row + rows.begin;
       job.n_rows = rows.end - rows.begin;
       job.groups = {begin, end};
-      const ptrdiff_t asked_bytes = static_cast<ptrdiff_t>(b * ahead_lines * (end - begin)) * 64;
-      job.ahead =
-          TileAhead(policy, packed.share(begin) + asked_bytes, b * ahead_lines < Packed::kGroupLines ? ahead_lines : 0);
+      job.ahead = ahead.part(first_tile, b, split.n_blocks(), begin, n_groups < kChunkGroups ? n_groups : kChunkGroups);
       job.sums_before = begin == 0 ? nullptr : sums;
       job.sums_after = end == n_groups ? nullptr : sums;
-      if (!unpacks) {
-        quant_tile_rows<Packed, kPlanes, kMaxRows>(packed, job, x, out);
-      } else if (b == 0) {
-        quant_tile_blocks<UnpackingSource<Packed>, kPlanes, kMaxRows, kMinBlockRows>({packed, unpacked, begin}, job, x,
-                                                                                     out);
-      } else {
-        quant_tile_blocks<Unpacked, kPlanes, kMaxRows, kMinBlockRows>({unpacked, begin}, job, x, out);
+      if constexpr (!kHasFewRows) {
+        if (unpacks) {
+          quant_tiles_unpacked<kPlanes, kTiles, kMaxRows>(packed, unpacked, b == 0, job, x, out);
+          continue;
+        }
       }
+      quant_tiles_rows<Packed, kPlanes, kTiles, kMaxRows>(packed.data(), job, x, out);
+    }
+  }
+}
+
+/// kTiles tiles at a time.
+template <DType kType, int kPlanes, int kTiles>
+void quant_matmul_tiles(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles,
+                        const MatmulOut& out) {
+  const int n_groups = w.n_in / kGroupLen;
+  const AheadPlan<PackedSource<kType>, kTiles> ahead(read_ahead(), PackedSource<kType>(w.data, n_groups),
+                                                     packed_tile_bytes(kType, w.n_in), n_groups);
+  for (int first_row = 0; first_row < n_rows; first_row += kRunRows) {
+    const int n_run_rows = n_rows - first_row < kRunRows ? n_rows - first_row : kRunRows;
+    for (int tile = tiles.begin; tile < tiles.end; tile += kTiles) {
+      const int end = tile + kTiles < tiles.end ? tile + kTiles : tiles.end;
+      quant_run<kType, kPlanes, kTiles>(w, x, first_row, n_run_rows, {tile, end}, ahead, out);
     }
   }
 }
 
 template <DType kType, int kPlanes>
 void quant_matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, const MatmulOut& out) {
-  for (int first_row = 0; first_row < n_rows; first_row += kRunRows) {
-    const int n_run_rows = n_rows - first_row < kRunRows ? n_rows - first_row : kRunRows;
-    for (int tile = tiles.begin; tile < tiles.end; ++tile) {
-      quant_run<kType, kPlanes>(w, x, first_row, n_run_rows, tile, out);
-    }
+  // Few rows wait for memory, which answers faster in the order in which it lies.
+  constexpr int kMaxSingleTileRows = kRowBlock / kPlanes;
+  if (n_rows <= kMaxSingleTileRows) {
+    quant_matmul_tiles<kType, kPlanes, 1>(w, x, n_rows, tiles, out);
+  } else {
+    quant_matmul_tiles<kType, kPlanes, kMatmulTiles>(w, x, n_rows, tiles, out);
   }
 }
 

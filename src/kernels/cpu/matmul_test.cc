@@ -178,32 +178,35 @@ TEST_P(MatmulTest, GivesARowTheSameBitsInEveryBatch) {
 
 TEST_P(MatmulTest, WritesOnlyItsChannelsAndAccumulates) {
   constexpr int kOut = 83;
-  constexpr int kRows = 3;
   constexpr int kStride = kOut + 6;  // rows without alignment
-  for (const DType type : kTypes) {
+  const auto expect_channels = [&](DType type, int n_rows) {
     const int n_in = whole_blocks(type, 64);
     const FileMatrix file(type, kOut, n_in, rng_);
     const PackedCopy packed(file);
-    const std::vector<float> x = random_floats(static_cast<size_t>(kRows * n_in), rng_);
-    const Activations activations(kernels_, x.data(), kRows, n_in, 1);
-    const std::vector<float> plain = product(kernels_, packed.matrix, activations, kRows);
-    const std::vector<float> before = random_floats(kRows * kStride, rng_);
-    for (const WorkRange tiles : {WorkRange{0, 6}, {0, 1}, {1, 3}, {2, 6}, {5, 6}, {3, 3}}) {
+    const std::vector<float> x = random_floats(static_cast<size_t>(n_rows * n_in), rng_);
+    const Activations activations(kernels_, x.data(), n_rows, n_in, 1);
+    const std::vector<float> plain = product(kernels_, packed.matrix, activations, n_rows);
+    const std::vector<float> before = random_floats(static_cast<size_t>(n_rows * kStride), rng_);
+    for (const WorkRange tiles : {WorkRange{0, 6}, {0, 1}, {1, 3}, {2, 6}, {2, 5}, {5, 6}, {3, 3}}) {
       for (const bool accumulate : {false, true}) {
         std::vector<float> out = before;
         const int first = tiles.begin * kTileLen;
         // A thread's own buffer may begin at its first channel; here it begins one float later.
-        kernels_.matmul(packed.matrix, activations.rows, kRows, tiles, out.data() + 1, kStride, first, accumulate);
+        kernels_.matmul(packed.matrix, activations.rows, n_rows, tiles, out.data() + 1, kStride, first, accumulate);
         std::vector<float> expected = before;
-        for (int r = 0; r < kRows; ++r) {
+        for (int r = 0; r < n_rows; ++r) {
           for (int c = first; c < std::min(kOut, tiles.end * kTileLen); ++c) {
             float& value = expected[static_cast<size_t>(r * kStride + 1 + c - first)];
             value = (accumulate ? value : 0.0f) + plain[static_cast<size_t>(r * kOut + c)];
           }
         }
-        EXPECT_EQ(out, expected) << dtype_info(type).name << " tiles " << tiles.begin << ".." << tiles.end;
+        EXPECT_EQ(out, expected) << dtype_info(type).name << ", " << n_rows << " rows, tiles " << tiles.begin << ".."
+                                 << tiles.end;
       }
     }
+  };
+  for (const DType type : kTypes) {
+    for (const int n_rows : {3, 6, 29}) expect_channels(type, n_rows);  // a tile at a time, two, and several row blocks
   }
 }
 

@@ -1,5 +1,9 @@
 #include "kernels/cpu/read_ahead.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -9,7 +13,8 @@ namespace {
 
 constexpr char kVariable[] = "BASS_READ_AHEAD";
 constexpr ReadAhead kStaged{"staged", 12288, 1024};
-constexpr const ReadAhead* kAll[] = {&kReadAheadOfFirstLevel, &kStaged};
+constexpr ReadAhead kFar{"far", 16384, 0};
+constexpr const ReadAhead* kAll[] = {&kReadAheadOfFirstLevel, &kStaged, &kFar};
 
 const ReadAhead* find(std::string_view name) {
   for (const ReadAhead* one : kAll) {
@@ -18,12 +23,32 @@ const ReadAhead* find(std::string_view name) {
   return nullptr;
 }
 
-const ReadAhead& of_processor() {
+bool is_amd() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (__builtin_cpu_is("amd")) return kStaged;
+  return __builtin_cpu_is("amd");
+#else
+  return false;
 #endif
-  return kReadAheadOfFirstLevel;
+}
+
+// As the makers count them: the base family, and where that is 15 the extended one with it.
+int processor_family() {
+#if defined(__x86_64__)
+  unsigned signature = 0;
+  unsigned other[3];
+  if (__get_cpuid(1, &signature, &other[0], &other[1], &other[2]) == 0) return 0;
+  const unsigned base = signature >> 8 & 0xF;
+  return static_cast<int>(base == 0xF ? base + (signature >> 20 & 0xFF) : base);
+#else
+  return 0;
+#endif
+}
+
+const ReadAhead& of_processor() {
+  constexpr int kFamilyOfZen5 = 26;
+  if (!is_amd()) return kReadAheadOfFirstLevel;
+  return processor_family() >= kFamilyOfZen5 ? kFar : kStaged;
 }
 
 const ReadAhead& choose() {
@@ -39,11 +64,16 @@ const ReadAhead& read_ahead() {
   return chosen;
 }
 
+bool masks_are_free() {
+  static const bool are_free = is_amd();
+  return are_free;
+}
+
 Status check_read_ahead() {
   const char* forced = std::getenv(kVariable);
   if (forced == nullptr || *forced == '\0' || find(forced) != nullptr) return ok_status();
   return invalid_argument(std::string(kVariable) + "=" + forced +
-                          ": it may be l1 or staged (unset, it is chosen for this processor)");
+                          ": it may be l1, staged or far (unset, it is chosen for this processor)");
 }
 
 }  // namespace bass::cpu

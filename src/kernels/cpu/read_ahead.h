@@ -18,16 +18,18 @@ struct ReadAhead {
   [[nodiscard]] bool is_staged() const { return near_distance > 0; }
 };
 
-/// Also used wherever a tile is multiplied with more than two blocks of rows: reads so few in so much arithmetic need
-/// no more buffers than the first level has, and staged ones cost 1 to 2 % there (Zen 4, 32 rows).
 inline constexpr ReadAhead kReadAheadOfFirstLevel{"l1", 8192, 0};
 
-/// The one for this processor, chosen once by its maker, or the one that BASS_READ_AHEAD names:
-///   staged  AMD. A core of Zen 4 has 24 reads of its first level in flight, which is about 14 GB/s; the second level
-///           has more, and reads 20.
+/// The one for this processor, chosen once by its maker and family, or the one that BASS_READ_AHEAD names:
+///   staged  AMD before Zen 5. A core of Zen 4 has 24 reads of its first level in flight, which is about 14 GB/s; the
+///           second level has more, and reads 20.
+///   far     AMD from Zen 5 on: into the first level, 16 KiB ahead.
 ///   l1      Everywhere else. On Intel's Emerald Rapids asking the second level was slower.
 /// docs/performance.md, "Reading ahead", has the figures.
 const ReadAhead& read_ahead();
+
+/// Masks and shifts run beside products, on pipes of their own (AMD): weights of four bits need no unpacked copy.
+[[nodiscard]] bool masks_are_free();
 
 /// Error (kInvalidArgument) when BASS_READ_AHEAD names something else.
 [[nodiscard]] Status check_read_ahead();

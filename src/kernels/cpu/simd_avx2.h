@@ -17,6 +17,7 @@ namespace bass::cpu::BASS_SIMD_NAMESPACE {
 
 inline constexpr int kLanes = 16;
 // Register blocking of the kernels, for 16 registers (simd_avx512.h says what each counts).
+inline constexpr int kMatmulTiles = 1;
 inline constexpr int kMatmulRows = 4;  // 8 registers of int sums; the fp32 sums live in the first cache
 inline constexpr int kFloatMatmulRows = 4;
 inline constexpr int kWideVectors = 1;
@@ -265,22 +266,19 @@ BASS_SIMD_INLINE I32x16 dot_i16(I32x16 acc, I32x16 a, I32x16 b) {
 
 // --- byte dot products
 
-namespace detail {
-BASS_SIMD_INLINE __m256i broadcast_quad(const int8_t* quad) {
+BASS_SIMD_INLINE I32x16 broadcast_quad(const int8_t* quad) {
   int32_t bytes;
   __builtin_memcpy(&bytes, quad, sizeof(bytes));
-  return _mm256_set1_epi32(bytes);
+  return broadcast_i32(bytes);
 }
-}  // namespace detail
 
 #ifdef __AVXVNNI__
 
-BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, const int8_t* quad) {
-  const __m256i s8 = detail::broadcast_quad(quad);
-  return {_mm256_dpbusd_avx_epi32(acc.lo, u8.lo, s8), _mm256_dpbusd_avx_epi32(acc.hi, u8.hi, s8)};
+BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, I32x16 s8) {
+  return {_mm256_dpbusd_avx_epi32(acc.lo, u8.lo, s8.lo), _mm256_dpbusd_avx_epi32(acc.hi, u8.hi, s8.hi)};
 }
 BASS_SIMD_INLINE I32x16 dot_u4s8_start(int32_t start) { return broadcast_i32(start); }
-BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, const int8_t* quad) { return dot_u8s8(acc, u4, quad); }
+BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, I32x16 s8) { return dot_u8s8(acc, u4, s8); }
 BASS_SIMD_INLINE I32x16 dot_u4s8_finish(I32x16 acc, int32_t /*start*/) { return acc; }
 
 #else
@@ -296,16 +294,14 @@ BASS_SIMD_INLINE __m256i dot_u8s8(__m256i acc, __m256i u8, __m256i s8) {
   return _mm256_add_epi32(acc, _mm256_add_epi32(_mm256_madd_epi16(low_sums, ones), _mm256_madd_epi16(top_sums, ones)));
 }
 }  // namespace detail
-BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, const int8_t* quad) {
-  const __m256i s8 = detail::broadcast_quad(quad);
-  return {detail::dot_u8s8(acc.lo, u8.lo, s8), detail::dot_u8s8(acc.hi, u8.hi, s8)};
+BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, I32x16 s8) {
+  return {detail::dot_u8s8(acc.lo, u8.lo, s8.lo), detail::dot_u8s8(acc.hi, u8.hi, s8.hi)};
 }
 // The accumulator is 2 x 16 bits a lane: eight steps of at most 2 * 15 * 128 = 3840 each stay below 2^15.
 BASS_SIMD_INLINE I32x16 dot_u4s8_start(int32_t /*start*/) { return zero_i32(); }
-BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, const int8_t* quad) {
-  const __m256i s8 = detail::broadcast_quad(quad);
-  return {_mm256_add_epi16(acc.lo, _mm256_maddubs_epi16(u4.lo, s8)),
-          _mm256_add_epi16(acc.hi, _mm256_maddubs_epi16(u4.hi, s8))};
+BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, I32x16 s8) {
+  return {_mm256_add_epi16(acc.lo, _mm256_maddubs_epi16(u4.lo, s8.lo)),
+          _mm256_add_epi16(acc.hi, _mm256_maddubs_epi16(u4.hi, s8.hi))};
 }
 BASS_SIMD_INLINE I32x16 dot_u4s8_finish(I32x16 acc, int32_t start) {
   const __m256i ones = _mm256_set1_epi16(1);
@@ -315,5 +311,12 @@ BASS_SIMD_INLINE I32x16 dot_u4s8_finish(I32x16 acc, int32_t start) {
 }
 
 #endif
+
+BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, const int8_t* quad) {
+  return dot_u8s8(acc, u8, broadcast_quad(quad));
+}
+BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, const int8_t* quad) {
+  return dot_u4s8(acc, u4, broadcast_quad(quad));
+}
 
 }  // namespace bass::cpu::BASS_SIMD_NAMESPACE

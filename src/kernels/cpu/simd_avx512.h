@@ -16,8 +16,11 @@ namespace bass::cpu::BASS_SIMD_NAMESPACE {
 
 inline constexpr int kLanes = 16;
 // Register blocking of the kernels, for 32 registers.
-inline constexpr int kMatmulRows = 12;      // rows that share the unpacked weights of a group: 12 int and 12 fp32 sums
-inline constexpr int kFloatMatmulRows = 8;  // the same for float weights
+// Tiles and rows that share quads in registers: 16 int sums stay, of the 16 fp32 sums some wait in the first-level
+// cache.
+inline constexpr int kMatmulTiles = 2;
+inline constexpr int kMatmulRows = 8;
+inline constexpr int kFloatMatmulRows = 8;  // of float weights
 // Attention, rows in lanes: kWideVectors vectors of rows and kWideTile positions (or columns of head_dim) in flight.
 inline constexpr int kWideVectors = 2;
 inline constexpr int kWideTile = 8;
@@ -215,8 +218,18 @@ BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, const int8_t* quad) {
   asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc.v) : "v"(u8.v), "m"(*reinterpret_cast<const Quad*>(quad)));
   return acc;
 }
+BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, I32x16 s8) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(acc.v) : "v"(u8.v), "v"(s8.v));
+  return acc;
+}
+BASS_SIMD_INLINE I32x16 broadcast_quad(const int8_t* quad) {
+  int32_t bits;
+  __builtin_memcpy(&bits, quad, sizeof(bits));
+  return broadcast_i32(bits);
+}
 BASS_SIMD_INLINE I32x16 dot_u4s8_start(int32_t start) { return broadcast_i32(start); }
 BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, const int8_t* quad) { return dot_u8s8(acc, u4, quad); }
+BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, I32x16 s8) { return dot_u8s8(acc, u4, s8); }
 BASS_SIMD_INLINE I32x16 dot_u4s8_finish(I32x16 acc, int32_t /*start*/) { return acc; }
 
 }  // namespace bass::cpu::BASS_SIMD_NAMESPACE

@@ -21,6 +21,7 @@ namespace bass::cpu::BASS_SIMD_NAMESPACE {
 
 inline constexpr int kLanes = 16;
 // Blocking of the kernels (simd_avx512.h says what each counts).
+inline constexpr int kMatmulTiles = 1;
 inline constexpr int kMatmulRows = 4;
 inline constexpr int kFloatMatmulRows = 4;
 inline constexpr int kWideVectors = 1;
@@ -301,19 +302,30 @@ BASS_SIMD_INLINE I32x16 dot_i16(I32x16 acc, I32x16 a, I32x16 b) {
 
 // --- byte dot products of 16 lanes x 4 unsigned bytes with the same four signed bytes at `quad`
 
-/// Adds to every lane the exact sum of its four products.
-BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, const int8_t* quad) {
+/// Four bytes in every lane.
+BASS_SIMD_INLINE I32x16 broadcast_quad(const int8_t* quad) {
+  int32_t bytes;
+  __builtin_memcpy(&bytes, quad, sizeof(bytes));
+  return broadcast_i32(bytes);
+}
+/// Adds to every lane the exact sum of its four products; s8 from broadcast_quad, or the quad itself.
+BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, I32x16 s8) {
   return detail::each_lane<I32x16>([&](int i) {
     uint32_t sum = detail::u32(acc.v[i]);
     for (int b = 0; b < 4; ++b) {
-      sum += detail::u32(static_cast<int32_t>(detail::u32(u8.v[i]) >> (8 * b) & 255u) * quad[b]);
+      const auto factor = static_cast<int8_t>(detail::u32(s8.v[i]) >> (8 * b));
+      sum += detail::u32(static_cast<int32_t>(detail::u32(u8.v[i]) >> (8 * b) & 255u) * factor);
     }
     return detail::wrap(sum);
   });
 }
+BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, const int8_t* quad) {
+  return dot_u8s8(acc, u8, broadcast_quad(quad));
+}
 /// The same for unsigned bytes below 16, at most 8 steps between start and finish; the accumulator between them is the
 /// instruction set's own. finish(steps(start(x)), x) = x + the exact dot product.
 BASS_SIMD_INLINE I32x16 dot_u4s8_start(int32_t start) { return broadcast_i32(start); }
+BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, I32x16 s8) { return dot_u8s8(acc, u4, s8); }
 BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, const int8_t* quad) { return dot_u8s8(acc, u4, quad); }
 BASS_SIMD_INLINE I32x16 dot_u4s8_finish(I32x16 acc, int32_t /*start*/) { return acc; }
 
