@@ -20,6 +20,8 @@ constexpr int kEvenShare = 8;
 constexpr int kMinSharedRows = 32;
 // Reading a chunk costs about what the arithmetic of so many rows costs. Only balance depends on it.
 constexpr int kReadCost = 16;
+// In how many takes a thread gets its share of the units.
+constexpr int kTakesPerThread = 16;
 // States of all the runs of a batch; units that would need more stay whole.
 constexpr ptrdiff_t kMaxRunStates = ptrdiff_t{1} << 16;
 
@@ -89,6 +91,7 @@ void AttentionPlan::build(AttentionKind kind, std::span<const ForwardSegment> se
     }
   }
   if (kind == AttentionKind::kFused) add_fused(segments);
+  n_units_at_once = units_at_once();
 }
 
 void AttentionPlan::add_pages(const ForwardSegment& segment, int n_chunks, const std::byte* page_base,
@@ -227,9 +230,22 @@ int64_t AttentionPlan::makespan() {
   return *std::max_element(loads_.begin(), loads_.end());
 }
 
-bool AttentionPlan::cut_long_units() {
+int64_t AttentionPlan::total_cost() const {
   int64_t total = 0;
   for (const PlannedUnit& unit : units) total += cost(unit);
+  return total;
+}
+
+// A thread's share in so many takes, if they are of the longest units: the counter that threads take them from travels
+// between processors.
+int AttentionPlan::units_at_once() const {
+  int64_t longest = 1;
+  for (const PlannedUnit& unit : units) longest = std::max(longest, cost(unit));
+  return static_cast<int>(std::max<int64_t>(1, total_cost() / longest / (kTakesPerThread * n_threads_)));
+}
+
+bool AttentionPlan::cut_long_units() {
+  const int64_t total = total_cost();
   // Runs cost a second stage: whole units are better where the threads are busy anyway.
   const bool has_long_units = !units.empty() && cost(units.front()) * n_threads_ * kUnitsPerThread > total;
   if (!has_long_units || makespan() * n_threads_ * kEvenShare <= total * (kEvenShare + 1)) return false;

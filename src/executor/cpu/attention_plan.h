@@ -65,6 +65,7 @@ struct PlannedFinish {
 class AttentionPlan {
  public:
   std::vector<PlannedUnit> units;
+  int n_units_at_once = 1;  // that a thread takes: more where they are many and small
   std::vector<PlannedUnit> late_units;
   std::vector<PlannedFinish> finishes;
   std::vector<int> rows;  // rows of the batch, a unit's tokens one behind the other
@@ -102,6 +103,8 @@ class AttentionPlan {
   /// Attends to the chunks [first_shared, n_shared) together.
   void add_group(std::span<const ForwardSegment> segments, Group group, int first_shared, int n_shared);
   [[nodiscard]] int64_t makespan();
+  [[nodiscard]] int64_t total_cost() const;
+  [[nodiscard]] int units_at_once() const;
   bool cut_long_units();  // whether it did
   void cut(size_t unit_idx, int n_runs);
   void sort_by_cost();

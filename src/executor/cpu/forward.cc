@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/prefetch.h"
 
 namespace bass::cpu {
 namespace {
@@ -38,6 +39,7 @@ CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const Forw
       std::max(size_t{kRowBlock} * static_cast<size_t>(config.d_model), size_t{3} * kGateUpRows * kGroupLen) + 16);
   thread_memory_ = AlignedBuffer(static_cast<size_t>(options.n_threads) * thread_floats_ * sizeof(float));
   normed_ = make_stage(options.max_rows, config.d_model);
+  own_normed_ = make_stage(options.n_threads * kOwnRows, config.d_model);
   attention_states_ = AlignedBuffer(AttentionPlan::max_states(max_rows, model->kv_shape()) *
                                     static_cast<size_t>(attention_state_len(config.head_dim)) * sizeof(float));
   if (config.has_post_norms) added_ = AlignedBuffer(max_rows * static_cast<size_t>(config.d_model) * sizeof(float));
@@ -62,11 +64,26 @@ void CpuForward::make_plans() {
 }
 
 bool CpuForward::ok() const {
-  for (const AlignedBuffer* buffer :
-       {&residual_, &qkv_, &attention_out_, &added_, &attention_states_, &thread_memory_, &normed_.memory,
-        &attended_.memory, &gated_.memory, &head_input_.memory, &more_input_.memory, &experts_.probabilities,
-        &experts_.results, &experts_.input.memory, &draft_input_.taps.memory, &draft_input_.features,
-        &draft_input_.joined.memory, &draft_input_.hidden, &draft_input_.row}) {
+  for (const AlignedBuffer* buffer : {&residual_,
+                                      &qkv_,
+                                      &attention_out_,
+                                      &added_,
+                                      &attention_states_,
+                                      &thread_memory_,
+                                      &normed_.memory,
+                                      &own_normed_.memory,
+                                      &attended_.memory,
+                                      &gated_.memory,
+                                      &head_input_.memory,
+                                      &more_input_.memory,
+                                      &experts_.probabilities,
+                                      &experts_.results,
+                                      &experts_.input.memory,
+                                      &draft_input_.taps.memory,
+                                      &draft_input_.features,
+                                      &draft_input_.joined.memory,
+                                      &draft_input_.hidden,
+                                      &draft_input_.row}) {
     if (!buffer->ok()) return false;
   }
   return true;
@@ -220,6 +237,7 @@ void CpuOps::norm_block(std::span<const float* const> x, const CpuNorm& norm, in
   const int d_model = f_.model_->config().d_model;
   const auto n_rows = static_cast<int>(x.size());
   float* normed = out.f32 != nullptr ? out.f32 + static_cast<ptrdiff_t>(first_row) * d_model : thread_memory();
+  if (out.groups != nullptr) prefetch_records_to_write(out, {first_row, first_row + n_rows}, {0, d_model / kGroupLen});
   for (int i = 0; i < n_rows; ++i) {
     normalise(x[static_cast<size_t>(i)], norm, normed + static_cast<ptrdiff_t>(i) * d_model);
   }
@@ -227,12 +245,9 @@ void CpuOps::norm_block(std::span<const float* const> x, const CpuNorm& norm, in
   f_.kernels_->quantise(normed, d_model, {first_row, first_row + n_rows}, {0, d_model}, without_f32(out));
 }
 
-// Whole row blocks, which are quantised faster, where that keeps the shares even.
+// Whole row blocks: they are quantised faster, and two threads that wrote to one would wait for each other.
 WorkRange CpuOps::share_rows(int n_rows) const {
-  constexpr int kMinBlocks = 4;  // of a thread
-  const int n_blocks = (n_rows + kRowBlock - 1) / kRowBlock;
-  if (n_blocks < kMinBlocks * context_.n_threads()) return context_.share(n_rows);
-  const WorkRange blocks = context_.share(n_blocks);
+  const WorkRange blocks = context_.share((n_rows + kRowBlock - 1) / kRowBlock);
   return {blocks.begin * kRowBlock, std::min(blocks.end * kRowBlock, n_rows)};
 }
 
@@ -240,10 +255,14 @@ void CpuOps::norm(int layer, NormKind kind) {
   const CpuLayer& weights = f_.model_->layer(layer);
   const auto d_model = static_cast<size_t>(f_.model_->config().d_model);
   const CpuNorm& norm = kind == NormKind::kAttention ? weights.attention_norm : weights.feed_forward_norm;
-  const WorkRange rows = share_rows(n_rows_);
   const auto x = [&](int row) { return f_.residual_.as<float>() + static_cast<size_t>(row) * d_model; };
-  norm_rows(rows, x, norm, rows.begin, f_.normed_.rows);
-  end(StepPart::kNorm);
+  const bool is_apart = f_.norms_apart(n_rows_);
+  const WorkRange rows = is_apart ? WorkRange{0, n_rows_} : share_rows(n_rows_);
+  norm_rows(rows, x, norm, rows.begin, normed());
+  // In parallel blocks the output of attention is added to x next.
+  const bool reads_x_beside =
+      kind == NormKind::kFeedForward && f_.model_->config().block_order == BlockOrder::kParallel;
+  is_apart && !reads_x_beside ? go_on(StepPart::kNorm) : end(StepPart::kNorm);
 }
 
 void CpuOps::project_qkv(int layer) {
@@ -252,13 +271,14 @@ void CpuOps::project_qkv(int layer) {
   const int stride = config.q_dim() + 2 * config.kv_dim();
   const PackedMatrix* matrices[] = {&weights.q, &weights.k, &weights.v};
   const int n_tiles = weights.q.n_tiles() + weights.k.n_tiles() + weights.v.n_tiles();
+  const ActivationRows input = normed();
   share_tiles(n_tiles, n_rows_, next_counter(), [&](WorkRange range) {
     int first_tile = 0;
     float* out = f_.qkv_.as<float>();
     for (const PackedMatrix* matrix : matrices) {
       const WorkRange tiles{std::max(range.begin - first_tile, 0), std::min(range.end - first_tile, matrix->n_tiles())};
       if (tiles.begin < tiles.end) {
-        f_.kernels_->matmul(*matrix, f_.normed_.rows, n_rows_, tiles, out, stride, 0, false);
+        f_.kernels_->matmul(*matrix, input, n_rows_, tiles, out, stride, 0, false);
       }
       first_tile += matrix->n_tiles();
       out += matrix->n_out;
@@ -279,6 +299,19 @@ void CpuOps::normalise_heads(const CpuLayer& weights, float* q) const {
   normalise_runs(q + config.q_dim(), weights.k_norm, config.kv_dim());
 }
 
+std::byte* CpuOps::page_of(int row) const {
+  const auto i = static_cast<size_t>(row);
+  const ForwardSegment& segment = f_.segments_[static_cast<size_t>(f_.row_segments_[i])];
+  return f_.model_->page(segment.pages[static_cast<size_t>(f_.positions_[i] / kKvPageLen)]);
+}
+
+void CpuOps::ask_for_kv(int layer, int row, int kv_head) const {
+  f_.kernels_->ask_for_kv(f_.model_->kv_shape(), f_.positions_[static_cast<size_t>(row)] % kKvPageLen,
+                          page_of(row) + f_.model_->head_offset(layer, kv_head));
+}
+
+// What is written next is asked for a row ahead: others have computed q and k, and nobody has touched the places in the
+// pages. So many lines at once as all heads have would be more than a processor can ask for.
 void CpuOps::rope_and_write_kv(int layer) {
   const ModelConfig& config = f_.model_->config();
   const CpuLayer& weights = f_.model_->layer(layer);
@@ -288,12 +321,14 @@ void CpuOps::rope_and_write_kv(int layer) {
     f_.next_late_unit_.reset();
   }
   const WorkRange rows = context_.share(n_rows_);
+  for (int head = 0; rows.begin < rows.end && head < config.n_kv_heads; ++head) ask_for_kv(layer, rows.begin, head);
   for (int row = rows.begin; row < rows.end; ++row) {
     const auto i = static_cast<size_t>(row);
     const int position = f_.positions_[i];
     const ForwardSegment& segment = f_.segments_[static_cast<size_t>(f_.row_segments_[i])];
     const int rope = config.rope(layer, segment.max_text_len);
     float* q = f_.qkv_.as<float>() + i * stride;
+    if (row + 1 < rows.end) prefetch_to_write(q + stride, stride * sizeof(float));
     if (weights.q_norm != nullptr) normalise_heads(weights, q);
     if (rope != LayerConfig::kNoRope) {
       const float* cos_pairs = f_.model_->rope_cos(position, rope);
@@ -302,10 +337,11 @@ void CpuOps::rope_and_write_kv(int layer) {
         f_.kernels_->rope(q + head * config.head_dim, config.rope_dim, cos_pairs, sin_pairs);
       }
     }
-    std::byte* page = f_.model_->page(segment.pages[static_cast<size_t>(position / kKvPageLen)]);
+    std::byte* page = page_of(row);
     const float* k = q + config.q_dim();
     const float* v = k + config.kv_dim();
     for (int head = 0; head < config.n_kv_heads; ++head) {
+      if (row + 1 < rows.end) ask_for_kv(layer, row + 1, head);
       f_.kernels_->write_kv(f_.model_->kv_shape(), k + head * config.head_dim, v + head * config.head_dim,
                             position % kKvPageLen, page + f_.model_->head_offset(layer, head));
     }
@@ -372,9 +408,11 @@ void CpuOps::gate_up(int layer) {
   const ModelConfig& config = f_.model_->config();
   if (!weights.experts.empty()) return gate_up_experts(layer);
   const PackedMatrix* gate = config.is_gated ? &weights.gate : nullptr;
-  share_tiles((config.d_ff + kGroupLen - 1) / kGroupLen, n_rows_, next_counter(), [&](WorkRange groups) {
+  static_assert(kGateUpTiles == 2);
+  const ActivationRows input = normed();
+  share_pairs((config.d_ff + kGroupLen - 1) / kGroupLen, n_rows_, next_counter(), [&](WorkRange groups) {
     for (int group = groups.begin; group < groups.end; ++group) {
-      gate_up_group(gate, weights.up, group, n_rows_, f_.normed_.rows, f_.gated_.rows);
+      gate_up_group(gate, weights.up, group, n_rows_, input, f_.gated_.rows);
     }
   });
   end(StepPart::kGateUp);
@@ -394,6 +432,9 @@ void CpuOps::gate_up_group(const PackedMatrix* gate, const PackedMatrix& up, int
   for (int row_begin = 0; row_begin < n_rows; row_begin += kGateUpRows) {
     const int n_block_rows = std::min(kGateUpRows, n_rows - row_begin);
     const ActivationRows block = rows_from(input, row_begin);
+    if (out.groups != nullptr) {
+      prefetch_records_to_write(out, {row_begin, row_begin + n_block_rows}, {group, group + 1});
+    }
     f_.kernels_->matmul(gate != nullptr ? *gate : up, block, n_block_rows, tiles, first, kGroupLen, first_channel,
                         false);
     if (gate != nullptr) {

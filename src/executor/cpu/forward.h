@@ -117,6 +117,8 @@ class CpuForward {
   friend class CpuOps;
 
   using Stage = ActivationStage;
+  static constexpr int kOwnRows =
+      2 * kRowBlock;  // of a thread, half of them used: with them its bytes are whole cache lines
   /// `shared_f32`: where the f32 rows lie if the weights read any; null: in the stage's own memory.
   Stage make_stage(int n_rows, int n_cols, float* shared_f32 = nullptr) const;
   void make_plans();
@@ -128,6 +130,9 @@ class CpuForward {
   }
   /// Layers that go by attention_plans_[plan_idx] in this batch.
   [[nodiscard]] int n_layers_of(size_t plan_idx) const;
+  /// Few rows are normalised by every thread for itself: that takes less time than waiting for those of another, and
+  /// than writing to a row block together.
+  [[nodiscard]] bool norms_apart(int n_rows) const { return n_rows <= kRowBlock && model_->config().n_experts == 0; }
   [[nodiscard]] bool is_last(int layer) const { return layer + 1 == model_->config().n_layers; }
   /// Where the last layer left the result of a row of the batch.
   [[nodiscard]] const float* result(int row) const;
@@ -161,6 +166,7 @@ class CpuForward {
   AlignedBuffer thread_memory_;     // float [n_threads, thread_floats_]: a row block, or a block of gate and up
   size_t thread_floats_ = 0;
   Stage normed_;      // [max_rows, d_model]
+  Stage own_normed_;  // [n_threads, kOwnRows, d_model] of few rows, each thread's own
   Stage attended_;    // [max_rows, q_dim]
   Stage gated_;       // [max_rows, d_ff], or of the experts' slots
   Stage head_input_;  // [kLogitsBlockRows, d_model]
@@ -210,14 +216,20 @@ class CpuOps {
   /// Of one row block.
   void norm_block(std::span<const float* const> x, const CpuNorm& norm, int first_row, const ActivationRows& out);
   [[nodiscard]] WorkRange share_rows(int n_rows) const;
-  /// TeamContext::share_out of the tiles of a product of n_rows. Where there are few rows, reading matters and not who
-  /// computes: each thread takes its share as one piece, which is read ahead as a whole. So it does with AMX, whose
-  /// products lay out their rows anew in each call.
+  /// TeamContext::share_out of the tiles of a product of n_rows, in pairs of neighbours, as kernels take them.
   template <class Function>
   void share_tiles(int n_tiles, int n_rows, WorkCounter* counter, Function work) const {
+    share_pairs((n_tiles + 1) / 2, n_rows, counter, [&](WorkRange pairs) {
+      work(WorkRange{2 * pairs.begin, std::min(2 * pairs.end, n_tiles)});
+    });
+  }
+  /// Where there are few rows, reading matters and not who computes: each thread takes its share as one piece, which is
+  /// read ahead as a whole. So it does with AMX, whose products lay out their rows anew in each call.
+  template <class Function>
+  void share_pairs(int n_pairs, int n_rows, WorkCounter* counter, Function work) const {
     constexpr int kMinRows = 8;
-    if (n_rows < kMinRows || f_.kernels_->isa == Isa::kAvx512Amx) return work(context_.share(n_tiles));
-    context_.share_out(n_tiles, counter, work);
+    if (n_rows < kMinRows || f_.kernels_->isa == Isa::kAvx512Amx) return work(context_.share(n_pairs));
+    context_.share_out(n_pairs, counter, work);
   }
   /// Of this pass's next product: all threads ask in the same order.
   [[nodiscard]] WorkCounter* next_counter() {
@@ -226,9 +238,17 @@ class CpuOps {
   }
   void normalise(const float* x, const CpuNorm& norm, float* out) const;
   void normalise_heads(const CpuLayer& weights, float* q) const;
+  /// What the products behind the norm read.
+  [[nodiscard]] ActivationRows normed() const {
+    return f_.norms_apart(n_rows_) ? rows_from(f_.own_normed_.rows, CpuForward::kOwnRows * context_.thread_idx())
+                                   : f_.normed_.rows;
+  }
+  /// Where a row's keys and values go.
+  [[nodiscard]] std::byte* page_of(int row) const;
+  void ask_for_kv(int layer, int row, int kv_head) const;
   void attend_batch(int layer);
-  void attend_stage(int layer, std::span<const PlannedUnit> units, std::span<const PlannedFinish> finishes,
-                    WorkCounter* counter);
+  void attend_stage(int layer, std::span<const PlannedUnit> units, int n_at_once,
+                    std::span<const PlannedFinish> finishes, WorkCounter* counter);
   /// next: the unit that this thread goes on with, or null
   void attend_unit(int layer, const PlannedUnit& planned, const PlannedUnit* next);
   [[nodiscard]] const std::byte* first_head(int layer, const PlannedUnit& unit) const;
@@ -243,6 +263,11 @@ class CpuOps {
   void assign_slots();
   void gate_up_experts(int layer);
   void project_down_experts(int layer);
+  /// What follows reads nothing that other threads wrote since the last barrier, and writes nothing that they still
+  /// read.
+  void go_on(StepPart part) const {
+    if (f_.options_.profile != nullptr && context_.thread_idx() == 0) f_.options_.profile->end_part(part);
+  }
   /// Waits for the other threads.
   void end(StepPart part) const { end_part(f_.options_.profile, context_, part); }
   [[nodiscard]] float* thread_memory() const;

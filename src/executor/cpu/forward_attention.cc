@@ -1,5 +1,6 @@
 // Attention of a planned batch: units of work for the threads, and what they leave in the form that the next product
 // reads.
+#include <algorithm>
 #include <chrono>
 
 #include "executor/cpu/forward.h"
@@ -17,10 +18,10 @@ void CpuOps::attend(int layer) {
 void CpuOps::attend_batch(int layer) {
   const ModelConfig& config = f_.model_->config();
   const AttentionPlan& plan = f_.plan_of(layer);
-  attend_stage(layer, plan.units, {}, &f_.next_unit_);
+  attend_stage(layer, plan.units, plan.n_units_at_once, {}, &f_.next_unit_);
   end(StepPart::kAttention);
   if (!plan.late_units.empty() || !plan.finishes.empty()) {
-    attend_stage(layer, plan.late_units, plan.finishes, &f_.next_late_unit_);
+    attend_stage(layer, plan.late_units, 1, plan.finishes, &f_.next_late_unit_);
     end(StepPart::kAttention);
   }
   const int n_unit_cols = f_.model_->kv_shape().group_size() * config.head_dim;
@@ -32,22 +33,29 @@ void CpuOps::attend_batch(int layer) {
   end(StepPart::kAttention);
 }
 
-// Units differ in cost by their context: threads take the next one when they are done. While there are plenty, a thread
-// takes one ahead, so that its keys can be on their way.
-void CpuOps::attend_stage(int layer, std::span<const PlannedUnit> units, std::span<const PlannedFinish> finishes,
-                          WorkCounter* counter) {
+// Units differ in cost by their context: threads take the next ones when they are done, of many small ones a few at
+// once. While there are plenty, a thread takes some ahead, so that their keys can be on their way.
+void CpuOps::attend_stage(int layer, std::span<const PlannedUnit> units, int n_at_once,
+                          std::span<const PlannedFinish> finishes, WorkCounter* counter) {
   const auto n_units = static_cast<int>(units.size());
   const int n = n_units + static_cast<int>(finishes.size());
-  for (int i = counter->take(), next = 0; i < n; i = next) {
-    const bool takes_ahead = i + context_.n_threads() < n;
-    if (takes_ahead) next = counter->take();
-    const PlannedUnit* next_unit = takes_ahead && next < n_units ? &units[static_cast<size_t>(next)] : nullptr;
-    if (i < n_units) {
-      attend_unit(layer, units[static_cast<size_t>(i)], next_unit);
-    } else {
-      finish_unit(layer, finishes[static_cast<size_t>(i - n_units)]);
+  const auto take = [&] { return counter->take() * n_at_once; };
+  const auto unit_at = [&](int i) { return i < n_units ? &units[static_cast<size_t>(i)] : nullptr; };
+  for (int begin = take(), next = 0; begin < n; begin = next) {
+    const int end = std::min(begin + n_at_once, n);
+    const bool takes_ahead = begin + n_at_once * context_.n_threads() < n;
+    if (takes_ahead) next = take();
+    for (int i = begin; i < end; ++i) {
+      if (i < n_units) {
+        attend_unit(layer, units[static_cast<size_t>(i)],
+                    i + 1 < end   ? unit_at(i + 1)
+                    : takes_ahead ? unit_at(next)
+                                  : nullptr);
+      } else {
+        finish_unit(layer, finishes[static_cast<size_t>(i - n_units)]);
+      }
     }
-    if (!takes_ahead) next = counter->take();
+    if (!takes_ahead) next = take();
   }
 }
 
