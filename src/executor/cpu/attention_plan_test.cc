@@ -224,6 +224,16 @@ TEST(AttentionPlan, CutsWhatThreadsWouldWaitFor) {
   EXPECT_TRUE(Simulation(AttentionKind::kSplit, batch, shape_of(9, 3), 4).plan().finishes.empty());
 }
 
+TEST(AttentionPlan, ThreadsTakeManySmallUnitsAtOnceAndLongOnesAlone) {
+  std::vector<Sequence> batch;
+  for (int i = 0; i < 32; ++i) batch.push_back({90, 1, true, pages_for(91, 10 * i)});
+  EXPECT_EQ(Simulation(AttentionKind::kFused, batch, shape_of(9, 3), 2).plan().n_units_at_once, 3);
+  EXPECT_EQ(Simulation(AttentionKind::kFused, batch, shape_of(9, 3), 8).plan().n_units_at_once, 1);
+  batch[0] = {8000, 1, true, pages_for(8001, 1000)};
+  const Simulation with_a_long_one(AttentionKind::kSplit, batch, shape_of(9, 3), 2);
+  EXPECT_EQ(with_a_long_one.plan().n_units_at_once, 1);
+}
+
 TEST(AttentionPlan, LeavesUnitsWholeThatKeepAllThreadsBusy) {
   const std::vector<Sequence> batch = {{8000, 1, true, pages_for(8001, 0)}};
   EXPECT_TRUE(Simulation(AttentionKind::kFused, batch, shape_of(8, 2), 2).plan().finishes.empty());
