@@ -311,7 +311,7 @@ void CpuOps::ask_for_kv(int layer, int row, int kv_head) const {
 }
 
 // What is written next is asked for a row ahead: others have computed q and k, and nobody has touched the places in the
-// pages. So many lines at once as all heads have would be more than a processor can ask for.
+// pages. The heads' lines are asked for one head after the other: all at once are more than a processor has in flight.
 void CpuOps::rope_and_write_kv(int layer) {
   const ModelConfig& config = f_.model_->config();
   const CpuLayer& weights = f_.model_->layer(layer);

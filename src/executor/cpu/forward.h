@@ -117,8 +117,8 @@ class CpuForward {
   friend class CpuOps;
 
   using Stage = ActivationStage;
-  static constexpr int kOwnRows =
-      2 * kRowBlock;  // of a thread, half of them used: with them its bytes are whole cache lines
+  /// Rows of own_normed_ for each thread, half of them used: so many that its bytes are whole cache lines.
+  static constexpr int kOwnRows = 2 * kRowBlock;
   /// `shared_f32`: where the f32 rows lie if the weights read any; null: in the stage's own memory.
   Stage make_stage(int n_rows, int n_cols, float* shared_f32 = nullptr) const;
   void make_plans();
