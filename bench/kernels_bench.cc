@@ -101,7 +101,7 @@ void run_matmul(benchmark::State& state, DType type) {
   size_t i = 0;
   for ([[maybe_unused]] auto _ : state) {
     const PackedMatrix& w = weights.matrices[i++ % weights.matrices.size()];
-    kernels().matmul(w, x.rows, n_rows, {0, w.n_tiles()}, out.data(), n_out, 0, false);
+    kernels().matmul(w, x.rows, n_rows, {0, w.n_tiles()}, out.data(), n_out, 0, false, nullptr);
     benchmark::ClobberMemory();
   }
   set_rates(state, static_cast<double>(weights.bytes), 2.0 * n_rows * n_in * n_out);

@@ -79,6 +79,25 @@ TEST(RowInvariance, BatchesThreadsAndLayoutsGiveTheSameBits) {
   }
 }
 
+// With so many rows each thread takes its own through all layers, and a verified draft may be cut between two.
+TEST(RowInvariance, ThreadsWithRowsOfTheirOwnGiveTheSameBits) {
+  const auto run = [](int n_threads, DrafterChoice drafter) {
+    auto engine = load_engine(options_of(n_threads, 48, AttentionKind::kFused));
+    std::vector<Request> all = requests(10);
+    for (Request& request : all) {
+      request.n = 9;
+      request.speculation.drafter = drafter;
+      if (request.sampling.temperature == 0) request.sampling.temperature = 0.7f;  // siblings that differ
+    }
+    return engine == nullptr ? std::vector<RequestResult>{} : run_all(*engine, all);
+  };
+  const auto alone = run(1, DrafterChoice::kOff);
+  ASSERT_FALSE(alone.empty());
+  expect_equal_bits(alone, run(2, DrafterChoice::kOff), "2 threads");
+  expect_equal_bits(alone, run(2, DrafterChoice::kNgram), "2 threads, n-gram drafts");
+  expect_equal_bits(alone, run(3, DrafterChoice::kNgram), "3 threads, n-gram drafts");
+}
+
 void expect_prefills_bits(KvKind kv) {
   EngineOptions options = options_of(2, 32, AttentionKind::kFused);
   options.kv = kv;

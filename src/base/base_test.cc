@@ -80,6 +80,15 @@ TEST(ThreadTeam, SharingOutGivesEachItemToOneThread) {
   }
 }
 
+TEST(WorkCounter, KnowsWhetherAnythingIsLeft) {
+  WorkCounter counter;
+  EXPECT_FALSE(counter.has_any_of(0));
+  EXPECT_TRUE(counter.has_any_of(1));
+  EXPECT_EQ(counter.take(), 0);
+  EXPECT_FALSE(counter.has_any_of(1));
+  EXPECT_TRUE(counter.has_any_of(2));
+}
+
 // All but three quarters of a share that nobody has begun goes to the threads that have time.
 TEST(ThreadTeam, SharingOutTakesWorkFromAThreadThatIsHeldUp) {
   constexpr int kItems = 64;

@@ -38,6 +38,8 @@ class WorkCounter {
   /// Before it is shared out again: when no thread takes any more and none has begun to.
   void reset() { next_.store(0, std::memory_order_relaxed); }
   int take() { return next_.fetch_add(1, std::memory_order_relaxed); }
+  /// Whether take would give one of n pieces. Costs less where it would not.
+  [[nodiscard]] bool has_any_of(int n) const { return next_.load(std::memory_order_relaxed) < n; }
 
  private:
   alignas(64) std::atomic<int> next_{0};

@@ -27,7 +27,7 @@ double measure_ceiling_tops(const cpu::Kernels& kernels, DType type, int n_rows,
   const Timing timing = time_on_team(team, [&](const TeamContext& context) {
     float* mine = out.data() + static_cast<size_t>(context.thread_idx()) * out_len;
     for (int i = 0; i < kCallsATime; ++i) {
-      kernels.matmul(weights.matrix(), x.rows(), n_rows, {0, kTiles}, mine, n_out, 0, false);
+      kernels.matmul(weights.matrix(), x.rows(), n_rows, {0, kTiles}, mine, n_out, 0, false, nullptr);
     }
   });
   const double operations = 2.0 * n_rows * n_out * n_in * kCallsATime * team->n_threads();

@@ -100,11 +100,12 @@ std::vector<KernelOp> matmul_ops(const KernelInputs& inputs) {
       size_t& call = state->calls[static_cast<size_t>(context.thread_idx()) * MatmulState::kCallsStride];
       const cpu::PackedMatrix& w = state->matrices.packed[call++ % state->matrices.packed.size()];
       inputs.kernels->matmul(w, state->x.rows(), inputs.n_rows, context.share(w.n_tiles()), state->out.data(), w.n_out,
-                             0, false);
+                             0, false, nullptr);
     };
     op.check = [inputs, state] {
       const cpu::PackedMatrix& w = state->matrices.packed.front();
-      inputs.kernels->matmul(w, state->x.rows(), inputs.n_rows, {0, w.n_tiles()}, state->out.data(), w.n_out, 0, false);
+      inputs.kernels->matmul(w, state->x.rows(), inputs.n_rows, {0, w.n_tiles()}, state->out.data(), w.n_out, 0, false,
+                             nullptr);
       return has_reference_bits(inputs, *state);
     };
     ops.push_back(std::move(op));

@@ -20,8 +20,8 @@ constexpr int kEvenShare = 8;
 constexpr int kMinSharedRows = 32;
 // Reading a chunk costs about what the arithmetic of so many rows costs. Only balance depends on it.
 constexpr int kReadCost = 16;
-// In how many takes a thread gets its share of the units.
-constexpr int kTakesPerThread = 16;
+// Of what decoding sequences have in the pages, a thread fetches so much before attention: about a core's caches.
+constexpr size_t kMaxFetchedBytes = size_t{2} << 20;
 // States of all the runs of a batch; units that would need more stay whole.
 constexpr ptrdiff_t kMaxRunStates = ptrdiff_t{1} << 16;
 
@@ -46,11 +46,22 @@ int count_shared_chunks(std::span<const ForwardSegment> segments, std::span<cons
 
 }  // namespace
 
+AttentionPlan::AttentionPlan(const KvShape& shape, int n_threads, int window)
+    : shape_(shape),
+      n_threads_(n_threads),
+      window_(window),
+      loads_(static_cast<size_t>(n_threads)),
+      n_cached_heads_(static_cast<size_t>(n_threads)),
+      max_cached_heads_(static_cast<int>(kMaxFetchedBytes / shape.head_bytes())) {
+  for (Stage* stage : {&early, &late}) stage->bounds.resize(static_cast<size_t>(n_threads) + 1);
+  cached_heads_.resize(static_cast<size_t>(n_threads) * static_cast<size_t>(max_cached_heads_));
+}
+
 void AttentionPlan::reserve(size_t n_rows, size_t n_segments, size_t max_chunks) {
   const auto n_kv_heads = static_cast<size_t>(shape_.n_kv_heads);
   // Cut units have as many runs as targets of work go into them, and one more each.
-  units.reserve((n_rows + n_segments) * n_kv_heads + 2 * static_cast<size_t>(n_threads_ * kRunsPerThread));
-  late_units.reserve(n_rows * n_kv_heads);
+  early.units.reserve((n_rows + n_segments) * n_kv_heads + 2 * static_cast<size_t>(n_threads_ * kRunsPerThread));
+  late.units.reserve(n_rows * n_kv_heads);
   finishes.reserve(n_rows * n_kv_heads);
   rows.reserve(2 * n_rows);
   page_pointers.reserve(n_segments * max_chunks);
@@ -64,8 +75,8 @@ size_t AttentionPlan::max_states(size_t n_rows, const KvShape& shape) {
 
 void AttentionPlan::build(AttentionKind kind, std::span<const ForwardSegment> segments, const std::byte* page_base,
                           size_t page_bytes) {
-  units.clear();
-  late_units.clear();
+  early.units.clear();
+  late.units.clear();
   finishes.clear();
   rows.clear();
   page_pointers.clear();
@@ -91,7 +102,8 @@ void AttentionPlan::build(AttentionKind kind, std::span<const ForwardSegment> se
     }
   }
   if (kind == AttentionKind::kFused) add_fused(segments);
-  n_units_at_once = units_at_once();
+  for (Stage* stage : {&early, &late}) share_out(stage);
+  collect_cached_heads();
 }
 
 void AttentionPlan::add_pages(const ForwardSegment& segment, int n_chunks, const std::byte* page_base,
@@ -125,12 +137,13 @@ void AttentionPlan::add_segment(const ForwardSegment& segment, size_t pages_begi
   const int step = segment.is_decode ? max_unit_tokens() : std::min(max_unit_tokens(), kPrefillUnitTokens);
   for (int token = 0; token < segment.n_tokens; token += step) {
     PlannedUnit unit;
+    unit.is_prompt = !segment.is_decode;
     unit.rows_begin = rows_begin + static_cast<size_t>(token);
     unit.n_tokens = std::min(step, segment.n_tokens - token);
     unit.first_chunk = first_chunk(segment.start + token);
     unit.end_chunk = n_chunks_of(segment.start + token + unit.n_tokens);
     unit.pages_begin = pages_begin;
-    add_for_heads(unit, 0, &units);
+    add_for_heads(unit, 0, &early.units);
   }
 }
 
@@ -146,7 +159,7 @@ void AttentionPlan::add_padded(const ForwardSegment& segment, size_t pages_begin
     unit.first_chunk = first_chunk(segment.start + std::min(token, segment.n_tokens - 1));
     unit.end_chunk = n_chunks;
     unit.pages_begin = pages_begin;
-    add_for_heads(unit, 0, &units);
+    add_for_heads(unit, 0, &early.units);
   }
 }
 
@@ -173,7 +186,7 @@ void AttentionPlan::add_fused(std::span<const ForwardSegment> segments) {
     for (const int i : group) add_segment(segments[static_cast<size_t>(i)], segment_pages_[static_cast<size_t>(i)]);
   }
   sort_by_cost();
-  if (cut_long_units()) sort_by_cost();
+  cut_long_units();
 }
 
 // The shared chunks for the tokens of all members together, then each member's own chunks from the states that this
@@ -200,7 +213,7 @@ void AttentionPlan::add_group(std::span<const ForwardSegment> segments, Group gr
     unit.end_chunk = n_shared;
     unit.pages_begin = segment_pages_[static_cast<size_t>(group.front())];
     unit.state = states_begin + static_cast<ptrdiff_t>(token) * group_size;
-    add_for_heads(unit, head_states, &units);
+    add_for_heads(unit, head_states, &early.units);
   }
   int member_token = 0;  // of the group's
   for (const int i : group) {
@@ -213,7 +226,7 @@ void AttentionPlan::add_group(std::span<const ForwardSegment> segments, Group gr
       unit.end_chunk = n_chunks_of(segment.start + token + unit.n_tokens);
       unit.pages_begin = segment_pages_[static_cast<size_t>(i)];
       unit.before = states_begin + static_cast<ptrdiff_t>(member_token + token) * group_size;
-      add_for_heads(unit, head_states, &late_units);
+      add_for_heads(unit, head_states, &late.units);
     }
     member_token += segment.n_tokens;
   }
@@ -223,48 +236,39 @@ int64_t AttentionPlan::cost(const PlannedUnit& unit) const {
   return int64_t{unit.end_chunk - unit.first_chunk} * (kReadCost + unit.n_tokens * shape_.group_size());
 }
 
-// What the busiest thread has to do when each takes the costliest unit left. `units` are sorted by cost.
+// What the busiest thread has to do when each takes the costliest unit left. Units are sorted by cost.
 int64_t AttentionPlan::makespan() {
   std::fill(loads_.begin(), loads_.end(), 0);
-  for (const PlannedUnit& unit : units) *std::min_element(loads_.begin(), loads_.end()) += cost(unit);
+  for (const PlannedUnit& unit : early.units) *std::min_element(loads_.begin(), loads_.end()) += cost(unit);
   return *std::max_element(loads_.begin(), loads_.end());
 }
 
-int64_t AttentionPlan::total_cost() const {
+int64_t AttentionPlan::total_cost(const std::vector<PlannedUnit>& units) const {
   int64_t total = 0;
   for (const PlannedUnit& unit : units) total += cost(unit);
   return total;
 }
 
-// A thread's share in so many takes, if they are of the longest units: the counter that threads take them from travels
-// between processors.
-int AttentionPlan::units_at_once() const {
-  int64_t longest = 1;
-  for (const PlannedUnit& unit : units) longest = std::max(longest, cost(unit));
-  return static_cast<int>(std::max<int64_t>(1, total_cost() / longest / (kTakesPerThread * n_threads_)));
-}
-
-bool AttentionPlan::cut_long_units() {
-  const int64_t total = total_cost();
+void AttentionPlan::cut_long_units() {
+  const int64_t total = total_cost(early.units);
   // Runs cost a second stage: whole units are better where the threads are busy anyway.
-  const bool has_long_units = !units.empty() && cost(units.front()) * n_threads_ * kUnitsPerThread > total;
-  if (!has_long_units || makespan() * n_threads_ * kEvenShare <= total * (kEvenShare + 1)) return false;
+  const bool has_long_units = !early.units.empty() && cost(early.units.front()) * n_threads_ * kUnitsPerThread > total;
+  if (!has_long_units || makespan() * n_threads_ * kEvenShare <= total * (kEvenShare + 1)) return;
   const int64_t target = std::max<int64_t>(1, total / (n_threads_ * kRunsPerThread));
-  const size_t n_whole = units.size();
+  const size_t n_whole = early.units.size();
   for (size_t i = 0; i < n_whole; ++i) {
-    const PlannedUnit& unit = units[i];
+    const PlannedUnit& unit = early.units[i];
     if (unit.state != PlannedUnit::kNoState || cost(unit) * n_threads_ * kUnitsPerThread <= total) continue;
     const auto n_runs = static_cast<int>(
         std::min<int64_t>((cost(unit) + target - 1) / target, (unit.end_chunk - unit.first_chunk) / kMinRunChunks));
     if (n_runs > 1) cut(i, n_runs);
   }
-  return units.size() > n_whole;
 }
 
 // The first run leaves its running softmax, the others leave their chunks' own, which the finish merges one by one: the
 // same chain as in one unit.
 void AttentionPlan::cut(size_t unit_idx, int n_runs) {
-  PlannedUnit run = units[unit_idx];
+  PlannedUnit run = early.units[unit_idx];
   const int begin = run.first_chunk;
   const int n_chunks = run.end_chunk - begin;
   const auto run_end = [&](int i) { return begin + static_cast<int>(int64_t{n_chunks} * (i + 1) / n_runs); };
@@ -276,24 +280,71 @@ void AttentionPlan::cut(size_t unit_idx, int n_runs) {
   if (end > kMaxRunStates) return;
   n_states_ = end;
   finishes.push_back({run.kv_head, run.rows_begin, run.n_tokens, first, rest, n_rest});
-  units[unit_idx].end_chunk = run_end(0);
-  units[unit_idx].state = first;
+  early.units[unit_idx].end_chunk = run_end(0);
+  early.units[unit_idx].state = first;
   for (int i = 1; i < n_runs; ++i) {
     run.first_chunk = run_end(i - 1);
     run.end_chunk = run_end(i);
     run.chunk_states = rest + (run.first_chunk - run_end(0)) * unit_states;
-    units.push_back(run);
+    early.units.push_back(run);
   }
 }
 
+// The longest first: where threads would wait for them, they are cut.
 void AttentionPlan::sort_by_cost() {
-  for (auto* stage : {&units, &late_units}) {
-    std::sort(stage->begin(), stage->end(), [this](const PlannedUnit& a, const PlannedUnit& b) {
-      // Behind cost, neighbours in memory are neighbours in time.
-      return std::tuple(-cost(a), a.pages_begin, a.kv_head, a.first_chunk, a.rows_begin) <
-             std::tuple(-cost(b), b.pages_begin, b.kv_head, b.first_chunk, b.rows_begin);
-    });
+  std::sort(early.units.begin(), early.units.end(),
+            [this](const PlannedUnit& a, const PlannedUnit& b) { return cost(a) > cost(b); });
+}
+
+void AttentionPlan::share_out(Stage* stage) const {
+  std::vector<PlannedUnit>& units = stage->units;
+  const auto place = [](const PlannedUnit& unit) {  // neighbours in memory are neighbours in time
+    return std::tuple(unit.pages_begin, unit.kv_head, unit.first_chunk, unit.rows_begin);
+  };
+  std::sort(units.begin(), units.end(),
+            [&](const PlannedUnit& a, const PlannedUnit& b) { return place(a) < place(b); });
+  const int64_t total = total_cost(units);
+  int64_t before = 0;
+  for (PlannedUnit& unit : units) {  // to the thread in whose share its middle is
+    unit.thread = static_cast<int>((2 * before + cost(unit)) * n_threads_ / (2 * total));
+    before += cost(unit);
   }
+  std::sort(units.begin(), units.end(), [&](const PlannedUnit& a, const PlannedUnit& b) {
+    return std::tuple(a.thread, -cost(a), place(a)) < std::tuple(b.thread, -cost(b), place(b));
+  });
+  int idx = 0;
+  for (int thread = 0; thread < n_threads_; ++thread) {
+    stage->bounds[static_cast<size_t>(thread)] = idx;
+    while (idx < static_cast<int>(units.size()) && units[static_cast<size_t>(idx)].thread == thread) ++idx;
+  }
+  stage->bounds.back() = idx;
+}
+
+// What decoding sequences have cached, which no other than they has read since their last step. A prompt's chunk finds
+// what it reads in the caches, where the chunk before has left it, and reads it for many tokens.
+void AttentionPlan::collect_cached_heads() {
+  std::fill(n_cached_heads_.begin(), n_cached_heads_.end(), 0);
+  for (const Stage* stage : {&early, &late}) {
+    for (const PlannedUnit& unit : stage->units) {
+      if (unit.is_prompt) continue;
+      const auto thread = static_cast<size_t>(unit.thread);
+      const std::byte** heads = cached_heads_.data() + thread * static_cast<size_t>(max_cached_heads_);
+      int& n = n_cached_heads_[thread];
+      for (int c = unit.first_chunk; c < unit.end_chunk && n < max_cached_heads_; ++c) {
+        heads[n++] = page_pointers[unit.pages_begin + static_cast<size_t>(c)] +
+                     static_cast<size_t>(unit.kv_head) * shape_.head_bytes();
+      }
+    }
+  }
+}
+
+FetchQueue AttentionPlan::cached_heads(int thread) const {
+  const auto t = static_cast<size_t>(thread);
+  FetchQueue queue;
+  queue.blocks = cached_heads_.data() + t * static_cast<size_t>(max_cached_heads_);
+  queue.n_blocks = n_cached_heads_[t];
+  queue.block_bytes = static_cast<ptrdiff_t>(shape_.head_bytes());
+  return queue;
 }
 
 }  // namespace bass::cpu

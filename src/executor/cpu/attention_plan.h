@@ -30,6 +30,7 @@ struct PlannedUnit {
   static constexpr ptrdiff_t kNoState = -1;
 
   int kv_head = 0;
+  bool is_prompt = false;    // of a prompt's chunk
   size_t rows_begin = 0;     // index into AttentionPlan::rows
   int n_tokens = 0;          // of them
   int n_padding_tokens = 0;  // computed behind them and thrown away
@@ -40,6 +41,7 @@ struct PlannedUnit {
   ptrdiff_t before = kNoState;  // the states that it goes on from; none: it starts from nothing
   ptrdiff_t state = kNoState;   // the states that it leaves; none of both: it writes its tokens' results
   ptrdiff_t chunk_states = kNoState;
+  int thread = 0;  // whose share it is in
 };
 
 /// Rows whose chunks were attended to apart: a running softmax, and the chunks behind it.
@@ -60,20 +62,31 @@ struct PlannedFinish {
 /// In front of a window no chunk is read.
 /// All give the same bits, because a row's arithmetic is chunk by chunk at absolute positions, merged in one order.
 ///
-/// Work has two stages with a barrier between them: `units`, then `late_units` and `finishes`, which need states that
-/// the first stage leaves. Within a stage everything is independent; FUSED has the longest units first.
+/// Work has two stages with a barrier between them: `early`, then `late` and `finishes`, which need states that
+/// the first stage leaves. Within a stage everything is independent. A stage's units are divided into a share for each
+/// thread: sequences that follow one another in the batch, as the rows are divided that it writes keys and values of,
+/// so that its caches have some of what it reads. Within a share the longest units come first. Whoever has done its own
+/// share goes on with those of others.
 class AttentionPlan {
  public:
-  std::vector<PlannedUnit> units;
-  int n_units_at_once = 1;  // that a thread takes: more where they are many and small
-  std::vector<PlannedUnit> late_units;
-  std::vector<PlannedFinish> finishes;
-  std::vector<int> rows;  // rows of the batch, a unit's tokens one behind the other
+  struct Stage {
+    std::vector<PlannedUnit> units;
+    std::vector<int> bounds;  // [n_threads + 1] thread t's share are the units [bounds[t], bounds[t + 1])
+
+    [[nodiscard]] WorkRange share(int thread) const {
+      const auto t = static_cast<size_t>(thread);
+      return {bounds[t], bounds[t + 1]};
+    }
+  };
+
+  Stage early;
+  Stage late;
+  std::vector<PlannedFinish> finishes;  // of the late stage
+  std::vector<int> rows;                // rows of the batch, a unit's tokens one behind the other
   std::vector<const std::byte*> page_pointers;
 
   /// window: positions that a token sees, itself among them; 0: all
-  AttentionPlan(const KvShape& shape, int n_threads, int window = 0)
-      : shape_(shape), n_threads_(n_threads), window_(window), loads_(static_cast<size_t>(n_threads)) {}
+  AttentionPlan(const KvShape& shape, int n_threads, int window = 0);
 
   [[nodiscard]] int window() const { return window_; }
   /// The first position that a token at `position` sees.
@@ -87,6 +100,10 @@ class AttentionPlan {
   /// `page_base` is where page 0 lies; pages are page_bytes apart.
   void build(AttentionKind kind, std::span<const ForwardSegment> segments, const std::byte* page_base,
              size_t page_bytes);
+
+  /// What the sequences that decode have in the pages, by the thread in whose share it is, in the order of the shares.
+  /// Of a thread's there are as many blocks as its caches are worth filling with; of layer 0.
+  [[nodiscard]] FetchQueue cached_heads(int thread) const;
 
   /// States that a batch of n_rows needs at most.
   static size_t max_states(size_t n_rows, const KvShape& shape);
@@ -103,11 +120,12 @@ class AttentionPlan {
   /// Attends to the chunks [first_shared, n_shared) together.
   void add_group(std::span<const ForwardSegment> segments, Group group, int first_shared, int n_shared);
   [[nodiscard]] int64_t makespan();
-  [[nodiscard]] int64_t total_cost() const;
-  [[nodiscard]] int units_at_once() const;
-  bool cut_long_units();  // whether it did
+  [[nodiscard]] int64_t total_cost(const std::vector<PlannedUnit>& units) const;
+  void cut_long_units();
   void cut(size_t unit_idx, int n_runs);
   void sort_by_cost();
+  void share_out(Stage* stage) const;
+  void collect_cached_heads();
   [[nodiscard]] int first_chunk(int position) const { return first_seen(position) / kKvPageLen; }
   [[nodiscard]] int max_unit_tokens() const;
   [[nodiscard]] int64_t cost(const PlannedUnit& unit) const;
@@ -119,6 +137,10 @@ class AttentionPlan {
   std::vector<int> order_;             // segments that decode, those with the same first page side by side
   std::vector<size_t> segment_pages_;  // [n_segments] index into page_pointers of chunk 0
   std::vector<int64_t> loads_;         // [n_threads]
+  // [n_threads, max_cached_heads_] where a chunk's K begins, in layer 0
+  std::vector<const std::byte*> cached_heads_;
+  std::vector<int> n_cached_heads_;  // [n_threads]
+  int max_cached_heads_;
 };
 
 }  // namespace bass::cpu

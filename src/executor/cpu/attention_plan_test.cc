@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <utility>
@@ -49,12 +50,12 @@ class Simulation {
     const std::vector<size_t> capacities = capacities_of(plan_);
     plan_.build(kind, segments_, kPageBase, kPageBytes);
     EXPECT_EQ(capacities, capacities_of(plan_)) << "a step allocated";
-    for (const PlannedUnit& unit : plan_.units) {
+    for (const PlannedUnit& unit : plan_.early.units) {
       EXPECT_LE(unit.rows_begin + static_cast<size_t>(unit.n_tokens), plan_.rows.size());
       run(unit);
     }
     states_of_first_stage_ = states_;
-    for (const PlannedUnit& unit : plan_.late_units) run(unit);
+    for (const PlannedUnit& unit : plan_.late.units) run(unit);
     for (const PlannedFinish& finish : plan_.finishes) run(finish);
   }
 
@@ -82,7 +83,7 @@ class Simulation {
 
  private:
   static std::vector<size_t> capacities_of(const AttentionPlan& plan) {
-    return {plan.units.capacity(), plan.late_units.capacity(), plan.finishes.capacity(), plan.rows.capacity(),
+    return {plan.early.units.capacity(), plan.late.units.capacity(), plan.finishes.capacity(), plan.rows.capacity(),
             plan.page_pointers.capacity()};
   }
   static const std::byte* page(const ForwardSegment& segment, int chunk) {
@@ -149,6 +150,8 @@ class Simulation {
   std::map<std::pair<int, int>, Chain> results_;
 };
 
+int n_chunks(const PlannedUnit& unit) { return unit.end_chunk - unit.first_chunk; }
+
 KvShape shape_of(int n_heads, int n_kv_heads) { return {n_heads, n_kv_heads, 64, 0}; }
 
 /// Siblings of two prompts among others: ragged, verifying, with partial pages, beside a prompt's chunk.
@@ -202,10 +205,10 @@ TEST(AttentionPlan, SharesOnlyWholeChunksThatAllSee) {
   const std::vector<Sequence> forks = {{40, 1, true, prompt}, {64, 1, true, pages_for(65, 9, prompt)}};
   const Simulation fused(AttentionKind::kFused, forks, shape_of(1, 1), 1);
   fused.expect_right();
-  ASSERT_EQ(fused.plan().units.size(), 1u);
-  EXPECT_EQ(fused.plan().units[0].end_chunk, 1);
+  ASSERT_EQ(fused.plan().early.units.size(), 1u);
+  EXPECT_EQ(fused.plan().early.units[0].end_chunk, 1);
   const std::vector<Sequence> strangers = {{64, 1, true, pages_for(65, 0)}, {64, 1, true, pages_for(65, 20)}};
-  EXPECT_TRUE(Simulation(AttentionKind::kFused, strangers, shape_of(1, 1), 1).plan().late_units.empty());
+  EXPECT_TRUE(Simulation(AttentionKind::kFused, strangers, shape_of(1, 1), 1).plan().late.units.empty());
 }
 
 TEST(AttentionPlan, CutsWhatThreadsWouldWaitFor) {
@@ -214,24 +217,74 @@ TEST(AttentionPlan, CutsWhatThreadsWouldWaitFor) {
   for (const int n_threads : {1, 2, 4, 32}) {
     const Simulation fused(AttentionKind::kFused, batch, shape_of(9, 3), n_threads);
     fused.expect_right();
-    const std::vector<PlannedUnit>& units = fused.plan().units;
     int n_longest = 0;
-    for (const PlannedUnit& unit : units) n_longest = std::max(n_longest, unit.end_chunk - unit.first_chunk);
-    EXPECT_EQ(units.front().end_chunk - units.front().first_chunk, n_longest) << "the longest comes first";
+    for (const PlannedUnit& unit : fused.plan().early.units) n_longest = std::max(n_longest, n_chunks(unit));
     const int n_share = (fused.n_chunks_read() + n_threads - 1) / n_threads;
     EXPECT_TRUE(n_threads == 1 || n_longest <= std::max(n_share / 2, 8)) << n_longest << ", " << n_threads;
   }
   EXPECT_TRUE(Simulation(AttentionKind::kSplit, batch, shape_of(9, 3), 4).plan().finishes.empty());
 }
 
-TEST(AttentionPlan, ThreadsTakeManySmallUnitsAtOnceAndLongOnesAlone) {
+TEST(AttentionPlan, SharesAreEvenAndBeginWithTheLongest) {
   std::vector<Sequence> batch;
-  for (int i = 0; i < 32; ++i) batch.push_back({90, 1, true, pages_for(91, 10 * i)});
-  EXPECT_EQ(Simulation(AttentionKind::kFused, batch, shape_of(9, 3), 2).plan().n_units_at_once, 3);
-  EXPECT_EQ(Simulation(AttentionKind::kFused, batch, shape_of(9, 3), 8).plan().n_units_at_once, 1);
-  batch[0] = {8000, 1, true, pages_for(8001, 1000)};
-  const Simulation with_a_long_one(AttentionKind::kSplit, batch, shape_of(9, 3), 2);
-  EXPECT_EQ(with_a_long_one.plan().n_units_at_once, 1);
+  for (int i = 0; i < 32; ++i) batch.push_back({90 + 40 * (i % 5), 1, true, pages_for(300, 10 * i)});
+  for (const int n_threads : {1, 2, 7, 200}) {
+    const Simulation fused(AttentionKind::kFused, batch, shape_of(9, 3), n_threads);
+    const AttentionPlan::Stage& stage = fused.plan().early;
+    EXPECT_EQ(stage.share(0).begin, 0);
+    EXPECT_EQ(stage.share(n_threads - 1).end, static_cast<int>(stage.units.size()));
+    for (int t = 0; t < n_threads; ++t) {
+      const WorkRange share = stage.share(t);
+      EXPECT_EQ(share.begin, t == 0 ? 0 : stage.share(t - 1).end);
+      int n_share_chunks = 0;
+      for (int i = share.begin; i < share.end; ++i) {
+        const PlannedUnit& unit = stage.units[static_cast<size_t>(i)];
+        EXPECT_EQ(unit.thread, t);
+        if (i > share.begin) {
+          EXPECT_LE(n_chunks(unit), n_chunks(stage.units[static_cast<size_t>(i) - 1]));
+        }
+        n_share_chunks += n_chunks(unit);
+      }
+      const int n_even = fused.n_chunks_read() / n_threads;
+      EXPECT_LE(std::abs(n_share_chunks - n_even), 8) << t << " of " << n_threads;  // the longest unit has 8
+    }
+  }
+}
+
+// What is fetched in front of attention is what a thread's share reads, each place once, and nothing of prompts.
+TEST(AttentionPlan, KnowsWhatEachShareReads) {
+  const std::vector<Sequence> batch = {{70, 1, true, pages_for(71, 0)},     // three chunks
+                                       {32, 3, true, pages_for(35, 10)},    // two
+                                       {0, 64, false, pages_for(64, 20)}};  // a prompt
+  KvShape shape = shape_of(9, 3);
+  shape.layer_bytes = 3 * shape.head_bytes();
+  for (const int n_threads : {1, 2}) {
+    const Simulation fused(AttentionKind::kFused, batch, shape, n_threads);
+    std::vector<const std::byte*> found;
+    for (int t = 0; t < n_threads; ++t) {
+      FetchQueue queue = fused.plan().cached_heads(t);
+      EXPECT_EQ(queue.n_bytes_left(), queue.n_blocks * static_cast<ptrdiff_t>(shape.head_bytes()));
+      while (const std::byte* head = queue.take(queue.block_bytes)) found.push_back(head);
+      EXPECT_EQ(queue.n_bytes_left(), 0);
+    }
+    std::vector<const std::byte*> expected;
+    for (const int page : {0, 1, 2, 10, 11}) {
+      for (size_t head = 0; head < 3; ++head) {
+        expected.push_back(kPageBase + static_cast<size_t>(page) * kPageBytes + head * shape.head_bytes());
+      }
+    }
+    std::sort(found.begin(), found.end());
+    std::sort(expected.begin(), expected.end());
+    EXPECT_EQ(found, expected);
+  }
+}
+
+// Long contexts are fetched as far as caches hold them.
+TEST(AttentionPlan, FetchesNoMoreThanCachesHold) {
+  const Simulation fused(AttentionKind::kFused, {{8000, 1, true, pages_for(8001, 0)}}, shape_of(9, 3), 1);
+  const FetchQueue queue = fused.plan().cached_heads(0);
+  EXPECT_GT(queue.n_bytes_left(), 1 << 20);
+  EXPECT_LE(queue.n_bytes_left(), 2 << 20);
 }
 
 TEST(AttentionPlan, LeavesUnitsWholeThatKeepAllThreadsBusy) {

@@ -25,6 +25,7 @@ CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const Forw
     : model_(model),
       kernels_(kernels),
       options_(options),
+      thread_rows_(options.n_threads),
       result_plan_(model->kv_shape(), options.n_threads, model->config().layer(model->config().n_layers - 1).window) {
   const ModelConfig& config = model->config();
   const auto max_rows = static_cast<size_t>(options.max_rows);
@@ -47,6 +48,8 @@ CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const Forw
   gated_ = make_stage(options.max_rows, config.d_ff);
   head_input_ = make_stage(kLogitsBlockRows, config.d_model);
   next_chunks_ = std::vector<WorkCounter>(size_t{kMatmulOps} * static_cast<size_t>(config.n_layers) + 1);
+  next_units_ = std::vector<WorkCounter>(static_cast<size_t>(options.n_threads));
+  next_late_units_ = std::vector<WorkCounter>(static_cast<size_t>(options.n_threads));
   make_plans();
   if (config.n_experts > 0) make_experts();
   if (config.main) make_draft_input();
@@ -60,6 +63,11 @@ void CpuForward::make_plans() {
     while (plan < attention_plans_.size() && attention_plans_[plan].window() != window) ++plan;
     if (plan == attention_plans_.size()) attention_plans_.emplace_back(model_->kv_shape(), options_.n_threads, window);
     layer_plans_.push_back(plan);
+  }
+  if (!can_be_apart()) return;
+  thread_plans_.resize(static_cast<size_t>(options_.n_threads));
+  for (std::vector<AttentionPlan>& plans : thread_plans_) {
+    for (const AttentionPlan& plan : attention_plans_) plans.emplace_back(model_->kv_shape(), 1, plan.window());
   }
 }
 
@@ -117,10 +125,15 @@ void CpuForward::begin_batch() {
 
 void CpuForward::reserve(size_t n_segments, size_t max_chunks) {
   segments_.reserve(n_segments);
-  for (AttentionPlan& plan : attention_plans_) {
-    plan.reserve(static_cast<size_t>(options_.max_rows), n_segments, max_chunks);
+  const auto reserve = [&](AttentionPlan* plan) {
+    plan->reserve(static_cast<size_t>(options_.max_rows), n_segments, max_chunks);
+  };
+  for (AttentionPlan& plan : attention_plans_) reserve(&plan);
+  for (std::vector<AttentionPlan>& plans : thread_plans_) {
+    for (AttentionPlan& plan : plans) reserve(&plan);
   }
-  result_plan_.reserve(static_cast<size_t>(options_.max_rows), n_segments, max_chunks);
+  reserve(&result_plan_);
+  if (can_be_apart()) thread_rows_.reserve(n_segments);
   results_.reserve(static_cast<size_t>(options_.max_rows), n_segments);
 }
 
@@ -148,14 +161,36 @@ void CpuForward::want_results(int n_rows) {
 
 void CpuForward::end_batch() {
   results_.build(segments_);
+  if (can_be_apart()) thread_rows_.split(segments_, row_cost());
+  build_plans();
+  count_work();
+}
+
+RowCost CpuForward::row_cost() const {
+  constexpr double kFloatCost = 4;     // of an operation, in those of int8
+  constexpr double kPositionCost = 3;  // of an operation in int16, with what else attention does for it
+  const ModelConfig& config = model_->config();
+  RowCost cost;
+  for (const StepPart part : {StepPart::kQkv, StepPart::kOutput, StepPart::kGateUp, StepPart::kDown}) {
+    const Work& work = model_->row_work()[static_cast<size_t>(part)];
+    cost.products += work[OperationClass::kInt8Dot] * options_.n_planes + work[OperationClass::kF32Fma] * kFloatCost;
+  }
+  cost.position = kPositionCost * 4.0 * config.q_dim() * config.n_layers;
+  return cost;
+}
+
+void CpuForward::build_plans() {
   const auto build = [&](std::span<const ForwardSegment> segments, AttentionPlan* plan) {
     plan->build(options_.attention, segments, model_->page(0), model_->page_bytes());
   };
   for (size_t i = 0; i < attention_plans_.size(); ++i) {
-    if (n_layers_of(i) > 0) build(segments_, &attention_plans_[i]);
+    if (n_layers_of(i) == 0) continue;
+    if (!thread_rows_.is_apart()) build(segments_, &attention_plans_[i]);
+    for (int t = 0; thread_rows_.is_apart() && t < options_.n_threads; ++t) {
+      build(thread_rows_.segments(t), &thread_plans_[static_cast<size_t>(t)][i]);
+    }
   }
   if (!results_.is_all()) build(results_.segments(), &result_plan_);
-  count_work();
 }
 
 int CpuForward::n_layers_of(size_t plan_idx) const {
@@ -168,7 +203,21 @@ void CpuForward::run(const TeamContext& context) {
     for (WorkCounter& counter : next_chunks_) counter.reset();
   }
   CpuOps ops(*this, context);
+  if (thread_rows_.is_apart()) ops.take_own_rows();
   decoder_forward(model_->config(), ops);
+  ops.share_again();
+}
+
+void CpuOps::take_own_rows() {
+  is_apart_ = true;
+  rows_ = f_.thread_rows_.rows(context_.thread_idx());
+}
+
+void CpuOps::share_again() {
+  if (!is_apart_) return;
+  is_apart_ = false;
+  rows_ = {0, n_rows_};
+  end(StepPart::kDown);  // the last part of a layer
 }
 
 void CpuForward::logits(const TeamContext& context, std::span<const int> rows, float* out) {
@@ -184,7 +233,7 @@ void CpuForward::logits(const TeamContext& context, std::span<const int> rows,
   ops.end(StepPart::kHead);
   const PackedMatrix& head = model_->head();
   ops.share_tiles(head.n_tiles(), n_rows, &next_chunks_.back(), [&](WorkRange tiles) {
-    kernels_->matmul(head, head_input_.rows, n_rows, tiles, out, row_len, 0, false);
+    kernels_->matmul(head, head_input_.rows, n_rows, tiles, out, row_len, 0, false, nullptr);
     if (config.logit_cap == 0) return;
     const int first = tiles.begin * kTileLen;
     const int n = std::min(tiles.end * kTileLen, config.vocab_size) - first;
@@ -209,7 +258,8 @@ float* CpuOps::thread_memory() const {
 void CpuOps::embed() {
   const ModelConfig& config = f_.model_->config();
   if (config.main) return embed_draft();
-  const WorkRange rows = context_.share(n_rows_);
+  fetch_for_attention_of(0);
+  const WorkRange rows = my_rows();
   for (int row = rows.begin; row < rows.end; ++row) {
     const auto i = static_cast<size_t>(row);
     float* x = f_.residual_.as<float>() + i * static_cast<size_t>(config.d_model);
@@ -247,6 +297,7 @@ void CpuOps::norm_block(std::span<const float* const> x, const CpuNorm& norm, in
 
 // Whole row blocks: they are quantised faster, and two threads that wrote to one would wait for each other.
 WorkRange CpuOps::share_rows(int n_rows) const {
+  if (is_apart_) return rows_;
   const WorkRange blocks = context_.share((n_rows + kRowBlock - 1) / kRowBlock);
   return {blocks.begin * kRowBlock, std::min(blocks.end * kRowBlock, n_rows)};
 }
@@ -256,13 +307,13 @@ void CpuOps::norm(int layer, NormKind kind) {
   const auto d_model = static_cast<size_t>(f_.model_->config().d_model);
   const CpuNorm& norm = kind == NormKind::kAttention ? weights.attention_norm : weights.feed_forward_norm;
   const auto x = [&](int row) { return f_.residual_.as<float>() + static_cast<size_t>(row) * d_model; };
-  const bool is_apart = f_.norms_apart(n_rows_);
-  const WorkRange rows = is_apart ? WorkRange{0, n_rows_} : share_rows(n_rows_);
+  const bool is_each = f_.norms_apart(n_rows_);
+  const WorkRange rows = is_each ? WorkRange{0, n_rows_} : share_rows(n_rows_);
   norm_rows(rows, x, norm, rows.begin, normed());
   // In parallel blocks the output of attention is added to x next.
   const bool reads_x_beside =
       kind == NormKind::kFeedForward && f_.model_->config().block_order == BlockOrder::kParallel;
-  is_apart && !reads_x_beside ? go_on(StepPart::kNorm) : end(StepPart::kNorm);
+  is_each && !reads_x_beside ? go_on(StepPart::kNorm) : end(StepPart::kNorm);
 }
 
 void CpuOps::project_qkv(int layer) {
@@ -271,14 +322,15 @@ void CpuOps::project_qkv(int layer) {
   const int stride = config.q_dim() + 2 * config.kv_dim();
   const PackedMatrix* matrices[] = {&weights.q, &weights.k, &weights.v};
   const int n_tiles = weights.q.n_tiles() + weights.k.n_tiles() + weights.v.n_tiles();
-  const ActivationRows input = normed();
+  const ActivationRows input = rows_from(normed(), rows_.begin);
+  FetchQueue* fetch = fetch_before({});
   share_tiles(n_tiles, n_rows_, next_counter(), [&](WorkRange range) {
     int first_tile = 0;
-    float* out = f_.qkv_.as<float>();
+    float* out = f_.qkv_.as<float>() + static_cast<ptrdiff_t>(rows_.begin) * stride;
     for (const PackedMatrix* matrix : matrices) {
       const WorkRange tiles{std::max(range.begin - first_tile, 0), std::min(range.end - first_tile, matrix->n_tiles())};
       if (tiles.begin < tiles.end) {
-        f_.kernels_->matmul(*matrix, input, n_rows_, tiles, out, stride, 0, false);
+        f_.kernels_->matmul(*matrix, input, n_product_rows(), tiles, out, stride, 0, false, fetch);
       }
       first_tile += matrix->n_tiles();
       out += matrix->n_out;
@@ -316,11 +368,11 @@ void CpuOps::rope_and_write_kv(int layer) {
   const ModelConfig& config = f_.model_->config();
   const CpuLayer& weights = f_.model_->layer(layer);
   const auto stride = static_cast<size_t>(config.q_dim() + 2 * config.kv_dim());
-  if (context_.thread_idx() == 0) {
-    f_.next_unit_.reset();
-    f_.next_late_unit_.reset();
-  }
-  const WorkRange rows = context_.share(n_rows_);
+  const auto thread = static_cast<size_t>(context_.thread_idx());
+  f_.next_units_[thread].reset();
+  f_.next_late_units_[thread].reset();
+  if (thread == 0) f_.next_finish_.reset();
+  const WorkRange rows = my_rows();
   for (int head = 0; rows.begin < rows.end && head < config.n_kv_heads; ++head) ask_for_kv(layer, rows.begin, head);
   for (int row = rows.begin; row < rows.end; ++row) {
     const auto i = static_cast<size_t>(row);
@@ -346,7 +398,11 @@ void CpuOps::rope_and_write_kv(int layer) {
                             position % kKvPageLen, page + f_.model_->head_offset(layer, head));
     }
   }
-  end(StepPart::kRopeAndWriteKv);
+  if (is_apart_ && f_.thread_rows_.shares_keys()) {
+    end_part(f_.options_.profile, context_, StepPart::kRopeAndWriteKv);
+  } else {
+    end(StepPart::kRopeAndWriteKv);
+  }
 }
 
 // Rows move to their places in front of them, each thread a share of their columns.
@@ -354,6 +410,7 @@ bool CpuOps::keep_results() {
   const ResultRows& results = f_.results_;
   if (results.is_all()) return true;
   n_rows_ = results.n_rows();
+  rows_ = {0, n_rows_};
   if (n_rows_ == 0) return false;
   const ModelConfig& config = f_.model_->config();
   const auto move = [&](float* values, int n_cols, int stride) {
@@ -373,17 +430,19 @@ bool CpuOps::keep_results() {
 }
 
 void CpuOps::project_residual(const PackedMatrix& weight, const CpuNorm& post_norm, const ActivationRows& input,
-                              StepPart part) {
+                              StepPart part, FetchQueue* fetch) {
   const int d_model = f_.model_->config().d_model;
   const bool is_normalised = post_norm.weight != nullptr;
   float* x = f_.residual_.as<float>();
   float* out = is_normalised ? f_.added_.as<float>() : x;
+  const ActivationRows my_input = rows_from(input, rows_.begin);
+  float* my_out = out + static_cast<ptrdiff_t>(rows_.begin) * d_model;
   share_tiles(weight.n_tiles(), n_rows_, next_counter(), [&](WorkRange tiles) {
-    f_.kernels_->matmul(weight, input, n_rows_, tiles, out, d_model, 0, !is_normalised);
+    f_.kernels_->matmul(weight, my_input, n_product_rows(), tiles, my_out, d_model, 0, !is_normalised, fetch);
   });
   end(part);
   if (!is_normalised) return;
-  const WorkRange rows = context_.share(n_rows_);
+  const WorkRange rows = my_rows();
   for (int row = rows.begin; row < rows.end; ++row) {
     const ptrdiff_t at = static_cast<ptrdiff_t>(row) * d_model;
     normalise(out + at, post_norm, out + at);
@@ -394,13 +453,15 @@ void CpuOps::project_residual(const PackedMatrix& weight, const CpuNorm& post_no
 
 void CpuOps::project_output(int layer) {
   const CpuLayer& weights = f_.model_->layer(layer);
-  project_residual(weights.output, weights.attention_post_norm, f_.attended_.rows, StepPart::kOutput);
+  FetchQueue* fetch = fetch_before({&weights.gate, &weights.up, &weights.down, &weights.q, &weights.k, &weights.v});
+  project_residual(weights.output, weights.attention_post_norm, f_.attended_.rows, StepPart::kOutput, fetch);
 }
 
 void CpuOps::project_down(int layer) {
   const CpuLayer& weights = f_.model_->layer(layer);
   if (!weights.experts.empty()) return project_down_experts(layer);
-  project_residual(weights.down, weights.feed_forward_post_norm, f_.gated_.rows, StepPart::kDown);
+  FetchQueue* fetch = fetch_before({&weights.q, &weights.k, &weights.v});
+  project_residual(weights.down, weights.feed_forward_post_norm, f_.gated_.rows, StepPart::kDown, fetch);
 }
 
 void CpuOps::gate_up(int layer) {
@@ -409,17 +470,19 @@ void CpuOps::gate_up(int layer) {
   if (!weights.experts.empty()) return gate_up_experts(layer);
   const PackedMatrix* gate = config.is_gated ? &weights.gate : nullptr;
   static_assert(kGateUpTiles == 2);
-  const ActivationRows input = normed();
+  const ActivationRows input = rows_from(normed(), rows_.begin);
+  const ActivationRows out = rows_from(f_.gated_.rows, rows_.begin);
+  FetchQueue* fetch = fetch_before({&weights.down, &weights.q, &weights.k, &weights.v});
   share_pairs((config.d_ff + kGroupLen - 1) / kGroupLen, n_rows_, next_counter(), [&](WorkRange groups) {
     for (int group = groups.begin; group < groups.end; ++group) {
-      gate_up_group(gate, weights.up, group, n_rows_, input, f_.gated_.rows);
+      gate_up_group(gate, weights.up, group, n_product_rows(), input, out, fetch);
     }
   });
   end(StepPart::kGateUp);
 }
 
 void CpuOps::gate_up_group(const PackedMatrix* gate, const PackedMatrix& up, int group, int n_rows,
-                           const ActivationRows& input, const ActivationRows& out) {
+                           const ActivationRows& input, const ActivationRows& out, FetchQueue* fetch) {
   const ModelConfig& config = f_.model_->config();
   const auto activate = f_.kernels_->activate[static_cast<size_t>(config.activation)];
   const auto d_ff = static_cast<size_t>(config.d_ff);
@@ -436,9 +499,9 @@ void CpuOps::gate_up_group(const PackedMatrix* gate, const PackedMatrix& up, int
       prefetch_records_to_write(out, {row_begin, row_begin + n_block_rows}, {group, group + 1});
     }
     f_.kernels_->matmul(gate != nullptr ? *gate : up, block, n_block_rows, tiles, first, kGroupLen, first_channel,
-                        false);
+                        false, fetch);
     if (gate != nullptr) {
-      f_.kernels_->matmul(up, block, n_block_rows, tiles, second, kGroupLen, first_channel, false);
+      f_.kernels_->matmul(up, block, n_block_rows, tiles, second, kGroupLen, first_channel, false, fetch);
     }
     activate(first, gate != nullptr ? second : nullptr, n_block_rows * kGroupLen, product);
     for (int r = 0; r < n_block_rows && out.f32 != nullptr; ++r) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "executor/cpu/attention_plan.h"
 #include "executor/cpu/cpu_model.h"
 #include "executor/cpu/result_rows.h"
+#include "executor/cpu/thread_rows.h"
 #include "executor/step_sampling.h"
 #include "kernels/cpu/kernels.h"
 #include "model/decoder.h"
@@ -122,6 +124,13 @@ class CpuForward {
   /// `shared_f32`: where the f32 rows lie if the weights read any; null: in the stage's own memory.
   Stage make_stage(int n_rows, int n_cols, float* shared_f32 = nullptr) const;
   void make_plans();
+  /// Whether threads may ever take rows by themselves (ThreadRows): experts, and a draft's input, share rows otherwise.
+  [[nodiscard]] bool can_be_apart() const {
+    return options_.n_threads > 1 && options_.max_rows >= ThreadRows::min_rows(options_.n_threads) &&
+           model_->config().n_experts == 0 && !model_->config().main;
+  }
+  void build_plans();
+  [[nodiscard]] RowCost row_cost() const;
   void make_experts();
   void make_draft_input();
   [[nodiscard]] const AttentionPlan& plan_of(int layer) const {
@@ -152,11 +161,15 @@ class CpuForward {
   std::vector<ForwardSegment> segments_;
   std::vector<AttentionPlan> attention_plans_;  // one for each window that layers have
   std::vector<size_t> layer_plans_;             // [n_layers] index into them
+  // Of a batch whose threads have rows of their own: [n_threads], each as attention_plans_.
+  std::vector<std::vector<AttentionPlan>> thread_plans_;
+  ThreadRows thread_rows_;
   ResultRows results_;
-  AttentionPlan result_plan_;             // the last layer's, where not every row has a result
-  std::vector<WorkCounter> next_chunks_;  // [kMatmulOps n_layers + 1] of a pass's products; the last: the head
-  WorkCounter next_unit_;                 // of the plan's first stage
-  WorkCounter next_late_unit_;            // of its second
+  AttentionPlan result_plan_;                 // the last layer's, where not every row has a result
+  std::vector<WorkCounter> next_chunks_;      // [kMatmulOps n_layers + 1] of a pass's products; the last: the head
+  std::vector<WorkCounter> next_units_;       // [n_threads] of each thread's share of the plan's first stage
+  std::vector<WorkCounter> next_late_units_;  // of its second
+  WorkCounter next_finish_;
 
   AlignedBuffer residual_;          // float [max_rows, d_model]
   AlignedBuffer qkv_;               // float [max_rows, q_dim + 2 kv_dim]
@@ -183,7 +196,13 @@ class CpuForward {
 /// The fused operations of decoder_forward for one thread of the team.
 class CpuOps {
  public:
-  CpuOps(CpuForward& forward, const TeamContext& context) : f_(forward), context_(context), n_rows_(forward.n_rows()) {}
+  CpuOps(CpuForward& forward, const TeamContext& context)
+      : f_(forward), context_(context), n_rows_(forward.n_rows()), rows_{0, n_rows_} {}
+
+  /// From now on this thread does all of the work on its own rows alone, and operations end without a barrier.
+  void take_own_rows();
+  /// Waits for all threads; what follows is shared out. Nothing, where they had no rows of their own.
+  void share_again();
 
   void embed();
   void norm(int layer, NormKind kind);
@@ -216,6 +235,9 @@ class CpuOps {
   /// Of one row block.
   void norm_block(std::span<const float* const> x, const CpuNorm& norm, int first_row, const ActivationRows& out);
   [[nodiscard]] WorkRange share_rows(int n_rows) const;
+  /// This thread's rows of the batch where rows are independent of each other.
+  [[nodiscard]] WorkRange my_rows() const { return is_apart_ ? rows_ : context_.share(n_rows_); }
+  [[nodiscard]] int n_product_rows() const { return rows_.end - rows_.begin; }
   /// TeamContext::share_out of the tiles of a product of n_rows, in pairs of neighbours, as kernels take them.
   template <class Function>
   void share_tiles(int n_tiles, int n_rows, WorkCounter* counter, Function work) const {
@@ -228,6 +250,7 @@ class CpuOps {
   template <class Function>
   void share_pairs(int n_pairs, int n_rows, WorkCounter* counter, Function work) const {
     constexpr int kMinRows = 8;
+    if (is_apart_) return work({0, n_pairs});
     if (n_rows < kMinRows || f_.kernels_->isa == Isa::kAvx512Amx) return work(context_.share(n_pairs));
     context_.share_out(n_pairs, counter, work);
   }
@@ -247,18 +270,20 @@ class CpuOps {
   [[nodiscard]] std::byte* page_of(int row) const;
   void ask_for_kv(int layer, int row, int kv_head) const;
   void attend_batch(int layer);
-  void attend_stage(int layer, std::span<const PlannedUnit> units, int n_at_once,
-                    std::span<const PlannedFinish> finishes, WorkCounter* counter);
+  [[nodiscard]] const AttentionPlan& plan_of(int layer) const;
+  void attend_stage(int layer, const AttentionPlan::Stage& stage, std::span<WorkCounter> next_units);
   /// next: the unit that this thread goes on with, or null
   void attend_unit(int layer, const PlannedUnit& planned, const PlannedUnit* next);
+  void fetch_for_attention_of(int layer);
+  FetchQueue* fetch_before(std::initializer_list<const PackedMatrix*> later);
   [[nodiscard]] const std::byte* first_head(int layer, const PlannedUnit& unit) const;
   void finish_unit(int layer, const PlannedFinish& planned);
   void quantise_attended(std::span<const int> rows, int kv_head);
   void project_residual(const PackedMatrix& weight, const CpuNorm& post_norm, const ActivationRows& input,
-                        StepPart part);
+                        StepPart part, FetchQueue* fetch);
   /// One group of the columns of h, for rows of `input`; the same rows of `out` are written. gate: null if not gated.
   void gate_up_group(const PackedMatrix* gate, const PackedMatrix& up, int group, int n_rows,
-                     const ActivationRows& input, const ActivationRows& out);
+                     const ActivationRows& input, const ActivationRows& out, FetchQueue* fetch);
   void choose_experts(int row);
   void assign_slots();
   void gate_up_experts(int layer);
@@ -268,8 +293,8 @@ class CpuOps {
   void go_on(StepPart part) const {
     if (f_.options_.profile != nullptr && context_.thread_idx() == 0) f_.options_.profile->end_part(part);
   }
-  /// Waits for the other threads.
-  void end(StepPart part) const { end_part(f_.options_.profile, context_, part); }
+  /// Waits for the other threads, unless each has rows of its own.
+  void end(StepPart part) const { is_apart_ ? go_on(part) : end_part(f_.options_.profile, context_, part); }
   [[nodiscard]] float* thread_memory() const;
   /// Of one of the n_rows_ rows.
   [[nodiscard]] int position_of(int row) const {
@@ -280,7 +305,10 @@ class CpuOps {
   CpuForward& f_;
   const TeamContext& context_;
   int n_rows_;  // of the batch; from keep_results on, of those with results
+  bool is_apart_ = false;
+  WorkRange rows_;  // of the products: all, or this thread's own
   size_t n_products_ = 0;
+  FetchQueue fetch_;  // for this thread's share of the next layer's attention
 };
 
 }  // namespace bass::cpu

@@ -1,6 +1,5 @@
 // Attention of a planned batch: units of work for the threads, and what they leave in the form that the next product
 // reads.
-#include <algorithm>
 #include <chrono>
 
 #include "executor/cpu/forward.h"
@@ -9,19 +8,40 @@ namespace bass::cpu {
 
 void CpuOps::attend(int layer) {
   using Clock = std::chrono::steady_clock;
-  if (context_.thread_idx() != 0) return attend_batch(layer);
   const Clock::time_point begin = Clock::now();
   attend_batch(layer);
-  f_.attention_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  if (layer + 1 < f_.model_->config().n_layers) fetch_for_attention_of(layer + 1);
+  if (context_.thread_idx() == 0) f_.attention_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void CpuOps::fetch_for_attention_of(int layer) {
+  fetch_ = plan_of(layer).cached_heads(is_apart_ ? 0 : context_.thread_idx());
+  fetch_.offset = static_cast<ptrdiff_t>(f_.model_->head_offset(layer, 0));
+}
+
+// For a product that `later` ones follow in front of attention. Null where those can take all that is left: what is
+// fetched too early has left the caches again.
+FetchQueue* CpuOps::fetch_before(std::initializer_list<const PackedMatrix*> later) {
+  int64_t n_later_bytes = 0;
+  for (const PackedMatrix* matrix : later) n_later_bytes += matmul_fetch_bytes(*matrix, n_product_rows());
+  return fetch_.n_bytes_left() > n_later_bytes / (is_apart_ ? 1 : context_.n_threads()) ? &fetch_ : nullptr;
+}
+
+const AttentionPlan& CpuOps::plan_of(int layer) const {
+  if (!is_apart_) return f_.plan_of(layer);
+  return f_.thread_plans_[static_cast<size_t>(context_.thread_idx())][f_.layer_plans_[static_cast<size_t>(layer)]];
 }
 
 void CpuOps::attend_batch(int layer) {
   const ModelConfig& config = f_.model_->config();
-  const AttentionPlan& plan = f_.plan_of(layer);
-  attend_stage(layer, plan.units, plan.n_units_at_once, {}, &f_.next_unit_);
+  const AttentionPlan& plan = plan_of(layer);
+  attend_stage(layer, plan.early, f_.next_units_);
   end(StepPart::kAttention);
-  if (!plan.late_units.empty() || !plan.finishes.empty()) {
-    attend_stage(layer, plan.late_units, 1, plan.finishes, &f_.next_late_unit_);
+  if (!plan.late.units.empty() || !plan.finishes.empty()) {
+    attend_stage(layer, plan.late, f_.next_late_units_);
+    const auto n = static_cast<int>(plan.finishes.size());
+    for (int i; f_.next_finish_.has_any_of(n) && (i = f_.next_finish_.take()) < n;)
+      finish_unit(layer, plan.finishes[static_cast<size_t>(i)]);
     end(StepPart::kAttention);
   }
   const int n_unit_cols = f_.model_->kv_shape().group_size() * config.head_dim;
@@ -33,41 +53,37 @@ void CpuOps::attend_batch(int layer) {
   end(StepPart::kAttention);
 }
 
-// Units differ in cost by their context: threads take the next ones when they are done, of many small ones a few at
-// once. While there are plenty, a thread takes some ahead, so that their keys can be on their way.
-void CpuOps::attend_stage(int layer, std::span<const PlannedUnit> units, int n_at_once,
-                          std::span<const PlannedFinish> finishes, WorkCounter* counter) {
-  const auto n_units = static_cast<int>(units.size());
-  const int n = n_units + static_cast<int>(finishes.size());
-  const auto take = [&] { return counter->take() * n_at_once; };
-  const auto unit_at = [&](int i) { return i < n_units ? &units[static_cast<size_t>(i)] : nullptr; };
-  for (int begin = take(), next = 0; begin < n; begin = next) {
-    const int end = std::min(begin + n_at_once, n);
-    const bool takes_ahead = begin + n_at_once * context_.n_threads() < n;
-    if (takes_ahead) next = take();
-    for (int i = begin; i < end; ++i) {
-      if (i < n_units) {
-        attend_unit(layer, units[static_cast<size_t>(i)],
-                    i + 1 < end   ? unit_at(i + 1)
-                    : takes_ahead ? unit_at(next)
-                                  : nullptr);
-      } else {
-        finish_unit(layer, finishes[static_cast<size_t>(i - n_units)]);
-      }
-    }
-    if (!takes_ahead) next = take();
+// Each thread its own share, then what is left of the others': units differ in cost, and processors in speed. The
+// counter of a share stays with its thread until it has nothing left.
+void CpuOps::attend_stage(int layer, const AttentionPlan::Stage& stage, std::span<WorkCounter> next_units) {
+  const auto attend_one = [&](int i, int end) {
+    const PlannedUnit* unit = &stage.units[static_cast<size_t>(i)];
+    attend_unit(layer, *unit, i + 1 < end ? unit + 1 : nullptr);
+  };
+  if (is_apart_) {
+    const auto n = static_cast<int>(stage.units.size());
+    for (int i = 0; i < n; ++i) attend_one(i, n);
+    return;
+  }
+  const int n_threads = context_.n_threads();
+  for (int i = 0; i < n_threads; ++i) {
+    const int owner = (context_.thread_idx() + i) % n_threads;
+    WorkCounter& next = next_units[static_cast<size_t>(owner)];
+    const WorkRange share = stage.share(owner);
+    const int n = share.end - share.begin;
+    for (int taken; next.has_any_of(n) && (taken = next.take()) < n;) attend_one(share.begin + taken, share.end);
   }
 }
 
 const std::byte* CpuOps::first_head(int layer, const PlannedUnit& unit) const {
-  return f_.plan_of(layer).page_pointers[unit.pages_begin + static_cast<size_t>(unit.first_chunk)] +
+  return plan_of(layer).page_pointers[unit.pages_begin + static_cast<size_t>(unit.first_chunk)] +
          f_.model_->head_offset(layer, unit.kv_head);
 }
 
 void CpuOps::attend_unit(int layer, const PlannedUnit& planned, const PlannedUnit* next) {
   const ModelConfig& config = f_.model_->config();
   const KvShape& shape = f_.model_->kv_shape();
-  const AttentionPlan& plan = f_.plan_of(layer);
+  const AttentionPlan& plan = plan_of(layer);
   const auto qkv_stride = static_cast<size_t>(config.q_dim() + 2 * config.kv_dim());
   const auto first_col = static_cast<size_t>(planned.kv_head * shape.group_size() * config.head_dim);
   AttentionToken tokens[kMaxAttentionRows];
@@ -81,9 +97,11 @@ void CpuOps::attend_unit(int layer, const PlannedUnit& planned, const PlannedUni
     tokens[t] = {f_.qkv_.as<float>() + row * qkv_stride + first_col, is_padding ? nullptr : out, position,
                  plan.first_seen(position)};
   }
+  // A plan of this thread's rows counts from its first one.
+  const ptrdiff_t first_state = is_apart_ ? static_cast<ptrdiff_t>(rows_.begin) * config.n_heads : 0;
   const auto states = [&](ptrdiff_t idx) {
-    return idx == PlannedUnit::kNoState ? nullptr
-                                        : f_.attention_states_.as<float>() + idx * attention_state_len(config.head_dim);
+    if (idx == PlannedUnit::kNoState) return static_cast<float*>(nullptr);
+    return f_.attention_states_.as<float>() + (first_state + idx) * attention_state_len(config.head_dim);
   };
   AttentionUnit unit;
   unit.tokens = tokens;
@@ -104,7 +122,7 @@ void CpuOps::attend_unit(int layer, const PlannedUnit& planned, const PlannedUni
 
 void CpuOps::finish_unit(int layer, const PlannedFinish& planned) {
   const ModelConfig& config = f_.model_->config();
-  const AttentionPlan& plan = f_.plan_of(layer);
+  const AttentionPlan& plan = plan_of(layer);
   const int group_size = f_.model_->kv_shape().group_size();
   const ptrdiff_t state_len = attention_state_len(config.head_dim);
   const float* first = f_.attention_states_.as<float>() + planned.first * state_len;

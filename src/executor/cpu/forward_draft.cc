@@ -53,7 +53,7 @@ void CpuOps::tap(int layer) {
   if (found == layers.end()) return;
   const auto d_model = static_cast<size_t>(f_.model_->config().d_model);
   const auto offset = static_cast<size_t>(found - layers.begin()) * d_model;
-  const WorkRange rows = context_.share(n_rows_);
+  const WorkRange rows = my_rows();
   for (int row = rows.begin; row < rows.end; ++row) {
     const auto i = static_cast<size_t>(row);
     const int position = f_.positions_[i];
@@ -73,7 +73,7 @@ void CpuOps::embed_draft() {
   end(StepPart::kEmbed);
   if (input.n_out == 0) return;
   f_.kernels_->matmul(input, f_.draft_input_.joined.rows, n_rows_, context_.share(input.n_tiles()),
-                      f_.residual_.as<float>(), d_model, 0, false);
+                      f_.residual_.as<float>(), d_model, 0, false, nullptr);
   end(StepPart::kEmbed);
 }
 
@@ -105,7 +105,7 @@ void CpuOps::make_features() {
   }
   end(StepPart::kEmbed);
   f_.kernels_->matmul(weights.tap, input.taps.rows, n_rows_, context_.share(weights.tap.n_tiles()),
-                      input.features.as<float>(), config.d_model, 0, false);
+                      input.features.as<float>(), config.d_model, 0, false, nullptr);
   end(StepPart::kEmbed);
 }
 

@@ -35,7 +35,7 @@ void CpuOps::route(int layer) {
   const PackedMatrix& router = f_.model_->layer(layer).router;
   ExpertRows& experts = f_.experts_;
   f_.kernels_->matmul(router, f_.normed_.rows, n_rows_, context_.share(router.n_tiles()),
-                      experts.probabilities.as<float>(), config.n_experts, 0, false);
+                      experts.probabilities.as<float>(), config.n_experts, 0, false, nullptr);
   end(StepPart::kGateUp);
   const WorkRange rows = context_.share(n_rows_);
   for (int row = rows.begin; row < rows.end; ++row) choose_experts(row);
@@ -111,7 +111,8 @@ void CpuOps::gate_up_experts(int layer) {
     const auto e = static_cast<size_t>(experts.active[static_cast<size_t>(i / n_groups)]);
     const CpuExpert& expert = weights.experts[e];
     gate_up_group(&expert.gate, expert.up, i % n_groups, experts.counts[e],
-                  rows_from(experts.input.rows, experts.begins[e]), rows_from(f_.gated_.rows, experts.begins[e]));
+                  rows_from(experts.input.rows, experts.begins[e]), rows_from(f_.gated_.rows, experts.begins[e]),
+                  nullptr);
   }
   end(StepPart::kGateUp);
 }
@@ -129,7 +130,7 @@ void CpuOps::project_down_experts(int layer) {
     const int n = std::min(n_tiles - first_tile, mine.end - i);
     f_.kernels_->matmul(weights.experts[e].down, rows_from(f_.gated_.rows, experts.begins[e]), experts.counts[e],
                         {first_tile, first_tile + n}, results + static_cast<ptrdiff_t>(experts.begins[e]) * d_model,
-                        d_model, 0, false);
+                        d_model, 0, false, nullptr);
     i += n;
   }
   end(StepPart::kDown);

@@ -56,7 +56,7 @@ void CpuOps::multiply_more(std::span<const PackedMatrix* const> more, int row_le
     if (tiles.begin >= tiles.end) return;
     float* behind = out + static_cast<ptrdiff_t>(run.first_row) * row_len + f_.model_->config().vocab_size;
     f_.kernels_->matmul(*run.matrix, rows_from(f_.more_input_.rows, run.slot), run.n_rows, tiles, behind, row_len, 0,
-                        false);
+                        false, nullptr);
   });
 }
 

@@ -48,6 +48,42 @@ struct PackedMatrix {
   [[nodiscard]] bool is_quantised() const { return type != DType::kF32 && type != DType::kF16 && type != DType::kBF16; }
 };
 
+/// What a thread is going to read behind its products, for them to ask for beside their own work: with many rows they
+/// leave the memory idle. A queue of blocks of equal size, and how much of it has been taken. Owns nothing.
+struct FetchQueue {
+  const std::byte* const* blocks = nullptr;  // [n_blocks]
+  int n_blocks = 0;
+  ptrdiff_t offset = 0;         // bytes from where a block's pointer points to what is wanted of it
+  ptrdiff_t block_bytes = 0;    // wanted of each
+  int n_taken = 0;              // blocks, whole
+  ptrdiff_t n_taken_bytes = 0;  // of the block behind them
+
+  /// The next n_bytes, or what is left of a block and some bytes behind it. Null: nothing is left.
+  const std::byte* take(ptrdiff_t n_bytes) {
+    if (n_taken >= n_blocks) return nullptr;
+    const std::byte* data = blocks[n_taken] + offset + n_taken_bytes;
+    n_taken_bytes += n_bytes;
+    if (n_taken_bytes >= block_bytes) {
+      ++n_taken;
+      n_taken_bytes = 0;
+    }
+    return data;
+  }
+  [[nodiscard]] ptrdiff_t n_bytes_left() const { return (n_blocks - n_taken) * block_bytes - n_taken_bytes; }
+};
+
+/// With so few rows the weights themselves keep the memory busy: their products take nothing.
+inline constexpr int kMaxRowsWithoutFetch = 8;
+/// What a product of quantised weights takes for each row, tile of channels and group: half of what memory gives
+/// meanwhile (AMD Zen 5).
+inline constexpr int kFetchBytes = 16;
+
+/// What such a product with all channels takes, about.
+inline int64_t matmul_fetch_bytes(const PackedMatrix& w, int n_rows) {
+  if (n_rows <= kMaxRowsWithoutFetch || !w.is_quantised()) return 0;
+  return int64_t{kFetchBytes} * n_rows * w.n_tiles() * (w.n_in / kGroupLen);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Attention
 
@@ -173,8 +209,10 @@ struct Kernels {
   /// and m_w are the scale and the minimum of the format's own group (tensor/quant_format.h): f16 numbers; in the K
   /// formats d_w = fl(d s), m_w = -fl(m t) with the whole numbers s and t. Q2_K, Q3_K and Q6_K have groups of 16
   /// elements: half a group of the activations, whose d_x they share; sum is then over the same half.
+  /// fetch: the thread's own, or null. Products of quantised weights with more than kMaxRowsWithoutFetch rows take from
+  /// it, those on tiles of bytes (AMX) do not.
   void (*matmul)(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, float* out,
-                 int out_stride, int first_channel, bool accumulate);
+                 int out_stride, int first_channel, bool accumulate, FetchQueue* fetch);
 
   /// out[i] = fl(up[i] * g) f(g) with g = gate[i]; up null: g f(g). out may be gate or up. f by Activation:
   ///   kSilu      / (1 + exp(-g))

@@ -17,10 +17,10 @@ constexpr int kMinRows = 8;
 
 template <bool kIsEmulated>
 void matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, float* out, int out_stride,
-            int first_channel, bool accumulate) {
+            int first_channel, bool accumulate, FetchQueue* fetch) {
   const detail::MatmulOut where{out, static_cast<size_t>(out_stride), first_channel, w.n_out, accumulate, w.bias};
   if (n_rows >= kMinRows && amx_matmul(w, x, n_rows, tiles, kIsEmulated, where)) return;
-  kAvx512VnniKernels.matmul(w, x, n_rows, tiles, out, out_stride, first_channel, accumulate);
+  kAvx512VnniKernels.matmul(w, x, n_rows, tiles, out, out_stride, first_channel, accumulate, fetch);
 }
 
 constexpr double kTileOperations = 2.0 * kTileRows * kTileCols * 64 * kTileChains;  // of one iteration

@@ -32,6 +32,7 @@ struct QuantJob {
   int n_rows;
   WorkRange groups;
   GroupsAhead ahead;
+  const std::byte* fetched;  // of a FetchQueue, kFetchLines lines for each group, or null
   // [tile][kRunRows, kTileLen] sums of earlier chunks, or null in a row's first chunk; where sums go if this is not the
   // last
   const float* sums_before;
@@ -214,6 +215,11 @@ BASS_SIMD_INLINE void ask_for_outputs(const QuantJob& job, const MatmulOut& out)
   }
 }
 
+/// Lines of a FetchQueue that are asked for with each group: of the tiles and rows that one block of the kernel has.
+template <int kPlanes, int kTiles>
+inline constexpr int kFetchLines = (kTiles * (kPlanes == 2 ? kRowBlock : kMatmulRows) * kPlanes * kFetchBytes + 63) /
+                                   64;
+
 /// kTiles tiles and kRows rows. Rows behind job.n_rows, in the same row block, are computed and not stored.
 template <class Source, int kPlanes, int kTiles, int kRows>
 void quant_tiles(const Source* sources, const QuantJob& job, const ActivationRows& x, const MatmulOut& out) {
@@ -230,9 +236,15 @@ void quant_tiles(const Source* sources, const QuantJob& job, const ActivationRow
     }
   }
   GroupsAhead ahead = job.ahead;
+  const std::byte* fetched = job.fetched;
   if (job.sums_after == nullptr) ask_for_outputs(job, out);
   for (int g = job.groups.begin; g < job.groups.end; ++g) {
     ahead.ask();
+    if (fetched != nullptr) {
+#pragma GCC unroll 8
+      for (int i = 0; i < kFetchLines<kPlanes, kTiles>; ++i) prefetch_l2(fetched + i * 64);
+      fetched += kFetchLines<kPlanes, kTiles> * 64;
+    }
     add_part<Source, kPlanes, kTiles, kRows, 0>(sources, g, records, acc);
     if constexpr (Source::Traits::kParts == 2) add_part<Source, kPlanes, kTiles, kRows, 1>(sources, g, records, acc);
 #pragma GCC unroll 4
@@ -330,7 +342,7 @@ void quant_tiles_unpacked(const std::array<Packed, kTiles>& packed, Group (&unpa
 /// Up to kRunRows rows from row `first_row` on with up to kMatmulTiles tiles.
 template <DType kType, int kPlanes, int kTiles>
 void quant_run(const PackedMatrix& w, const ActivationRows& x, int first_row, int n_rows, WorkRange tiles,
-               const AheadPlan<PackedSource<kType>, kTiles>& ahead, const MatmulOut& out) {
+               const AheadPlan<PackedSource<kType>, kTiles>& ahead, const MatmulOut& out, FetchQueue* fetch) {
   constexpr bool kHasFewRows = kTiles < kMatmulTiles;
   constexpr int kMaxRows = kHasFewRows || kPlanes == 2 ? kRowBlock : kMatmulRows;
   using Packed = PackedSource<kType>;
@@ -361,6 +373,7 @@ void quant_run(const PackedMatrix& w, const ActivationRows& x, int first_row, in
       job.n_rows = rows.end - rows.begin;
       job.groups = {begin, end};
       job.ahead = ahead.part(first_tile, b, split.n_blocks(), begin, n_groups < kChunkGroups ? n_groups : kChunkGroups);
+      if (fetch != nullptr) job.fetched = fetch->take((end - begin) * kFetchLines<kPlanes, kTiles> * 64);
       job.sums_before = begin == 0 ? nullptr : sums;
       job.sums_after = end == n_groups ? nullptr : sums;
       if constexpr (!kHasFewRows) {
@@ -377,7 +390,7 @@ void quant_run(const PackedMatrix& w, const ActivationRows& x, int first_row, in
 /// kTiles tiles at a time.
 template <DType kType, int kPlanes, int kTiles>
 void quant_matmul_tiles(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles,
-                        const MatmulOut& out) {
+                        const MatmulOut& out, FetchQueue* fetch) {
   const int n_groups = w.n_in / kGroupLen;
   const AheadPlan<PackedSource<kType>, kTiles> ahead(read_ahead(), PackedSource<kType>(w.data, n_groups),
                                                      packed_tile_bytes(kType, w.n_in), n_groups);
@@ -385,29 +398,31 @@ void quant_matmul_tiles(const PackedMatrix& w, const ActivationRows& x, int n_ro
     const int n_run_rows = n_rows - first_row < kRunRows ? n_rows - first_row : kRunRows;
     for (int tile = tiles.begin; tile < tiles.end; tile += kTiles) {
       const int end = tile + kTiles < tiles.end ? tile + kTiles : tiles.end;
-      quant_run<kType, kPlanes, kTiles>(w, x, first_row, n_run_rows, {tile, end}, ahead, out);
+      quant_run<kType, kPlanes, kTiles>(w, x, first_row, n_run_rows, {tile, end}, ahead, out, fetch);
     }
   }
 }
 
 template <DType kType, int kPlanes>
-void quant_matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, const MatmulOut& out) {
+void quant_matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, const MatmulOut& out,
+                  FetchQueue* fetch) {
   // Few rows wait for memory, which answers faster in the order in which it lies.
   constexpr int kMaxSingleTileRows = kRowBlock / kPlanes;
   if (n_rows <= kMaxSingleTileRows) {
-    quant_matmul_tiles<kType, kPlanes, 1>(w, x, n_rows, tiles, out);
+    quant_matmul_tiles<kType, kPlanes, 1>(w, x, n_rows, tiles, out, nullptr);
   } else {
-    quant_matmul_tiles<kType, kPlanes, kMatmulTiles>(w, x, n_rows, tiles, out);
+    FetchQueue* taken = n_rows > kMaxRowsWithoutFetch ? fetch : nullptr;
+    quant_matmul_tiles<kType, kPlanes, kMatmulTiles>(w, x, n_rows, tiles, out, taken);
   }
 }
 
 template <DType kType>
 void quant_matmul_planes(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles,
-                         const MatmulOut& out) {
+                         const MatmulOut& out, FetchQueue* fetch) {
   if (x.n_planes == 2) {
-    quant_matmul<kType, 2>(w, x, n_rows, tiles, out);
+    quant_matmul<kType, 2>(w, x, n_rows, tiles, out, fetch);
   } else {
-    quant_matmul<kType, 1>(w, x, n_rows, tiles, out);
+    quant_matmul<kType, 1>(w, x, n_rows, tiles, out, fetch);
   }
 }
 

@@ -43,7 +43,7 @@ std::vector<float> reference_product(const FileMatrix& w, const std::vector<floa
 
 std::vector<float> product(const Kernels& kernels, const PackedMatrix& w, const Activations& x, int n_rows) {
   std::vector<float> out(static_cast<size_t>(n_rows) * static_cast<size_t>(w.n_out));
-  kernels.matmul(w, x.rows, n_rows, {0, w.n_tiles()}, out.data(), w.n_out, 0, false);
+  kernels.matmul(w, x.rows, n_rows, {0, w.n_tiles()}, out.data(), w.n_out, 0, false, nullptr);
   return out;
 }
 
@@ -149,8 +149,8 @@ TEST_P(MatmulTest, AddsABiasToTheFinishedSum) {
       EXPECT_TRUE(same_bits(product(kernels_, packed.matrix, activations, n_rows), expected)) << dtype_info(type).name;
       std::vector<float> out = random_floats(expected.size(), rng_);
       for (size_t i = 0; i < expected.size(); ++i) expected[i] = out[i] + expected[i];
-      kernels_.matmul(packed.matrix, activations.rows, n_rows, {0, packed.matrix.n_tiles()}, out.data(), n_out, 0,
-                      true);
+      kernels_.matmul(packed.matrix, activations.rows, n_rows, {0, packed.matrix.n_tiles()}, out.data(), n_out, 0, true,
+                      nullptr);
       EXPECT_TRUE(same_bits(out, expected)) << dtype_info(type).name;
     }
   }
@@ -192,7 +192,8 @@ TEST_P(MatmulTest, WritesOnlyItsChannelsAndAccumulates) {
         std::vector<float> out = before;
         const int first = tiles.begin * kTileLen;
         // A thread's own buffer may begin at its first channel; here it begins one float later.
-        kernels_.matmul(packed.matrix, activations.rows, n_rows, tiles, out.data() + 1, kStride, first, accumulate);
+        kernels_.matmul(packed.matrix, activations.rows, n_rows, tiles, out.data() + 1, kStride, first, accumulate,
+                        nullptr);
         std::vector<float> expected = before;
         for (int r = 0; r < n_rows; ++r) {
           for (int c = first; c < std::min(kOut, tiles.end * kTileLen); ++c) {
@@ -210,6 +211,44 @@ TEST_P(MatmulTest, WritesOnlyItsChannelsAndAccumulates) {
   }
 }
 
+// What a product takes of a queue changes no bit. Of few rows it takes nothing, of many all that there is.
+TEST_P(MatmulTest, FetchesBesideItsOwnWork) {
+  constexpr int kOut = 640;
+  constexpr int kBlockBytes = 1056;
+  const int n_in = whole_blocks(DType::kQ4_1, 512);
+  const FileMatrix file(DType::kQ4_1, kOut, n_in, rng_);
+  const PackedCopy packed(file);
+  const std::vector<std::byte> memory(8 * kBlockBytes);
+  std::vector<const std::byte*> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(memory.data() + static_cast<ptrdiff_t>(i) * kBlockBytes - 64);
+  for (const int n_rows : {1, kMaxRowsWithoutFetch, kMaxRowsWithoutFetch + 1, 33}) {
+    const std::vector<float> x = random_floats(static_cast<size_t>(n_rows * n_in), rng_);
+    const Activations activations(kernels_, x.data(), n_rows, n_in, 1);
+    FetchQueue queue{blocks.data(), 8, 64, kBlockBytes};
+    std::vector<float> out(static_cast<size_t>(n_rows) * kOut);
+    kernels_.matmul(packed.matrix, activations.rows, n_rows, {0, packed.matrix.n_tiles()}, out.data(), kOut, 0, false,
+                    &queue);
+    EXPECT_TRUE(same_bits(out, product(kernels_, packed.matrix, activations, n_rows)));
+    const bool takes = n_rows > kMaxRowsWithoutFetch && kernels_.isa != Isa::kAvx512Amx;
+    EXPECT_EQ(queue.n_bytes_left(), takes ? 0 : 8 * kBlockBytes) << n_rows;
+    EXPECT_GE(matmul_fetch_bytes(packed.matrix, n_rows), takes ? 8 * kBlockBytes : 0);
+  }
+}
+
+TEST(FetchQueueTest, GivesEachBlockFromItsOffsetOn) {
+  const std::byte memory[200]{};
+  const std::byte* blocks[] = {memory, memory + 100};
+  FetchQueue queue{blocks, 2, 10, 64};
+  EXPECT_EQ(queue.n_bytes_left(), 128);
+  EXPECT_EQ(queue.take(48), memory + 10);
+  EXPECT_EQ(queue.n_bytes_left(), 80);
+  EXPECT_EQ(queue.take(48), memory + 58);  // and 32 bytes behind the block
+  EXPECT_EQ(queue.take(48), memory + 110);
+  EXPECT_EQ(queue.take(48), memory + 158);
+  EXPECT_EQ(queue.n_bytes_left(), 0);
+  EXPECT_EQ(queue.take(48), nullptr);
+}
+
 TEST_P(MatmulTest, ReadsFloatRowsOfAnyLength) {
   for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const int n_in : {1, 7, 33}) {
@@ -220,7 +259,7 @@ TEST_P(MatmulTest, ReadsFloatRowsOfAnyLength) {
       rows.n_cols = n_in;
       rows.f32 = x.data();
       std::vector<float> out(3 * 20);
-      kernels_.matmul(packed.matrix, rows, 3, {0, 2}, out.data(), 20, 0, false);
+      kernels_.matmul(packed.matrix, rows, 3, {0, 2}, out.data(), 20, 0, false, nullptr);
       EXPECT_TRUE(same_bits(out, reference_product(file, x, 3, 0)));
     }
   }
