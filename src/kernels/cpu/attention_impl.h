@@ -224,7 +224,10 @@ BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_
 // ---------------------------------------------------------------------------------------------------------------------
 // Row by row
 
-inline constexpr int kPairsAtOnce = 4;  // memory is asked for once for so many: the loop would else be half about that
+// A page's lines are spread over all of the chunk's work, as evenly as the loops allow: a line for each pair of a key,
+// two for each of a value's, and what is left, a quarter, beside the softmax. kPairsAtOnce pairs ask together: the
+// loops would else be half about that.
+inline constexpr int kPairsAtOnce = 4;
 
 // Not inlined, as narrow_values is not: the constants of the softmax between them would take their registers.
 template <int kRows>
@@ -234,13 +237,14 @@ __attribute__((noinline)) Ahead narrow_scores(const RowBlock& block, const Chunk
     I32x16 sums[kRows][kScoreVectors];
     clear(sums);
     for (int pairs = 0; pairs < head_dim / 2; pairs += kPairsAtOnce) {
-      ahead.ask(ahead.is_staged ? kPairsAtOnce : kPairsAtOnce * kScoreVectors);
+      ahead.ask(kPairsAtOnce);
 #pragma GCC unroll 8
       for (int pair = pairs; pair < pairs + kPairsAtOnce; ++pair) {
         I32x16 keys[kScoreVectors];
 #pragma GCC unroll 16
         for (int v = 0; v < kScoreVectors; ++v) {
           keys[v] = load_i32(chunk.head.k + (pair * kKvPageLen + first + v * kLanes) * 2);
+          keep_in_register(&keys[v]);
         }
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) {
@@ -262,14 +266,18 @@ __attribute__((noinline)) Ahead narrow_scores(const RowBlock& block, const Chunk
   return ahead;
 }
 
+/// x in the lanes from `lane` on.
+BASS_SIMD_INLINE F32x16 from_lane(int lane, F32x16 before, F32x16 x) { return select(first_lanes(lane), before, x); }
+
 /// scores -> int16 weights; merges m and l. ahead_lines: asked for beside each row
 template <int kRows>
 BASS_SIMD_INLINE MergeFactors narrow_softmax(RowBlock& block, const Chunk& chunk, float (&scores)[kRows][kKvPageLen],
                                              int16_t (&weights)[kRows][kKvPageLen], int ahead_lines, Ahead& ahead) {
-  alignas(64) float m_chunk[kLanes] = {};
-  alignas(64) float l_chunk[kLanes] = {};
-  alignas(64) float weight_sum[kLanes] = {};
-  alignas(64) float factor[kLanes];
+  // A row in each lane, in registers: a vector that is read behind stores of its single numbers waits until these have
+  // left the processor, and with it all that follows. Lanes behind the rows hold what the last one does.
+  F32x16 m_chunk = zero_f32();
+  F32x16 l_chunk = zero_f32();
+  F32x16 weight_sum = zero_f32();
   const F32x16 v_scale0 = load(chunk.head.v_scale);
   const F32x16 v_scale1 = load(chunk.head.v_scale + kLanes);
 #pragma GCC unroll 16
@@ -286,24 +294,27 @@ BASS_SIMD_INLINE MergeFactors narrow_softmax(RowBlock& block, const Chunk& chunk
     const F32x16 unseen = broadcast(-__builtin_inff());
     const F32x16 s0 = select(sees0, load(scores[r]), unseen);
     const F32x16 s1 = select(sees1, load(scores[r] + kLanes), unseen);
-    m_chunk[r] = reduce_max(max(s0, s1));
-    const F32x16 p0 = exp2_f32(sub(s0, broadcast(m_chunk[r])));
-    const F32x16 p1 = exp2_f32(sub(s1, broadcast(m_chunk[r])));
+    const F32x16 m = broadcast(reduce_max(max(s0, s1)));
+    const F32x16 p0 = exp2_f32(sub(s0, m));
+    const F32x16 p1 = exp2_f32(sub(s1, m));
     const F32x16 w0 = select(sees0, mul(p0, v_scale0), zero_f32());
     const F32x16 w1 = select(sees1, mul(p1, v_scale1), zero_f32());
-    l_chunk[r] = reduce_add(add(select(sees0, p0, zero_f32()), select(sees1, p1, zero_f32())));
-    weight_sum[r] = reduce_add(add(w0, w1));
+    const float l = reduce_add(add(select(sees0, p0, zero_f32()), select(sees1, p1, zero_f32())));
+    m_chunk = from_lane(r, m_chunk, m);
+    l_chunk = from_lane(r, l_chunk, broadcast(l));
+    weight_sum = from_lane(r, weight_sum, broadcast(reduce_add(add(w0, w1))));
     store(scores[r], w0);
     store(scores[r] + kLanes, w1);
   }
-  store(factor, weight_factor(load(weight_sum)));
+  alignas(64) float factor[kLanes];
+  store(factor, weight_factor(weight_sum));
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kKvPageLen; v += kLanes) {
       store_i16(weights[r] + v, round_to_i32(mul(load(scores[r] + v), broadcast(factor[r]))));
     }
   }
-  return merge_chunk(block, chunk, load(m_chunk), load(l_chunk), load(weight_sum));
+  return merge_chunk(block, chunk, m_chunk, l_chunk, weight_sum);
 }
 
 /// kVectors vectors of columns from `d` on: o = o old_o + weights v new_sum.
@@ -313,13 +324,17 @@ BASS_SIMD_INLINE void narrow_columns(RowBlock& block, const Chunk& chunk, int he
                                      const float* new_sum, int d, Ahead& ahead) {
   I32x16 sums[kRows][kVectors];
   clear(sums);
-  for (int pairs = 0; pairs < kKvPageLen / 2; pairs += kPairsAtOnce) {
-    ahead.ask(kPairsAtOnce * kVectors);
+  constexpr int kPairs = kVectors > 2 ? kPairsAtOnce / 2 : kPairsAtOnce;
+  for (int pairs = 0; pairs < kKvPageLen / 2; pairs += kPairs) {
+    ahead.ask(kPairs * kVectors);
 #pragma GCC unroll 8
-    for (int pair = pairs; pair < pairs + kPairsAtOnce; ++pair) {
+    for (int pair = pairs; pair < pairs + kPairs; ++pair) {
       I32x16 values[kVectors];
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) values[v] = load_i32(chunk.head.v + (pair * head_dim + d + v * kLanes) * 2);
+      for (int v = 0; v < kVectors; ++v) {
+        values[v] = load_i32(chunk.head.v + (pair * head_dim + d + v * kLanes) * 2);
+        keep_in_register(&values[v]);
+      }
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const I32x16 w = broadcast_pair(weights[r] + 2 * pair);
@@ -346,9 +361,10 @@ __attribute__((noinline)) void narrow_values(RowBlock& block, const Chunk& chunk
   alignas(64) float new_sum[kLanes];
   store(old_o, factors.old_o);
   store(new_sum, factors.new_sum);
+  constexpr int kVectors = value_vectors(kRows);
   int d = 0;
-  for (; d + kValueVectors * kLanes <= head_dim; d += kValueVectors * kLanes) {
-    narrow_columns<kRows, kValueVectors>(block, chunk, head_dim, weights, old_o, new_sum, d, ahead);
+  for (; d + kVectors * kLanes <= head_dim; d += kVectors * kLanes) {
+    narrow_columns<kRows, kVectors>(block, chunk, head_dim, weights, old_o, new_sum, d, ahead);
   }
   for (; d < head_dim; d += kLanes) {
     narrow_columns<kRows, 1>(block, chunk, head_dim, weights, old_o, new_sum, d, ahead);
@@ -362,9 +378,7 @@ BASS_SIMD_INLINE void narrow_chunk(RowBlock& block, const Chunk& chunk, int head
   alignas(64) int16_t weights[kRows][kKvPageLen];
   ahead = narrow_scores<kRows>(block, chunk, head_dim, scores, ahead);
   if (chunk.score_cap > 0) cap_scores(scores[0], kRows * kKvPageLen, chunk.score_cap);
-  // Staged, a page's lines are spread over all of the chunk's work: a line for each pair of a key, two for each of a
-  // value's, and what is left, a quarter, beside the softmax. Attention took 0.86 to 0.96 of the time (Zen 4).
-  const int softmax_lines = ahead.is_staged ? (head_dim / 2 + 4 + kRows - 1) / kRows : 0;
+  const int softmax_lines = (head_dim / 2 + 4 + kRows - 1) / kRows;
   const MergeFactors factors = narrow_softmax<kRows>(block, chunk, scores, weights, softmax_lines, ahead);
   narrow_values<kRows>(block, chunk, head_dim, weights, factors, ahead);
 }

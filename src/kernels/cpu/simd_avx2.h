@@ -23,7 +23,7 @@ inline constexpr int kFloatMatmulRows = 4;
 inline constexpr int kWideVectors = 1;
 inline constexpr int kWideTile = 4;
 inline constexpr int kScoreVectors = 1;
-inline constexpr int kValueVectors = 1;
+constexpr int value_vectors(int /*n_rows*/) { return 1; }
 inline constexpr int kMaxNarrowRows = 7;
 
 struct F32x16 {
@@ -120,6 +120,8 @@ BASS_SIMD_INLINE void store_i16(int16_t* p, I32x16 x) {
   _mm_storeu_si128(q, _mm256_castsi256_si128(lo));
   _mm_storeu_si128(q + 1, _mm256_castsi256_si128(hi));
 }
+BASS_SIMD_INLINE void keep_in_register(I32x16* /*x*/) {}  // there are not enough of them
+
 BASS_SIMD_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 BASS_SIMD_INLINE void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 

@@ -26,7 +26,7 @@ inline constexpr int kWideVectors = 2;
 inline constexpr int kWideTile = 8;
 // Attention, one row after the other: vectors of positions, or of head_dim, in flight for each row.
 inline constexpr int kScoreVectors = 2;
-inline constexpr int kValueVectors = 2;
+constexpr int value_vectors(int n_rows) { return n_rows <= 6 ? 4 : 2; }  // sums and values have registers
 inline constexpr int kMaxNarrowRows = 12;  // so computed: of more, a row in each lane is faster
 
 struct F32x16 {
@@ -85,6 +85,9 @@ BASS_SIMD_INLINE void store_i8(int8_t* p, I32x16 x) {
 BASS_SIMD_INLINE void store_i16(int16_t* p, I32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(x.v));
 }
+/// The compiler, which takes loads for free, would load x again for each use.
+BASS_SIMD_INLINE void keep_in_register(I32x16* x) { asm("" : "+v"(x->v)); }
+
 BASS_SIMD_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 BASS_SIMD_INLINE void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
