@@ -112,6 +112,7 @@ Result<std::vector<AttentionTiming>> CpuAttentionBench::measure(std::span<const 
   options.max_rows = static_cast<int>(lens.size()) * n_queries;
   options.n_threads = team_->n_threads();
   options.profile = &profile_;
+  options.own_rows = false;  // the whole team attends to one batch, barriers included
   for (const AttentionKind kind : kinds) {
     options.attention = kind;
     layouts.push_back(std::make_unique<cpu::CpuForward>(model_.get(), kernels_, options));

@@ -233,10 +233,12 @@ void AttentionPlan::add_group(std::span<const ForwardSegment> segments, Group gr
 }
 
 int64_t AttentionPlan::cost(const PlannedUnit& unit) const {
-  return int64_t{unit.end_chunk - unit.first_chunk} * (kReadCost + unit.n_tokens * shape_.group_size());
+  return int64_t{unit.end_chunk - unit.first_chunk} *
+         (kReadCost + (unit.n_tokens + unit.n_padding_tokens) * shape_.group_size());
 }
 
-// What the busiest thread has to do when each takes the costliest unit left. Units are sorted by cost.
+// What the busiest thread has to do if each takes the costliest unit left, which shares with stealing come near to.
+// Units are sorted by cost.
 int64_t AttentionPlan::makespan() {
   std::fill(loads_.begin(), loads_.end(), 0);
   for (const PlannedUnit& unit : early.units) *std::min_element(loads_.begin(), loads_.end()) += cost(unit);
@@ -331,8 +333,9 @@ void AttentionPlan::collect_cached_heads() {
       const std::byte** heads = cached_heads_.data() + thread * static_cast<size_t>(max_cached_heads_);
       int& n = n_cached_heads_[thread];
       for (int c = unit.first_chunk; c < unit.end_chunk && n < max_cached_heads_; ++c) {
-        heads[n++] = page_pointers[unit.pages_begin + static_cast<size_t>(c)] +
-                     static_cast<size_t>(unit.kv_head) * shape_.head_bytes();
+        const std::byte* head = page_pointers[unit.pages_begin + static_cast<size_t>(c)] +
+                                static_cast<size_t>(unit.kv_head) * shape_.head_bytes();
+        if (n == 0 || heads[n - 1] != head) heads[n++] = head;  // else it is padding
       }
     }
   }

@@ -50,7 +50,9 @@ CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const Forw
   next_chunks_ = std::vector<WorkCounter>(size_t{kMatmulOps} * static_cast<size_t>(config.n_layers) + 1);
   next_units_ = std::vector<WorkCounter>(static_cast<size_t>(options.n_threads));
   next_late_units_ = std::vector<WorkCounter>(static_cast<size_t>(options.n_threads));
+  attention_s_.resize(static_cast<size_t>(options.n_threads));
   make_plans();
+  count_row_cost();
   if (config.n_experts > 0) make_experts();
   if (config.main) make_draft_input();
 }
@@ -161,22 +163,30 @@ void CpuForward::want_results(int n_rows) {
 
 void CpuForward::end_batch() {
   results_.build(segments_);
-  if (can_be_apart()) thread_rows_.split(segments_, row_cost());
+  if (can_be_apart()) thread_rows_.split(segments_, row_cost_);
   build_plans();
   count_work();
 }
 
-RowCost CpuForward::row_cost() const {
+double CpuForward::attention_s() const {
+  double sum = 0;
+  for (const Seconds& seconds : attention_s_) sum += seconds.value;
+  return sum / options_.n_threads;
+}
+
+void CpuForward::count_row_cost() {
   constexpr double kFloatCost = 4;     // of an operation, in those of int8
   constexpr double kPositionCost = 3;  // of an operation in int16, with what else attention does for it
   const ModelConfig& config = model_->config();
-  RowCost cost;
   for (const StepPart part : {StepPart::kQkv, StepPart::kOutput, StepPart::kGateUp, StepPart::kDown}) {
     const Work& work = model_->row_work()[static_cast<size_t>(part)];
-    cost.products += work[OperationClass::kInt8Dot] * options_.n_planes + work[OperationClass::kF32Fma] * kFloatCost;
+    row_cost_.products +=
+        work[OperationClass::kInt8Dot] * options_.n_planes + work[OperationClass::kF32Fma] * kFloatCost;
   }
-  cost.position = kPositionCost * 4.0 * config.q_dim() * config.n_layers;
-  return cost;
+  for (size_t i = 0; i < attention_plans_.size(); ++i) {
+    const auto n_layers = static_cast<double>(std::count(layer_plans_.begin(), layer_plans_.end(), i));
+    row_cost_.attention.push_back({attention_plans_[i].window(), kPositionCost * 4.0 * config.q_dim() * n_layers});
+  }
 }
 
 void CpuForward::build_plans() {
@@ -257,8 +267,8 @@ float* CpuOps::thread_memory() const {
 
 void CpuOps::embed() {
   const ModelConfig& config = f_.model_->config();
-  if (config.main) return embed_draft();
   fetch_for_attention_of(0);
+  if (config.main) return embed_draft();
   const WorkRange rows = my_rows();
   for (int row = rows.begin; row < rows.end; ++row) {
     const auto i = static_cast<size_t>(row);
@@ -307,7 +317,7 @@ void CpuOps::norm(int layer, NormKind kind) {
   const auto d_model = static_cast<size_t>(f_.model_->config().d_model);
   const CpuNorm& norm = kind == NormKind::kAttention ? weights.attention_norm : weights.feed_forward_norm;
   const auto x = [&](int row) { return f_.residual_.as<float>() + static_cast<size_t>(row) * d_model; };
-  const bool is_each = f_.norms_apart(n_rows_);
+  const bool is_each = f_.norms_are_repeated(n_rows_);
   const WorkRange rows = is_each ? WorkRange{0, n_rows_} : share_rows(n_rows_);
   norm_rows(rows, x, norm, rows.begin, normed());
   // In parallel blocks the output of attention is added to x next.

@@ -26,6 +26,7 @@ struct ForwardOptions {
   int n_threads = 1;
   AttentionKind attention = AttentionKind::kFused;
   std::vector<int32_t> tap_layers;  // whose output goes to the pages, ascending
+  bool own_rows = true;             // threads may take rows by themselves (ThreadRows)
   StepProfile* profile = nullptr;
 };
 
@@ -109,8 +110,11 @@ class CpuForward {
   /// without a barrier.
   void keep_hidden(const TeamContext& context, std::span<const int> rows);
 
-  /// Seconds that attention took in all passes since construction.
-  [[nodiscard]] double attention_s() const { return attention_s_; }
+  /// Seconds that attention took in all passes since construction: the mean of the threads.
+  [[nodiscard]] double attention_s() const;
+
+  /// Whether each thread takes rows of its own through the layers of the batch that was ended last.
+  [[nodiscard]] bool has_own_rows() const { return thread_rows_.is_apart(); }
 
   /// What all passes since construction asked for.
   [[nodiscard]] const WorkByPart& work() const { return work_; }
@@ -124,13 +128,15 @@ class CpuForward {
   /// `shared_f32`: where the f32 rows lie if the weights read any; null: in the stage's own memory.
   Stage make_stage(int n_rows, int n_cols, float* shared_f32 = nullptr) const;
   void make_plans();
-  /// Whether threads may ever take rows by themselves (ThreadRows): experts, and a draft's input, share rows otherwise.
+  /// Whether threads may ever take rows by themselves (ThreadRows). Experts, and a draft's input, share rows otherwise;
+  /// PAD is one rectangle; with AMX, which lays out rows anew and unpacks weights for each call, it is not measured.
   [[nodiscard]] bool can_be_apart() const {
-    return options_.n_threads > 1 && options_.max_rows >= ThreadRows::min_rows(options_.n_threads) &&
-           model_->config().n_experts == 0 && !model_->config().main;
+    return options_.own_rows && options_.n_threads > 1 &&
+           options_.max_rows >= ThreadRows::min_rows(options_.n_threads) && kernels_->isa != Isa::kAvx512Amx &&
+           options_.attention != AttentionKind::kPad && model_->config().n_experts == 0 && !model_->config().main;
   }
   void build_plans();
-  [[nodiscard]] RowCost row_cost() const;
+  void count_row_cost();
   void make_experts();
   void make_draft_input();
   [[nodiscard]] const AttentionPlan& plan_of(int layer) const {
@@ -141,7 +147,9 @@ class CpuForward {
   [[nodiscard]] int n_layers_of(size_t plan_idx) const;
   /// Few rows are normalised by every thread for itself: that takes less time than waiting for those of another, and
   /// than writing to a row block together.
-  [[nodiscard]] bool norms_apart(int n_rows) const { return n_rows <= kRowBlock && model_->config().n_experts == 0; }
+  [[nodiscard]] bool norms_are_repeated(int n_rows) const {
+    return n_rows <= kRowBlock && model_->config().n_experts == 0;
+  }
   [[nodiscard]] bool is_last(int layer) const { return layer + 1 == model_->config().n_layers; }
   /// Where the last layer left the result of a row of the batch.
   [[nodiscard]] const float* result(int row) const;
@@ -164,6 +172,7 @@ class CpuForward {
   // Of a batch whose threads have rows of their own: [n_threads], each as attention_plans_.
   std::vector<std::vector<AttentionPlan>> thread_plans_;
   ThreadRows thread_rows_;
+  RowCost row_cost_;
   ResultRows results_;
   AttentionPlan result_plan_;                 // the last layer's, where not every row has a result
   std::vector<WorkCounter> next_chunks_;      // [kMatmulOps n_layers + 1] of a pass's products; the last: the head
@@ -187,7 +196,10 @@ class CpuForward {
   ExpertRows experts_;
   DraftInput draft_input_;
   WorkByPart work_{};
-  double attention_s_ = 0;              // written by thread 0
+  struct alignas(64) Seconds {
+    double value = 0;
+  };
+  std::vector<Seconds> attention_s_;    // [n_threads]
   bool has_read_head_ = false;          // in this batch
   std::vector<uint32_t> page_batches_;  // [n_pages] the last batch that read a page
   uint32_t batch_idx_ = 0;
@@ -263,8 +275,8 @@ class CpuOps {
   void normalise_heads(const CpuLayer& weights, float* q) const;
   /// What the products behind the norm read.
   [[nodiscard]] ActivationRows normed() const {
-    return f_.norms_apart(n_rows_) ? rows_from(f_.own_normed_.rows, CpuForward::kOwnRows * context_.thread_idx())
-                                   : f_.normed_.rows;
+    return f_.norms_are_repeated(n_rows_) ? rows_from(f_.own_normed_.rows, CpuForward::kOwnRows * context_.thread_idx())
+                                          : f_.normed_.rows;
   }
   /// Where a row's keys and values go.
   [[nodiscard]] std::byte* page_of(int row) const;

@@ -10,8 +10,13 @@ void CpuOps::attend(int layer) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   attend_batch(layer);
-  if (layer + 1 < f_.model_->config().n_layers) fetch_for_attention_of(layer + 1);
-  if (context_.thread_idx() == 0) f_.attention_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  f_.attention_s_[static_cast<size_t>(context_.thread_idx())].value +=
+      std::chrono::duration<double>(Clock::now() - begin).count();
+  if (f_.is_last(layer)) {
+    fetch_ = {};
+  } else {
+    fetch_for_attention_of(layer + 1);
+  }
 }
 
 void CpuOps::fetch_for_attention_of(int layer) {
@@ -37,6 +42,7 @@ void CpuOps::attend_batch(int layer) {
   const AttentionPlan& plan = plan_of(layer);
   attend_stage(layer, plan.early, f_.next_units_);
   end(StepPart::kAttention);
+  BASS_CHECK(!is_apart_ || plan.finishes.empty());  // one thread has nothing to wait for: its units are not cut
   if (!plan.late.units.empty() || !plan.finishes.empty()) {
     attend_stage(layer, plan.late, f_.next_late_units_);
     const auto n = static_cast<int>(plan.finishes.size());

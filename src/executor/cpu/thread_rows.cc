@@ -5,10 +5,13 @@
 namespace bass::cpu {
 namespace {
 
-// A thread that takes r rows through a layer reads all of its weights: n threads read n times as many bytes in the time
-// that r rows take. With fewer than so many rows for each thread and each reading they would wait for memory (AMD Zen
-// 5, 2 threads: with 24 rows a step takes 1.06 of the time, with 32 it takes 0.95).
-constexpr int kRowsForEachThread = 8;
+// A thread that takes rows through a layer reads all of its weights, so n threads read n times as many bytes. With
+// fewer rows than so many for each of these readings they would wait for memory (AMD Zen 5, 2 threads: with 12 rows of
+// its own for each a step takes 1.06 of the time, with 16 it takes 0.95).
+constexpr int kRowsForReading = 8;
+
+int min_share_rows(int n_threads) { return kRowsForReading * n_threads; }
+
 // The longest share may cost so much more than the mean: what sharing each operation out costs in waiting.
 constexpr double kMaxUnevenness = 1.1;
 
@@ -21,7 +24,7 @@ int n_rows_of(std::span<const ForwardSegment> segments) {
 ThreadRows::ThreadRows(int n_threads)
     : n_threads_(n_threads), bounds_(static_cast<size_t>(n_threads) + 1), segments_(static_cast<size_t>(n_threads)) {}
 
-int64_t ThreadRows::min_rows(int n_threads) { return int64_t{kRowsForEachThread} * n_threads * n_threads; }
+int64_t ThreadRows::min_rows(int n_threads) { return int64_t{n_threads} * min_share_rows(n_threads); }
 
 void ThreadRows::reserve(size_t n_segments) {
   for (std::vector<ForwardSegment>& segments : segments_) segments.reserve(n_segments);
@@ -39,10 +42,9 @@ void ThreadRows::split(std::span<const ForwardSegment> segments, const RowCost& 
 // enough.
 bool ThreadRows::divide(std::span<const ForwardSegment> segments, const RowCost& cost) {
   const int n_rows = n_rows_of(segments);
-  const auto row_cost = [&](int position) { return cost.products + cost.position * (position + 1); };
   double total = 0;
   for (const ForwardSegment& segment : segments) {
-    for (int token = 0; token < segment.n_tokens; ++token) total += row_cost(segment.start + token);
+    for (int token = 0; token < segment.n_tokens; ++token) total += cost.at(segment.start + token);
   }
   const double even = total / n_threads_;
   int thread = 0;
@@ -53,7 +55,7 @@ bool ThreadRows::divide(std::span<const ForwardSegment> segments, const RowCost&
   double longest = 0;
   for (const ForwardSegment& segment : segments) {
     for (int token = 0; token < segment.n_tokens; ++token) {
-      block += row_cost(segment.start + token);
+      block += cost.at(segment.start + token);
       if (++row % kRowBlock != 0 && row != n_rows) continue;
       const double target = (thread + 1) * even;
       if (thread + 1 < n_threads_ && sum + block - target > target - sum) {
@@ -68,7 +70,10 @@ bool ThreadRows::divide(std::span<const ForwardSegment> segments, const RowCost&
   const int n_missing = (kRowBlock - n_rows % kRowBlock) % kRowBlock;  // of the last block: computed all the same
   longest = std::max(longest, sum - share_begin + cost.products * n_missing);
   bounds_[static_cast<size_t>(n_threads_)] = n_rows;
-  return thread + 1 == n_threads_ && longest <= kMaxUnevenness * even;
+  if (thread + 1 < n_threads_ || longest > kMaxUnevenness * even) return false;
+  int fewest = n_rows;
+  for (int t = 0; t < n_threads_; ++t) fewest = std::min(fewest, rows(t).end - rows(t).begin);
+  return fewest >= min_share_rows(n_threads_);
 }
 
 void ThreadRows::cut_segments(std::span<const ForwardSegment> segments) {

@@ -1,6 +1,7 @@
 // Which rows of a batch a thread takes through the layers by itself.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -12,8 +13,20 @@ namespace bass::cpu {
 
 /// What a row costs in all layers, in operations of int8.
 struct RowCost {
+  struct Attention {
+    int window = 0;       // positions that a row sees at most; 0: all
+    double position = 0;  // for each that it sees, over the layers with this window
+  };
   double products = 0;  // of the matrices
-  double position = 0;  // attention, for each position that the row sees
+  std::vector<Attention> attention;
+
+  [[nodiscard]] double at(int position) const {
+    double cost = products;
+    for (const Attention& a : attention) {
+      cost += a.position * (a.window > 0 ? std::min(position + 1, a.window) : position + 1);
+    }
+    return cost;
+  }
 };
 
 /// Where many sequences decode or verify, every thread takes some rows through all layers by itself, in place of some

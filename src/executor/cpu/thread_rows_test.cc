@@ -7,7 +7,7 @@
 namespace bass::cpu {
 namespace {
 
-constexpr RowCost kProductsOnly{1, 0};
+const RowCost kProductsOnly{1, {}};
 
 /// Sequences that decode, with so many tokens each.
 std::vector<ForwardSegment> batch_of(const std::vector<int>& n_tokens, int start = 100) {
@@ -94,13 +94,21 @@ TEST(ThreadRows, UnevenRowsAreNotDivided) {
 }
 
 TEST(ThreadRows, CountsContexts) {
-  std::vector<ForwardSegment> segments = batch_of(std::vector<int>(48, 1));
-  for (size_t i = 0; i < 12; ++i) segments[i].start = 2999;  // cost 4, the others 1.1
-  const RowCost cost{1, 0.001};
+  std::vector<ForwardSegment> segments = batch_of(std::vector<int>(64, 1));
+  for (size_t i = 0; i < 16; ++i) segments[i].start = 1999;  // cost 3, the others 1.1
+  const RowCost cost{1, {{0, 0.001}}};
   const ThreadRows rows = split(2, segments, cost);
   ASSERT_TRUE(rows.is_apart());
   expect_whole(rows, 2, segments);
-  EXPECT_EQ(rows.rows(0).end, 12);
+  EXPECT_EQ(rows.rows(0).end, 20);
+  // Half of the layers see no more than 100 positions.
+  const ThreadRows with_window = split(2, segments, {1, {{0, 0.0005}, {100, 0.0005}}});
+  ASSERT_TRUE(with_window.is_apart());
+  EXPECT_EQ(with_window.rows(0).end, 24);
+  for (size_t i = 0; i < 12; ++i)
+    segments[i].start = 3999;  // twelve rows would be a share: too few to read weights for
+  for (size_t i = 12; i < 16; ++i) segments[i].start = 99;
+  EXPECT_FALSE(split(2, segments, cost).is_apart());
   segments[0].start = 100000;  // costs more than all others
   EXPECT_FALSE(split(2, segments, cost).is_apart());
 }

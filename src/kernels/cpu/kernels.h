@@ -58,7 +58,7 @@ struct FetchQueue {
   int n_taken = 0;              // blocks, whole
   ptrdiff_t n_taken_bytes = 0;  // of the block behind them
 
-  /// The next n_bytes, or what is left of a block and some bytes behind it. Null: nothing is left.
+  /// The next n_bytes, or what is left of a block and bytes behind it. Null: nothing is left.
   const std::byte* take(ptrdiff_t n_bytes) {
     if (n_taken >= n_blocks) return nullptr;
     const std::byte* data = blocks[n_taken] + offset + n_taken_bytes;
@@ -78,7 +78,7 @@ inline constexpr int kMaxRowsWithoutFetch = 8;
 /// meanwhile (AMD Zen 5).
 inline constexpr int kFetchBytes = 16;
 
-/// What such a product with all channels takes, about.
+/// What such a product with all channels takes, about. On tiles of bytes (AMX) it takes nothing.
 inline int64_t matmul_fetch_bytes(const PackedMatrix& w, int n_rows) {
   if (n_rows <= kMaxRowsWithoutFetch || !w.is_quantised()) return 0;
   return int64_t{kFetchBytes} * n_rows * w.n_tiles() * (w.n_in / kGroupLen);

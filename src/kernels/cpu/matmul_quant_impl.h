@@ -32,7 +32,7 @@ struct QuantJob {
   int n_rows;
   WorkRange groups;
   GroupsAhead ahead;
-  const std::byte* fetched;  // of a FetchQueue, kFetchLines lines for each group, or null
+  FetchQueue* fetch;  // kFetchLines lines are taken for each group; or null
   // [tile][kRunRows, kTileLen] sums of earlier chunks, or null in a row's first chunk; where sums go if this is not the
   // last
   const float* sums_before;
@@ -236,14 +236,19 @@ void quant_tiles(const Source* sources, const QuantJob& job, const ActivationRow
     }
   }
   GroupsAhead ahead = job.ahead;
-  const std::byte* fetched = job.fetched;
+  FetchQueue* fetch = job.fetch;
   if (job.sums_after == nullptr) ask_for_outputs(job, out);
   for (int g = job.groups.begin; g < job.groups.end; ++g) {
     ahead.ask();
-    if (fetched != nullptr) {
+    if (fetch != nullptr) {
+      constexpr int kLines = kFetchLines<kPlanes, kTiles>;
+      const std::byte* fetched = fetch->take(kLines * 64);
+      if (fetched == nullptr) {
+        fetch = nullptr;
+      } else {
 #pragma GCC unroll 8
-      for (int i = 0; i < kFetchLines<kPlanes, kTiles>; ++i) prefetch_l2(fetched + i * 64);
-      fetched += kFetchLines<kPlanes, kTiles> * 64;
+        for (int i = 0; i < kLines; ++i) prefetch_l2(fetched + i * 64);
+      }
     }
     add_part<Source, kPlanes, kTiles, kRows, 0>(sources, g, records, acc);
     if constexpr (Source::Traits::kParts == 2) add_part<Source, kPlanes, kTiles, kRows, 1>(sources, g, records, acc);
@@ -373,7 +378,7 @@ void quant_run(const PackedMatrix& w, const ActivationRows& x, int first_row, in
       job.n_rows = rows.end - rows.begin;
       job.groups = {begin, end};
       job.ahead = ahead.part(first_tile, b, split.n_blocks(), begin, n_groups < kChunkGroups ? n_groups : kChunkGroups);
-      if (fetch != nullptr) job.fetched = fetch->take((end - begin) * kFetchLines<kPlanes, kTiles> * 64);
+      job.fetch = fetch;
       job.sums_before = begin == 0 ? nullptr : sums;
       job.sums_after = end == n_groups ? nullptr : sums;
       if constexpr (!kHasFewRows) {
