@@ -44,7 +44,7 @@ double CpuForward::n_cached_tokens(std::span<const ForwardSegment> segments, int
   return static_cast<double>(n_tokens);
 }
 
-// Weights and cached tokens are read once a batch; activations stay in caches.
+// Weights and cached tokens need to be read once a batch; activations stay in caches.
 void CpuForward::count_work() {
   constexpr double kNormOperations = 6;  // of an element: square and sum, scale twice, quantise, sum
   constexpr double kRopeOperations = 3;

@@ -224,9 +224,9 @@ BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_
 // ---------------------------------------------------------------------------------------------------------------------
 // Row by row
 
-// A page's lines are spread over all of the chunk's work, as evenly as the loops allow: a line for each pair of a key,
-// two for each of a value's, and what is left, a quarter, beside the softmax. kPairsAtOnce pairs ask together: the
-// loops would else be half about that.
+// A page's lines are spread over all of the chunk's work, as evenly as the loops allow: a line for each pair of a key
+// (in AVX-512's registers), two for each of a value's, and what is left, a quarter, beside the softmax. Up to
+// kPairsAtOnce pairs ask together: the loops would else be half about that.
 inline constexpr int kPairsAtOnce = 4;
 
 // Not inlined, as narrow_values is not: the constants of the softmax between them would take their registers.

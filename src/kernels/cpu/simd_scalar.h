@@ -27,6 +27,7 @@ inline constexpr int kFloatMatmulRows = 4;
 inline constexpr int kWideVectors = 1;
 inline constexpr int kWideTile = 4;
 inline constexpr int kScoreVectors = 1;
+/// Vectors of columns that are summed up at a time, row by row.
 constexpr int value_vectors(int /*n_rows*/) { return 1; }
 inline constexpr int kMaxNarrowRows = 7;
 
@@ -119,6 +120,7 @@ BASS_SIMD_INLINE void store_i8(int8_t* p, I32x16 x) {
 BASS_SIMD_INLINE void store_i16(int16_t* p, I32x16 x) {
   for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int16_t>(x.v[i]);
 }
+/// So that a loaded vector is not loaded again for each use (AVX-512).
 BASS_SIMD_INLINE void keep_in_register(I32x16* /*x*/) {}
 BASS_SIMD_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
 BASS_SIMD_INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
