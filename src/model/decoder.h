@@ -8,9 +8,9 @@ namespace bass {
 enum class NormKind { kAttention, kFeedForward };
 
 /// Runs all layers over the rows of the batch that `ops` holds. On the CPU every thread of the team runs this whole
-/// function, and each operation ends at a barrier unless what follows reads nothing of other threads; on a GPU it records
-/// a graph. What a row's
-/// result depends on is the row's own sequence and nothing else (docs/architecture.md, "Row invariance").
+/// function, and each operation ends at a barrier unless what follows reads nothing of other threads; on a GPU it
+/// records a graph. What a row's result depends on is the row's own sequence and nothing else (docs/architecture.md,
+/// "Row invariance").
 ///
 /// Residual stream x: [n_rows, d_model]. Each operation says what it reads and writes, for a llama; what else a model
 /// has (ModelConfig: biases, norms of q, k and results, soft caps, windows, ...) is part of the operation it belongs

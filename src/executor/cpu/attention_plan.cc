@@ -1,6 +1,7 @@
 #include "executor/cpu/attention_plan.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -185,7 +186,6 @@ void AttentionPlan::add_fused(std::span<const ForwardSegment> segments) {
     }
     for (const int i : group) add_segment(segments[static_cast<size_t>(i)], segment_pages_[static_cast<size_t>(i)]);
   }
-  sort_by_cost();
   cut_long_units();
 }
 
@@ -253,14 +253,17 @@ int64_t AttentionPlan::total_cost(const std::vector<PlannedUnit>& units) const {
 
 void AttentionPlan::cut_long_units() {
   const int64_t total = total_cost(early.units);
+  const auto is_long = [&](const PlannedUnit& unit) { return cost(unit) * n_threads_ * kUnitsPerThread > total; };
+  if (std::none_of(early.units.begin(), early.units.end(), is_long)) return;
+  std::sort(early.units.begin(), early.units.end(),
+            [this](const PlannedUnit& a, const PlannedUnit& b) { return cost(a) > cost(b); });
   // Runs cost a second stage: whole units are better where the threads are busy anyway.
-  const bool has_long_units = !early.units.empty() && cost(early.units.front()) * n_threads_ * kUnitsPerThread > total;
-  if (!has_long_units || makespan() * n_threads_ * kEvenShare <= total * (kEvenShare + 1)) return;
+  if (makespan() * n_threads_ * kEvenShare <= total * (kEvenShare + 1)) return;
   const int64_t target = std::max<int64_t>(1, total / (n_threads_ * kRunsPerThread));
   const size_t n_whole = early.units.size();
   for (size_t i = 0; i < n_whole; ++i) {
     const PlannedUnit& unit = early.units[i];
-    if (unit.state != PlannedUnit::kNoState || cost(unit) * n_threads_ * kUnitsPerThread <= total) continue;
+    if (unit.state != PlannedUnit::kNoState || !is_long(unit)) continue;
     const auto n_runs = static_cast<int>(
         std::min<int64_t>((cost(unit) + target - 1) / target, (unit.end_chunk - unit.first_chunk) / kMinRunChunks));
     if (n_runs > 1) cut(i, n_runs);
@@ -292,12 +295,6 @@ void AttentionPlan::cut(size_t unit_idx, int n_runs) {
   }
 }
 
-// The longest first: where threads would wait for them, they are cut.
-void AttentionPlan::sort_by_cost() {
-  std::sort(early.units.begin(), early.units.end(),
-            [this](const PlannedUnit& a, const PlannedUnit& b) { return cost(a) > cost(b); });
-}
-
 void AttentionPlan::share_out(Stage* stage) const {
   std::vector<PlannedUnit>& units = stage->units;
   const auto place = [](const PlannedUnit& unit) {  // neighbours in memory are neighbours in time
@@ -307,19 +304,19 @@ void AttentionPlan::share_out(Stage* stage) const {
             [&](const PlannedUnit& a, const PlannedUnit& b) { return place(a) < place(b); });
   const int64_t total = total_cost(units);
   int64_t before = 0;
+  std::fill(stage->bounds.begin(), stage->bounds.end(), 0);
   for (PlannedUnit& unit : units) {  // to the thread in whose share its middle is
     unit.thread = static_cast<int>((2 * before + cost(unit)) * n_threads_ / (2 * total));
     before += cost(unit);
+    ++stage->bounds[static_cast<size_t>(unit.thread) + 1];
   }
-  std::sort(units.begin(), units.end(), [&](const PlannedUnit& a, const PlannedUnit& b) {
-    return std::tuple(a.thread, -cost(a), place(a)) < std::tuple(b.thread, -cost(b), place(b));
-  });
-  int idx = 0;
+  std::partial_sum(stage->bounds.begin(), stage->bounds.end(), stage->bounds.begin());
   for (int thread = 0; thread < n_threads_; ++thread) {
-    stage->bounds[static_cast<size_t>(thread)] = idx;
-    while (idx < static_cast<int>(units.size()) && units[static_cast<size_t>(idx)].thread == thread) ++idx;
+    const WorkRange share = stage->share(thread);
+    std::sort(units.begin() + share.begin, units.begin() + share.end, [&](const PlannedUnit& a, const PlannedUnit& b) {
+      return std::pair(-cost(a), place(a)) < std::pair(-cost(b), place(b));
+    });
   }
-  stage->bounds.back() = idx;
 }
 
 // What decoding sequences have cached, which no other than they has read since their last step. A prompt's chunk finds

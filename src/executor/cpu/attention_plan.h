@@ -57,8 +57,8 @@ struct PlannedFinish {
 /// SPLIT (BASS section 3.2): every sequence on its own, with its own lengths. PAD: the sequences that decode or verify
 /// are computed as one rectangle, padded to the longest draft and to the longest context; padding is computed and
 /// thrown away. Prompt chunks are never padded against.
-/// FUSED: pages that several sequences of the plan share (n samples of one prompt) are read once for all of them, and each goes on
-/// from there with its own; what would keep threads waiting is cut into runs of chunks.
+/// FUSED: pages that several sequences of the plan share (n samples of one prompt) are read once for all of them, and
+/// each goes on from there with its own; what would keep threads waiting is cut into runs of chunks.
 /// In front of a window no chunk is read.
 /// All give the same bits, because a row's arithmetic is chunk by chunk at absolute positions, merged in one order.
 ///
@@ -123,7 +123,6 @@ class AttentionPlan {
   [[nodiscard]] int64_t total_cost(const std::vector<PlannedUnit>& units) const;
   void cut_long_units();
   void cut(size_t unit_idx, int n_runs);
-  void sort_by_cost();
   void share_out(Stage* stage) const;
   void collect_cached_heads();
   [[nodiscard]] int first_chunk(int position) const { return first_seen(position) / kKvPageLen; }
