@@ -48,14 +48,17 @@ void read_rows(const Json& rows, StepCosts* costs) {
   bound_by_larger(costs->step_s, costs->step_s + StepCosts::kMaxRows + 1);
 }
 
-void read_attention(const Json& json, StepCosts* costs) {
-  std::array<double, AttentionCosts::kTerms> seconds{};
+void read_attention(const Json& json, const Json& free_rows, StepCosts* costs) {
+  std::array<double, AttentionFit::kTerms> seconds{};
   if (!json.is_array() || json.size() != seconds.size()) return;
   for (size_t i = 0; i < seconds.size(); ++i) {
     if (!json[i].is_number() || !(json[i].get<double>() >= 0) || json[i].get<double>() > kMaxTokenSeconds) return;
     seconds[i] = json[i].get<double>();
   }
-  costs->attention = known_attention_costs(seconds);
+  const bool is_known = free_rows.is_number_integer();  // files of earlier versions have none
+  costs->attention = known_attention_costs(
+      seconds,
+      is_known ? static_cast<int>(std::clamp<int64_t>(free_rows.get<int64_t>(), 1, AttentionCosts::kFits)) : 1);
 }
 
 }  // namespace
@@ -71,7 +74,7 @@ StepCosts read_kept_costs(const std::string& path, const std::string& key) {
   const Json json = read_json_cache(path);
   if (json.value("key", Json()) != Json(key)) return costs;
   read_rows(json.value("step_seconds", Json()), &costs);
-  read_attention(json.value("attention_seconds", Json()), &costs);
+  read_attention(json.value("attention_seconds", Json()), json.value("attention_free_rows", Json()), &costs);
   const Json draft_steps = json.value("draft_step_seconds", Json());
   if (!draft_steps.is_array() || draft_steps.size() != StepCosts::kDraftSizes) return costs;
   for (size_t size = 0; size < draft_steps.size(); ++size) {
@@ -103,7 +106,8 @@ void keep_costs(const StepCosts& costs, const std::string& path, const std::stri
   json["draft_step_seconds"] = std::move(draft_steps);
   json["catch_up_seconds"] =
       costs.recent_catch_ups.n > 0 || others.catch_up_s <= 0 ? costs.catch_up_s : others.catch_up_s;
-  json["attention_seconds"] = costs.attention.seconds;
+  json["attention_seconds"] = costs.attention.fit().seconds;
+  json["attention_free_rows"] = costs.attention.free_rows();
   write_json_cache(path, json);
 }
 

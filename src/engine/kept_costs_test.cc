@@ -53,6 +53,34 @@ TEST(KeptCosts, AreReadBackAndBelievedLittle) {
   EXPECT_GT(predicted_step_seconds(now, StepLoad{1}), 1.5 * predicted_step_seconds(read, StepLoad{1}));
 }
 
+// Two rows of a sequence take as long as one, and three half as long again.
+TEST(KeptCosts, SayHowManyRowsAttentionReadsForAtThePriceOfOne) {
+  const testing::TempFolder folder;
+  const std::string path = kept_costs_path(folder / "costs", "a key");
+  StepCosts costs;
+  for (int i = 0; i < 200; ++i) {
+    StepCost cost{8 * (1 + i % 3), 0.02, true};
+    cost.n_read = 24000;
+    cost.n_seen = cost.n_read * (1 + i % 3);
+    cost.attention_s = i % 3 == 2 ? 0.015 : 0.010;
+    learn_step_cost(cost, &costs);
+  }
+  ASSERT_EQ(costs.attention.free_rows(), 2);
+  keep_costs(costs, path, "a key");
+  const StepCosts read = read_kept_costs(path, "a key");
+  EXPECT_EQ(read.attention.free_rows(), 2);
+  for (const int n : {1, 2, 3}) {
+    EXPECT_NEAR(predicted_attention_seconds(read.attention, {8 * n, 24000, 24000.0 * n}), n == 3 ? 0.015 : 0.010, 5e-4);
+  }
+  for (const char* wrong : {"\"two\"", "-1", "99", "1e99", "null"}) {
+    std::ofstream(path) << R"({"key": "a key", "attention_seconds": [0, 4e-7, 2e-7], "attention_free_rows": )" << wrong
+                        << "}";
+    const AttentionCosts attention = read_kept_costs(path, "a key").attention;
+    EXPECT_GE(attention.free_rows(), 1) << wrong;
+    EXPECT_LE(attention.free_rows(), AttentionCosts::kFits) << wrong;
+  }
+}
+
 TEST(KeptCosts, ReadingATokenIsNeverBelievedToTakeLongerThanAPassOfOne) {
   const testing::TempFolder folder;
   const std::string path = folder / "costs.json";

@@ -192,6 +192,9 @@ void Scheduler::measure_regular_load() {
     regular_load_.n_seen += context_len;
     regular_load_.n_read += context_len - n_shared;
   }
+  regular_load_.has_chunk = std::any_of(requests_.begin(), requests_.end(), [](const auto& request) {
+    return request->is_admitted && !request->is_prefilled();
+  });
 }
 
 // Host drafters propose first, then each policy chooses how much of what its sequences could draft is drafted.

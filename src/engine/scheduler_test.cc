@@ -175,5 +175,30 @@ TEST_F(ReadingPrompts, WhatWasNotReadIsReadWhenDraftsPay) {
   EXPECT_EQ(n_read, std::vector<int>(kSequences, kPromptLen));
 }
 
+// Where prompts are always read beside, regular steps are never measured, and must not be waited for.
+TEST_F(ReadingPrompts, SequencesBesidePromptsDraftThoughRegularStepsWereNotMeasured) {
+  measure(1.01);
+  Scheduler scheduler({2, 1000, kCpuPageLen, 8, true, 100}, &costs_, &executor_);
+  StepPlan plan;
+  std::vector<SegmentOwner> owners;
+  std::list<std::unique_ptr<RequestState>> first = requests("goodput", 1);
+  RequestState* state = first.front().get();
+  scheduler.add(&first);
+  scheduler.schedule(kPromptLen, &plan, &owners);
+  state->main_prefix.set_len(state->prefix_len);
+  state->draft_prefix.set_len(state->prefix_len);
+  costs_.n_steps = 10 * StepCosts::kStaleSteps;
+  scheduler.schedule(kPromptLen, &plan, &owners);
+  ASSERT_EQ(plan.segments.size(), 1U);
+  EXPECT_EQ(plan.segments[0].n_drafts(), 0) << "this one is measured";
+
+  std::list<std::unique_ptr<RequestState>> second = requests("goodput", 1);
+  scheduler.add(&second);
+  scheduler.schedule(kPromptLen, &plan, &owners);
+  ASSERT_EQ(plan.segments.size(), 2U);
+  EXPECT_GT(plan.segments[0].n_drafts(), 0);
+  EXPECT_FALSE(plan.segments[1].wants_sample) << "a prompt";
+}
+
 }  // namespace
 }  // namespace bass

@@ -7,18 +7,22 @@
 namespace bass {
 namespace {
 
-constexpr int kTerms = AttentionCosts::kTerms;
+constexpr int kTerms = AttentionFit::kTerms;
 constexpr double kFading = 0.97;   // of earlier steps, with each step: machines slow down
 constexpr double kClip = 3.0;      // a measurement counts as at most so many times what was predicted
 constexpr int kFirst = 4;          // measurements before anything is an outlier
 constexpr double kRidge = 0.01;    // of a term's own sum: where terms cannot be told apart, tokens that are read count
 constexpr double kBelief = 1e3;    // tokens by which it is believed that
 constexpr double kSeenPart = 0.3;  // a further row costs this part of reading the token
+// Steps of a kind may come seldom, and all fits describe a kind that comes alone.
+constexpr double kErrorFading = 0.99;
+constexpr double kBetter = 0.9;  // so much less than the error of the best one: then another one is
+constexpr double kMaxError = 1.0;
 
 using Terms = std::array<double, kTerms>;
 
-Terms terms_of(const StepLoad& load) {
-  return {static_cast<double>(load.n_rows), load.n_read, std::max(load.n_seen - load.n_read, 0.0)};
+Terms terms_of(const StepLoad& load, int free_rows) {
+  return {static_cast<double>(load.n_rows), load.n_read, std::max(load.n_seen - free_rows * load.n_read, 0.0)};
 }
 
 double dot(const Terms& terms, const double* seconds) {
@@ -58,12 +62,12 @@ Terms solve_not_negative(const System& system) {
   return {};
 }
 
-void fit(AttentionCosts* costs) {
+void solve_fit(AttentionFit* fit) {
   System system{};
   for (size_t i = 0; i < kTerms; ++i) {
-    for (size_t j = 0; j < kTerms; ++j) system[i][j] = costs->products[i][j];
-    system[i][i] += (i == 1 ? 0 : kRidge) * costs->products[i][i] + 1e-9;
-    system[i][kTerms] = costs->targets[i];
+    for (size_t j = 0; j < kTerms; ++j) system[i][j] = fit->products[i][j];
+    system[i][i] += (i == 1 ? 0 : kRidge) * fit->products[i][i] + 1e-9;
+    system[i][kTerms] = fit->targets[i];
   }
   // One more equation: kBelief (l - kSeenPart k) = 0.
   system[1][1] += kBelief * kBelief * kSeenPart * kSeenPart;
@@ -71,37 +75,66 @@ void fit(AttentionCosts* costs) {
   system[2][1] -= kBelief * kBelief * kSeenPart;
   system[2][2] += kBelief * kBelief;
   const Terms result = solve_not_negative(system);
-  std::copy(result.begin(), result.end(), costs->seconds);
+  std::copy(result.begin(), result.end(), fit->seconds);
+}
+
+double predicted(const AttentionCosts& costs, int fit, const StepLoad& load) {
+  return dot(terms_of(load, fit + 1), costs.fits[fit].seconds);
+}
+
+void note_error(double measured, double predicted, AttentionFit* fit) {
+  if (predicted <= 0) return;
+  const double distance = std::log(measured / predicted);
+  fit->error += (1 - kErrorFading) * (std::min(distance * distance, kMaxError) - fit->error);
+}
+
+void learn(const Terms& terms, double seconds, AttentionFit* fit) {
+  for (size_t i = 0; i < kTerms; ++i) {
+    for (size_t j = 0; j < kTerms; ++j) fit->products[i][j] = fit->products[i][j] * kFading + terms[i] * terms[j];
+    fit->targets[i] = fit->targets[i] * kFading + terms[i] * seconds;
+  }
+  solve_fit(fit);
+}
+
+void choose_best(AttentionCosts* costs) {
+  for (int i = 0; i < AttentionCosts::kFits; ++i) {
+    if (costs->fits[i].error < kBetter * costs->fit().error) costs->best = i;
+  }
 }
 
 }  // namespace
 
-AttentionCosts known_attention_costs(std::span<const double, kTerms> seconds) {
+// The other fits begin with the same cost of reading, and with the usual belief of what further rows take.
+AttentionCosts known_attention_costs(std::span<const double, kTerms> seconds, int free_rows) {
   constexpr Terms kStep{8, 1e3, 1e3};  // about what steps ask for
   AttentionCosts costs;
-  for (size_t i = 0; i < kTerms; ++i) {
-    costs.products[i][i] = kStep[i] * kStep[i];
-    costs.targets[i] = kStep[i] * kStep[i] * seconds[i];
-    costs.seconds[i] = seconds[i];
+  costs.best = std::clamp(free_rows, 1, AttentionCosts::kFits) - 1;
+  for (AttentionFit& fit : costs.fits) {
+    const bool is_known = &fit == &costs.fit();
+    for (size_t i = 0; i < kTerms; ++i) {
+      fit.seconds[i] = is_known || i < 2 ? seconds[i] : kSeenPart * seconds[1];
+      fit.products[i][i] = kStep[i] * kStep[i];
+      fit.targets[i] = kStep[i] * kStep[i] * fit.seconds[i];
+    }
   }
   return costs;
 }
 
 void learn_attention_cost(const StepLoad& load, double seconds, AttentionCosts* costs) {
   if (seconds <= 0 || load.n_rows <= 0) return;
-  const Terms terms = terms_of(load);
-  const double predicted = dot(terms, costs->seconds);
-  if (costs->n_measured >= kFirst && predicted > 0) seconds = std::clamp(seconds, predicted / kClip, predicted * kClip);
-  for (size_t i = 0; i < kTerms; ++i) {
-    for (size_t j = 0; j < kTerms; ++j) costs->products[i][j] = costs->products[i][j] * kFading + terms[i] * terms[j];
-    costs->targets[i] = costs->targets[i] * kFading + terms[i] * seconds;
+  const double expected = predicted_attention_seconds(*costs, load);
+  const bool is_known = costs->n_measured >= kFirst && expected > 0;
+  if (is_known) seconds = std::clamp(seconds, expected / kClip, expected * kClip);
+  for (int i = 0; i < AttentionCosts::kFits; ++i) {
+    if (is_known) note_error(seconds, predicted(*costs, i, load), &costs->fits[i]);
+    learn(terms_of(load, i + 1), seconds, &costs->fits[i]);
   }
   ++costs->n_measured;
-  fit(costs);
+  choose_best(costs);
 }
 
 double predicted_attention_seconds(const AttentionCosts& costs, const StepLoad& load) {
-  return dot(terms_of(load), costs.seconds);
+  return predicted(costs, costs.best, load);
 }
 
 }  // namespace bass

@@ -14,21 +14,36 @@ struct StepLoad {
   double n_read = 0;  // tokens of context in the KV cache that attention reads: those that samples of a prompt share
                       // once
   double n_seen = 0;  // the same by row: the sum of what each row sees. At least n_read
+  bool has_chunk = false;  // prompts are read beside, so that its time tells nothing of the rest
 };
 
-/// Seconds of attention as a n_rows + k n_read + l (n_seen - n_read): what a row costs anyway, what a token of context
-/// costs that is read, and what it costs for each further row that sees it. Least squares over the last steps; while
-/// all steps have one row a sequence, nothing is known of l but that it is probably a part of k.
-struct AttentionCosts {
+/// One account of what attention takes: a n_rows + k n_read + l max(n_seen - free_rows n_read, 0), that is what a row
+/// costs anyway, what a token of context costs that is read, for up to free_rows rows that see it (computing for them
+/// hides behind the reading), and what it costs for each further row. Least squares over the last steps; while none has
+/// such further rows, nothing is known of l but that it is probably a part of k.
+struct AttentionFit {
   static constexpr int kTerms = 3;
   double products[kTerms][kTerms] = {};  // sums of products of the terms, those of old steps fading
   double targets[kTerms] = {};           // and of each term with the seconds
   double seconds[kTerms] = {};           // a, k and l; none is negative
-  int32_t n_measured = 0;
+  double error = 0;                      // mean square of logarithms: measured over predicted before
 };
 
-/// What an earlier run has found out, as `seconds`, counting as much as a few steps.
-AttentionCosts known_attention_costs(std::span<const double, AttentionCosts::kTerms> seconds);
+/// Where further rows begin to cost depends on the processor, its memory and what else uses that: several accounts are
+/// kept, and the one that has predicted best is believed.
+struct AttentionCosts {
+  static constexpr int kFits = 4;
+  AttentionFit fits[kFits];  // fit i has i + 1 free rows
+  int32_t best = 0;
+  int32_t n_measured = 0;
+
+  [[nodiscard]] int free_rows() const { return best + 1; }
+  [[nodiscard]] const AttentionFit& fit() const { return fits[best]; }
+};
+
+/// What an earlier run has found out (`seconds` of its best fit), counting as much as a few steps. free_rows: 1 to
+/// kFits
+AttentionCosts known_attention_costs(std::span<const double, AttentionFit::kTerms> seconds, int free_rows = 1);
 
 /// Learns from a step. Outliers count little.
 void learn_attention_cost(const StepLoad& load, double seconds, AttentionCosts* costs);

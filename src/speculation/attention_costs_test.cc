@@ -52,6 +52,31 @@ TEST(AttentionCosts, DraftsTellWhatFurtherRowsCost) {
   }
 }
 
+// Computing for a few rows hides behind the reading. Most steps draft one token, and few none or several.
+TEST(AttentionCosts, RowsAreFreeAsLongAsReadingTakesLonger) {
+  std::mt19937 random(1);
+  std::normal_distribution<> noise(0, 0.03);
+  for (const double rows_for_free : {2.0, 3.0}) {
+    const auto seconds = [&](const StepLoad& load) {
+      return 4e-7 * std::max(load.n_read, load.n_seen / rows_for_free);
+    };
+    AttentionCosts costs;
+    for (int i = 0; i < 300; ++i) {
+      const StepLoad load = load_of(8, i % 30 == 0 ? 0 : i % 9 == 0 ? 3 : 1, 3000 + i);
+      learn_attention_cost(load, seconds(load) * std::exp(noise(random)), &costs);
+    }
+    EXPECT_EQ(costs.free_rows(), static_cast<int>(rows_for_free));
+    for (const int draft_len : {0, 1, 3}) {
+      const StepLoad load = load_of(8, draft_len, 3300);
+      EXPECT_NEAR(predicted_attention_seconds(costs, load), seconds(load), 0.06 * seconds(load)) << draft_len;
+    }
+    AttentionCosts straight = costs;  // as if each further row cost the same
+    straight.best = 0;
+    const StepLoad regular = load_of(8, 0, 3300);
+    EXPECT_LT(predicted_attention_seconds(straight, regular), 0.9 * seconds(regular)) << "drafts would look dearer";
+  }
+}
+
 // Before the first draft: reading is what costs, a further row only some of it.
 TEST(AttentionCosts, BelieveThatFurtherRowsAreCheap) {
   AttentionCosts costs;
@@ -83,8 +108,16 @@ TEST(AttentionCosts, AnOutlierCountsLittle) {
   EXPECT_LT(predicted_attention_seconds(costs, load), 1.2 * machine.seconds(load));
 }
 
+TEST(AttentionCosts, WhatAnEarlierRunFoundOfFreeRowsIsBelievedToo) {
+  const double seconds[AttentionFit::kTerms] = {0.0, 1e-7, 5e-8};
+  const AttentionCosts costs = known_attention_costs(seconds, 2);
+  EXPECT_EQ(costs.free_rows(), 2);
+  EXPECT_NEAR(predicted_attention_seconds(costs, load_of(8, 1, 1000)), 8e-4, 1e-9);
+  EXPECT_NEAR(predicted_attention_seconds(costs, load_of(8, 3, 1000)), 8e-4 + 2 * 8000 * 5e-8, 1e-9);
+}
+
 TEST(AttentionCosts, WhatAnEarlierRunFoundIsBelievedUntilThereIsMore) {
-  const double seconds[AttentionCosts::kTerms] = {1e-6, 1e-7, 0.0};
+  const double seconds[AttentionFit::kTerms] = {1e-6, 1e-7, 0.0};
   AttentionCosts costs = known_attention_costs(seconds);
   const StepLoad load = load_of(8, 3, 1000);
   EXPECT_NEAR(predicted_attention_seconds(costs, load), 32e-6 + 8e-4, 1e-6);

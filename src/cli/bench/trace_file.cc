@@ -153,7 +153,7 @@ std::vector<CostPoint> kept_draft_passes(const Json& json) {
 // Seconds for each row, each token of context that is read, and each further row that sees it.
 Status add_kept_attention(const Json& seconds, MachineCosts* machine) {
   const bool is_known =
-      seconds.is_array() && seconds.size() == AttentionCosts::kTerms &&
+      seconds.is_array() && seconds.size() == AttentionFit::kTerms &&
       std::all_of(seconds.begin(), seconds.end(), [](const Json& s) { return s.is_number() && s >= 0; });
   if (!is_known) return invalid_file("\"attention_seconds\" must be three numbers, at least 0");
   for (CostPoint& point : machine->step) point.seconds += point.n * seconds[0].get<double>();

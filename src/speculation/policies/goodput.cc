@@ -230,7 +230,8 @@ void choose(const DraftLengthState& state, const StepCosts& costs, const StepLoa
     for (DraftCandidate& candidate : candidates) candidate.len = 0;
     return;
   }
-  if (is_step_stale(costs, regular.n_rows)) return;  // a regular step, which is what drafts must beat
+  // A regular step, which is what drafts must beat: where it can be measured.
+  if (!regular.has_chunk && is_step_stale(costs, regular.n_rows)) return;
   for (DraftCandidate& candidate : candidates) {
     const bool uses_model = may_use_model(candidate, best.uses_model, best.reads);
     const ExpectedDraft draft = draft_above(learnt, candidate, best.level, uses_model);

@@ -141,6 +141,22 @@ TEST(Goodput, WhatDraftsMustBeatIsMeasuredNowAndThen) {
   EXPECT_LE(n_regular, 13) << "a sixty-fourth of the steps";
 }
 
+// Beside prompts nothing is measured, however long it goes on: a regular step would teach nothing.
+TEST(Goodput, BesidePromptsItDraftsWithoutMeasuringRegularStepsAnew) {
+  Learner learner;
+  for (int rows = 2; rows <= 64; rows += 2) measure(learner, rows, 1.0);
+  const std::vector<DraftOutcome> good(2, DraftOutcome{8, 8, DraftSource::kNgram4});
+  for (int i = 0; i < 100; ++i) learner.learn(good, {});
+  auto candidates = candidates_of(2, DraftSource::kNgram4);
+  ASSERT_TRUE(is_step_stale(learner.costs, 2));
+  StepLoad regular{2};
+  kGoodputPolicy.choose(learner.state, learner.costs, regular, candidates);
+  EXPECT_EQ(candidates[0].len, 0) << "a step that is measured";
+  regular.has_chunk = true;
+  kGoodputPolicy.choose(learner.state, learner.costs, regular, candidates);
+  EXPECT_EQ(candidates[0].len, 8);
+}
+
 TEST(Goodput, TakesTheSequencesWhoseDraftsAreGood) {
   Learner learner;
   for (int rows = 4; rows <= 32; rows *= 2) measure(learner, rows, 1.0 + 0.06 * rows);
