@@ -51,8 +51,14 @@ class EngineCore final : public Engine {
   void measure_vocabulary();
   [[nodiscard]] Status check_script() const;
   Status make_executor();
-  Status check_memory(int64_t available_bytes) const;
-  Result<int> choose_n_pages(int64_t available_bytes);
+  /// Of the device that runs the models.
+  struct ModelMemory {
+    int64_t available_bytes = 0;  // for weights and KV caches
+    int64_t weight_bytes = 0;     // that the weights of both models will take
+  };
+  [[nodiscard]] Result<ModelMemory> model_memory() const;
+  [[nodiscard]] Status check_memory(const ModelMemory& memory) const;
+  Result<int> choose_n_pages(const ModelMemory& memory);
 
   // Any thread.
   Result<std::string> prompt_text(const Request& request) const;
@@ -96,8 +102,6 @@ class EngineCore final : public Engine {
   void end_all(FinishReason reason, const Status& error) noexcept;
   void abandon_all() noexcept;
   [[nodiscard]] CommitContext commit_context();
-
-  [[nodiscard]] int64_t free_model_bytes() const;
 
   EngineOptions options_;
   std::unique_ptr<cuda::Device> gpu_;  // until the executor has it; null: the CPU

@@ -144,9 +144,9 @@ Status EngineCore::check_script() const {
 
 Status EngineCore::make_executor() {
   BASS_RETURN_IF_ERROR(check_script());
-  const int64_t available_bytes = free_model_bytes();
-  BASS_RETURN_IF_ERROR(check_memory(available_bytes));
-  BASS_ASSIGN_OR_RETURN(const int n_pages, choose_n_pages(available_bytes));
+  BASS_ASSIGN_OR_RETURN(const ModelMemory memory, model_memory());
+  BASS_RETURN_IF_ERROR(check_memory(memory));
+  BASS_ASSIGN_OR_RETURN(const int n_pages, choose_n_pages(memory));
   ExecutorOptions executor_options;
   executor_options.n_threads = options_.n_threads;
   executor_options.max_batch = options_.max_batch;
@@ -181,14 +181,17 @@ Status EngineCore::make_executor() {
   return ok_status();
 }
 
-// Of the device, for weights and KV caches. On a GPU a tenth is left for the workspace.
-int64_t EngineCore::free_model_bytes() const {
-  return gpu_ ? static_cast<int64_t>(gpu_->free_bytes()) / 10 * 9 : available_memory_bytes();
+// On a GPU a tenth is left for the workspace, and weights may take more than in their file: those of 6 bits take 8.
+Result<EngineCore::ModelMemory> EngineCore::model_memory() const {
+  if (!gpu_) return ModelMemory{available_memory_bytes(), main_.weight_bytes + (draft_ ? draft_->weight_bytes : 0)};
+  BASS_ASSIGN_OR_RETURN(const size_t weight_bytes,
+                        gpu_weight_bytes(gpu_.get(), main_, draft_.get(), options_.activations));
+  return ModelMemory{static_cast<int64_t>(gpu_->free_bytes()) / 10 * 9, static_cast<int64_t>(weight_bytes)};
 }
 
 // Memory is taken as it is touched, so what does not fit must be refused before.
-Status EngineCore::check_memory(int64_t available_bytes) const {
-  const int64_t weight_bytes = main_.weight_bytes + (draft_ ? draft_->weight_bytes : 0);
+Status EngineCore::check_memory(const ModelMemory& memory) const {
+  const auto [available_bytes, weight_bytes] = memory;
   if (weight_bytes > available_bytes) {
     return resource_exhausted(fmt::format("the models need {} MiB of {}, {} MiB are available", weight_bytes >> 20,
                                           gpu_ ? "the GPU's memory" : "memory", available_bytes >> 20));
@@ -203,14 +206,14 @@ Status EngineCore::check_memory(int64_t available_bytes) const {
 }
 
 // Also bounds the context by what fits, if it was not given.
-Result<int> EngineCore::choose_n_pages(int64_t available_bytes) {
+Result<int> EngineCore::choose_n_pages(const ModelMemory& memory) {
   const bool has_taps = draft_ && draft_->config.main;
   const int n_taps = has_taps ? static_cast<int>(draft_->config.main->tap_layers.size()) : 0;
   const int64_t page_bytes =
       cpu_page_bytes(main_.config, options_.kv, n_taps) + (draft_ ? cpu_page_bytes(draft_->config, options_.kv) : 0);
-  const int64_t weight_bytes = main_.weight_bytes + (draft_ ? draft_->weight_bytes : 0);
-  kv_budget_bytes_ = options_.kv_memory_mib ? *options_.kv_memory_mib << 20
-                                            : (available_bytes - weight_bytes) / (gpu_ ? kGpuKvShare : kDefaultKvShare);
+  kv_budget_bytes_ = options_.kv_memory_mib
+                         ? *options_.kv_memory_mib << 20
+                         : (memory.available_bytes - memory.weight_bytes) / (gpu_ ? kGpuKvShare : kDefaultKvShare);
   const int64_t context_len = options_.context_len.value_or(main_.config.context_len);
   // Each sequence may need a copy of its prompt's last page.
   const int64_t n_useful_pages =

@@ -23,6 +23,28 @@ class GpuPromptHead final : public PromptHead {
   GpuModel::HeadRows rows_;
 };
 
+// Of a step's draft passes, its prompts' and the main model's.
+size_t step_bytes(size_t n_rows, size_t n_segments, size_t n_pages, size_t n_drafts) {
+  return 3 * GpuForward::staged_bytes(n_rows, n_segments, n_pages) +
+         n_drafts * GpuForward::staged_bytes(n_segments, n_segments, n_pages);
+}
+
+// Our kernels' products, or the library's of such numbers.
+LibraryNumbers library_numbers(ActivationKind activations) {
+  switch (activations) {
+    case ActivationKind::kBf16:
+      return LibraryNumbers::kBf16;
+    case ActivationKind::kW8A8:
+      return LibraryNumbers::kInt8;
+    case ActivationKind::kFp8:
+      return LibraryNumbers::kFp8;
+    case ActivationKind::kInt8:
+    case ActivationKind::kInt16:
+      break;
+  }
+  return LibraryNumbers::kNone;
+}
+
 }  // namespace
 
 bool emulates_gpu() { return std::getenv("BASS_EMULATE_GPU") != nullptr; }
@@ -31,6 +53,11 @@ Result<std::unique_ptr<Device>> open_device(int idx) {
   if (!emulates_gpu()) return open_gpu(idx);
   if (idx != 0) return invalid_argument(fmt::format("there is no GPU {}: the only one is emulated, and is 0", idx));
   return open_emulated_device();
+}
+
+Result<size_t> gpu_weight_bytes(Device* device, const ModelFile& main, const ModelFile* draft,
+                                ActivationKind activations) {
+  return GpuModel::weight_bytes(device, main, draft, library_numbers(activations));
 }
 
 Result<std::unique_ptr<Executor>> make_gpu_executor(std::unique_ptr<Device> device, const ModelFile& main,
@@ -64,20 +91,7 @@ Status GpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
   return make_workspace(shape);
 }
 
-LibraryNumbers GpuExecutor::library() const {
-  switch (options_.activations) {
-    case ActivationKind::kBf16:
-      return LibraryNumbers::kBf16;
-    case ActivationKind::kW8A8:
-      return LibraryNumbers::kInt8;
-    case ActivationKind::kFp8:
-      return LibraryNumbers::kFp8;
-    case ActivationKind::kInt8:
-    case ActivationKind::kInt16:
-      break;
-  }
-  return LibraryNumbers::kNone;
-}
+LibraryNumbers GpuExecutor::library() const { return library_numbers(options_.activations); }
 
 Status GpuExecutor::open_library() {
   constexpr int kFp8Capability = 89;
@@ -109,8 +123,9 @@ Status GpuExecutor::make_workspace(const SamplingShape& shape) {
       size_t{kLogitsBlockRows} * static_cast<size_t>(std::max(main_row_len_, draft_row_len_)) * sizeof(float);
   logits_ = DeviceBuffer(device_.get(), logits_bytes);
   const bool is_on_device = !options_.traces_drafts;
-  bool is_there = sampling_->open(shape, is_on_device);
-  size_t n_bytes = main_forward_->n_bytes() + (draft_ ? draft_forward_->n_bytes() : 0) + logits_bytes;
+  bool is_there = sampling_->open(shape, is_on_device) && staging_.reserve(max_staged_bytes());
+  size_t n_bytes =
+      main_forward_->n_bytes() + (draft_ ? draft_forward_->n_bytes() : 0) + logits_bytes + max_staged_bytes();
   if (is_on_device) {
     device_sampling_.emplace(device_.get(), &*sampling_, shape, options_);
     main_forward_->read_drafted_from(device_sampling_->drafted());
@@ -143,19 +158,22 @@ Ticket GpuExecutor::submit(const StepPlan& plan) {
   // An exception may have come between a step's submit and its end: what it queued reads memory that is written now.
   if (!std::exchange(is_waited_for_, false)) (void)device_->synchronize();
   sampling_->prepare(plan);
-  if (lost_.ok()) lost_ = prepare(plan);
-  if (lost_.ok()) lost_ = queue_step();
+  step_ = lost_;
+  if (step_.ok()) step_ = prepare(plan);
+  if (step_.ok()) step_ = queue_step();
   return ++last_ticket_;
 }
 
 const StepResult& GpuExecutor::wait(Ticket ticket) {
   BASS_CHECK(ticket == last_ticket_);
   if (std::exchange(is_waited_for_, true)) return sampling_->result();
-  if (lost_.ok()) lost_ = finish_step();
-  if (lost_.ok()) {
+  // A step without room for what it asks for ends its requests; an error of the device is the end of all.
+  if (lost_.ok()) lost_ = step_.ok() ? finish_step() : device_->synchronize();
+  if (step_.ok()) step_ = lost_;
+  if (step_.ok()) {
     sampling_->collect();
   } else {
-    sampling_->fail(lost_);
+    sampling_->fail(step_);
   }
   return sampling_->result();
 }
@@ -174,7 +192,6 @@ Status GpuExecutor::prepare(const StepPlan& plan) {
   return ok_status();
 }
 
-// Of the draft's passes, of its prompts, and of the main model's.
 size_t GpuExecutor::staged_bytes(const StepPlan& plan) const {
   size_t n_rows = 0;
   size_t n_pages = 0;
@@ -185,8 +202,16 @@ size_t GpuExecutor::staged_bytes(const StepPlan& plan) const {
     n_drafts = std::max(n_drafts, segment.n_model_drafts);
   }
   const size_t n_segments = plan.segments.size();
-  return 3 * GpuForward::staged_bytes(n_rows, n_segments, n_pages) +
-         static_cast<size_t>(n_drafts) * GpuForward::staged_bytes(n_segments, n_segments, n_pages);
+  return step_bytes(n_rows, n_segments, n_pages, static_cast<size_t>(n_drafts));
+}
+
+// Any step's: the main model's rows and the draft's, which may be of prompts too.
+size_t GpuExecutor::max_staged_bytes() const {
+  const size_t n_segments = static_cast<size_t>(options_.max_batch) + 1;
+  const size_t n_models = draft_ ? 2 : 1;
+  const size_t n_pages = n_models * n_segments * static_cast<size_t>(n_chunks_of(options_.context_len));
+  return step_bytes(n_models * static_cast<size_t>(options_.max_rows()), n_segments, n_pages,
+                    draft_ ? StepSampling::kMaxDraftLen : 0);
 }
 
 // All of a step, unless the CPU draws (drafts are traced): then it has waited for all but what is behind the last rows.
@@ -278,7 +303,7 @@ Status GpuExecutor::verify() {
     draft_forward_->run();
   }
   const std::span<const int> rows = sampling_->wanted_rows();
-  if (device_sampling_) BASS_RETURN_IF_ERROR(device_sampling_->begin_rows());
+  if (device_sampling_) device_sampling_->begin_rows();
   for (size_t begin = 0; begin < rows.size(); begin += kLogitsBlockRows) {
     const size_t end = std::min(rows.size(), begin + kLogitsBlockRows);
     main_forward_->logits(rows.subspan(begin, end - begin), {}, main_row_len_, logits_.as<float>());

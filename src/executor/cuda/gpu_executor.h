@@ -20,6 +20,11 @@ inline bool can_open_device() { return has_gpu_backend() || emulates_gpu(); }
 /// The GPU with this index (kernels/cuda/device.h, open_gpu).
 Result<std::unique_ptr<Device>> open_device(int idx);
 
+/// Of the device's memory, that the weights of both models will take; nothing is copied. draft: or null. Errors say
+/// what of a model the GPU backend lacks.
+Result<size_t> gpu_weight_bytes(Device* device, const ModelFile& main, const ModelFile* draft,
+                                ActivationKind activations);
+
 /// Brings the models' weights to the device. Model files must outlive the executor. Errors say what of a model the GPU
 /// backend lacks, or how much memory is needed and free.
 Result<std::unique_ptr<Executor>> make_gpu_executor(std::unique_ptr<Device> device, const ModelFile& main,
@@ -52,6 +57,7 @@ class GpuExecutor final : public Executor {
   Status make_workspace(const SamplingShape& shape);
   Status prepare(const StepPlan& plan);
   [[nodiscard]] size_t staged_bytes(const StepPlan& plan) const;
+  [[nodiscard]] size_t max_staged_bytes() const;
   Status queue_step();
   Status finish_step();
   [[nodiscard]] GraphCounts graph_counts() const;
@@ -89,6 +95,7 @@ class GpuExecutor final : public Executor {
   std::optional<StepSampling> sampling_;
   std::optional<GpuSampling> device_sampling_;  // unless drafts are traced
   std::vector<const DeviceMatrix*> more_;       // what the prompts of drafted rows add to the draft's head, or null
+  Status step_;                                 // what keeps this one from being run
   Status lost_;                                 // why no further step can be run
   Ticket last_ticket_ = 0;
   bool is_waited_for_ = true;

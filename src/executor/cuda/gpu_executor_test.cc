@@ -50,8 +50,9 @@ class GpuStep : public ::testing::TestWithParam<VerifyRule> {
     return options;
   }
   std::unique_ptr<Executor> on_device(int* n_waits, bool traces_drafts = false) {
-    EmulatedDeviceOptions device;
-    device.n_waits = n_waits;
+    return on_device({.n_waits = n_waits}, traces_drafts);
+  }
+  std::unique_ptr<Executor> on_device(const EmulatedDeviceOptions& device, bool traces_drafts = false) {
     return make_gpu_executor(open_emulated_device(device), main_, &draft_, options(traces_drafts)).value();
   }
 
@@ -152,6 +153,45 @@ TEST_P(GpuStep, WhatTheLibraryCannotMultiplyIsRefused) {
   EXPECT_THAT(odd_rows.status().message(), HasSubstr("--activations int8, int16 or bf16"));
 }
 
+TEST_P(GpuStep, AllMemoryIsTakenAtLoad) {
+  int n_allocations = 0;
+  const auto gpu = on_device({.n_allocations = &n_allocations});
+  StepPlan step = plan();
+  n_allocations = 0;
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(gpu->wait(gpu->submit(step)).segments[0].failed);
+  EXPECT_EQ(n_allocations, 0);
+  // But for lists that are longer than anyone's: what shows that memory would have been counted.
+  const std::vector<LogitBias> bias(100'000, {1, 0.5f});
+  step.segments[0].sampling.bias = bias.data();
+  step.segments[0].sampling.n_bias = static_cast<int32_t>(bias.size());
+  EXPECT_FALSE(gpu->wait(gpu->submit(step)).segments[0].failed);
+  EXPECT_GT(n_allocations, 0);
+}
+
+TEST_P(GpuStep, AStepWithoutRoomEndsItsRequestsAndNoOthers) {
+  const auto gpu = on_device({.total_bytes = size_t{128} << 20});
+  const StepPlan step = plan();
+  const std::vector<TokenInfo> tokens = gpu->wait(gpu->submit(step)).segments[0].tokens;
+  ASSERT_FALSE(tokens.empty());
+
+  StepPlan greedy_for_memory = plan();
+  const std::vector<LogitBias> bias(10'000'000, {1, 0.5f});  // 160 MB, as more is taken than is asked for
+  greedy_for_memory.segments[0].sampling.bias = bias.data();
+  greedy_for_memory.segments[0].sampling.n_bias = static_cast<int32_t>(bias.size());
+  const StepResult& result = gpu->wait(gpu->submit(greedy_for_memory));
+  for (int i = 0; i < kSequences; ++i) {
+    const SegmentResult& segment = result.segments[static_cast<size_t>(i)];
+    EXPECT_TRUE(segment.failed);
+    EXPECT_EQ(segment.error.code(), StatusCode::kResourceExhausted);
+    EXPECT_THAT(segment.error.message(), HasSubstr("no memory of the GPU"));
+  }
+
+  const StepResult& next = gpu->wait(gpu->submit(step));
+  EXPECT_FALSE(next.segments[0].failed);
+  ASSERT_EQ(next.segments[0].tokens.size(), tokens.size());
+  for (size_t k = 0; k < tokens.size(); ++k) EXPECT_EQ(next.segments[0].tokens[k].id, tokens[k].id);
+}
+
 // Traced drafts are drawn by the CPU, which needs each pass's logits.
 TEST_P(GpuStep, WaitsForEachPassWhereTheCpuDraws) {
   int n_waits = 0;
@@ -175,6 +215,60 @@ TEST_P(GpuStep, AStepThatNobodyWaitedForIsOverBeforeTheNextIsWritten) {
   EXPECT_EQ(n_waits, 1);
   EXPECT_FALSE(gpu->wait(ticket).segments[0].failed);
   EXPECT_EQ(n_waits, 2);
+}
+
+/// A model, and what multiplies it.
+struct PlacedModel {
+  std::string name;
+  ActivationKind activations;
+  LibraryNumbers library = LibraryNumbers::kNone;  // that these are multiplied by
+};
+class GpuWeightBytes : public ::testing::TestWithParam<PlacedModel> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, GpuWeightBytes,
+    ::testing::Values(PlacedModel{"tiny_gqa_tied_f32", ActivationKind::kInt8},
+                      PlacedModel{"tiny_gqa_tied_f32", ActivationKind::kBf16, LibraryNumbers::kBf16},
+                      PlacedModel{"tiny_gqa_tied_q4_1", ActivationKind::kInt8},
+                      PlacedModel{"tiny_gqa_tied_q5_0", ActivationKind::kInt8},
+                      PlacedModel{"tiny_mqa_tied_q6_k", ActivationKind::kInt16},
+                      PlacedModel{"tiny_gqa_untied_q4_0", ActivationKind::kW8A8, LibraryNumbers::kInt8}),
+    [](const auto& test) { return test.param.name + std::to_string(static_cast<int>(test.param.activations)); });
+
+// All that loading takes but weights has a size that does not depend on them.
+TEST_P(GpuWeightBytes, AreWhatLoadingTakes) {
+  const ModelFile file = load_model_file(tiny(GetParam().name)).value();
+  const GpuKvOptions kv{KvKind::kInt16, 4, 64, 0};
+  ThreadTeam team(2);
+  const std::unique_ptr<Device> device = open_emulated_device();
+  const size_t before = device->free_bytes();
+  const size_t counted = gpu_weight_bytes(device.get(), file, nullptr, GetParam().activations).value();
+  const size_t others = static_cast<size_t>(cpu_page_bytes(file.config, kv.kind)) * (kv.n_pages + size_t{1}) +
+                        2 * file.config.ropes.size() * size_t{64} * (file.config.rope_dim / size_t{2}) * sizeof(float);
+  EXPECT_EQ(device->free_bytes(), before) << "counting takes nothing";
+  const auto model = GpuModel::load(device.get(), file, kv, &team, GetParam().library).value();
+  EXPECT_EQ(counted + others, before - device->free_bytes());
+}
+
+TEST(GpuWeights, TakeMoreThanTheirFileWhereBitsAreFew) {
+  const std::unique_ptr<Device> device = open_emulated_device();
+  const auto bytes = [&](const std::string& name) {
+    const ModelFile file = load_model_file(tiny(name)).value();
+    return static_cast<double>(gpu_weight_bytes(device.get(), file, nullptr, ActivationKind::kInt8).value()) /
+           static_cast<double>(file.weight_bytes);
+  };
+  EXPECT_GT(bytes("tiny_mqa_tied_q6_k"), 1.2);  // kept in 8 bits
+  EXPECT_LT(bytes("tiny_gqa_tied_q8_0"), 1.2);
+}
+
+TEST(GpuWeights, OfADraftThatReadsTheMainModelsHeadAreItsOwn) {
+  const std::unique_ptr<Device> device = open_emulated_device();
+  const ModelFile main = load_model_file(tiny("tiny_gqa_tied_f32")).value();
+  const ModelFile draft = load_model_file(tiny("draft_feature_f32")).value();
+  const size_t alone = gpu_weight_bytes(device.get(), main, nullptr, ActivationKind::kInt8).value();
+  const size_t both = gpu_weight_bytes(device.get(), main, &draft, ActivationKind::kInt8).value();
+  EXPECT_GT(both, alone);
+  EXPECT_LT(both, 2 * alone);
 }
 
 }  // namespace

@@ -76,6 +76,20 @@ Result<std::unique_ptr<GpuModel>> GpuModel::load(Device* device, const ModelFile
   return model;
 }
 
+Result<size_t> GpuModel::weight_bytes(Device* device, const ModelFile& main, const ModelFile* draft,
+                                      LibraryNumbers library) {
+  WeightArena arena(device, /*team=*/nullptr, library);  // never opened, so it packs nothing
+  GpuModel main_model(device, main, library, nullptr);
+  BASS_RETURN_IF_ERROR(main_model.check_supported());
+  main_model.place_weights(&arena);
+  if (draft != nullptr) {
+    GpuModel draft_model(device, *draft, library, draft->config.main ? &main_model : nullptr);
+    BASS_RETURN_IF_ERROR(draft_model.check_supported());
+    draft_model.place_weights(&arena);
+  }
+  return arena.n_bytes();
+}
+
 // Experts' products have one kernel.
 Status GpuModel::choose_kernels() {
   std::vector<DeviceMatrix*> matrices{&draft_input_.tap, &draft_input_.input, &head_};

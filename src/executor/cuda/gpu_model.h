@@ -50,6 +50,11 @@ class GpuModel {
                                                 ThreadTeam* team, LibraryNumbers library,
                                                 const GpuModel* main = nullptr);
 
+  /// Of the device's memory, that the weights of both models take as `load` places them; nothing is copied, and the
+  /// device only asked. draft: or null. Errors: kInvalidArgument, as load's.
+  static Result<size_t> weight_bytes(Device* device, const ModelFile& main, const ModelFile* draft,
+                                     LibraryNumbers library);
+
   [[nodiscard]] const ModelConfig& config() const { return file_->config; }
   [[nodiscard]] const GpuLayer& layer(int idx) const { return layers_[static_cast<size_t>(idx)]; }
   [[nodiscard]] const DeviceMatrix& embedding() const { return main_ != nullptr ? main_->embedding_ : embedding_; }

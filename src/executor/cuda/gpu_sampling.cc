@@ -6,6 +6,14 @@
 #include "kernels/cuda/step_rows.h"
 
 namespace bass::cuda {
+namespace {
+
+size_t row_bytes(size_t n_rows, size_t n_rounds) {
+  return Staging::aligned(n_rows * sizeof(RowTask)) + Staging::aligned(n_rounds * sizeof(RoundTask));
+}
+
+}  // namespace
+
 GpuSampling::GpuSampling(Device* device, StepSampling* sampling, const SamplingShape& shape,
                          const ExecutorOptions& options)
     : device_(device),
@@ -28,19 +36,41 @@ GpuSampling::GpuSampling(Device* device, StepSampling* sampling, const SamplingS
   last_rows_ = DeviceBuffer(device, n_segments * sizeof(int32_t));
   judged_ = DeviceBuffer(device, n_segments * sizeof(JudgedRound));
   host_judged_ = DeviceBuffer(device, judged_.n_bytes(), /*of_host=*/true);
+  outcomes_ = DeviceBuffer(device, static_cast<size_t>(options.max_rows()) * sizeof(RowOutcome));
+  host_outcomes_ = DeviceBuffer(device, outcomes_.n_bytes(), /*of_host=*/true);
+  has_staging_ = reserve_staging(options);
   if (!ok()) return;
-  device->fill(judged_.data(), 0, judged_.n_bytes());  // downloaded as a whole, whichever rounds `block` has judged
+  device->fill(judged_.data(), 0, judged_.n_bytes());      // downloaded as a whole, whichever rounds `block` has judged
+  device->fill(outcomes_.data(), 0, outcomes_.n_bytes());  // the gaps in a struct are downloaded too
   device->upload(vocabulary_.data(), shape.draft_vocabulary.data(), shape.draft_vocabulary.size_bytes());
 }
 
 bool GpuSampling::ok() const {
   return vocabulary_.ok() && scratch_.ok() && keys_.ok() && stored_.ok() && drafted_.ok() && host_drafted_.ok() &&
-         last_rows_.ok() && judged_.ok() && host_judged_.ok();
+         last_rows_.ok() && judged_.ok() && host_judged_.ok() && outcomes_.ok() && host_outcomes_.ok() && has_staging_;
 }
 
 size_t GpuSampling::n_bytes() const {
   return vocabulary_.n_bytes() + scratch_.n_bytes() + keys_.n_bytes() + stored_.n_bytes() + drafted_.n_bytes() +
-         last_rows_.n_bytes() + judged_.n_bytes();
+         last_rows_.n_bytes() + judged_.n_bytes() + outcomes_.n_bytes() + tasks_.n_bytes() + draft_rows_.n_bytes() +
+         rows_.n_bytes();
+}
+
+// For any step whose requests bias and ban few tokens: lists of those may be as long as the vocabulary.
+bool GpuSampling::reserve_staging(const ExecutorOptions& options) {
+  constexpr size_t kListedTokens = 512;  // of a request
+  const auto n_segments = static_cast<size_t>(max_segments_);
+  const auto n_rows = static_cast<size_t>(options.max_rows());
+  const size_t n_rounds = n_segments + n_rows / kLogitsBlockRows + 1;  // blocks of logits cut some of them
+  const size_t n_proposable =
+      shape_.draft_vocabulary.empty() ? 0 : shape_.draft_vocabulary.size() + kMaxPromptHeadTokens;
+  const size_t task_bytes =
+      sizeof(SequenceTask) + kListedTokens * (sizeof(LogitBias) + sizeof(TokenId)) +
+      sizeof(TokenId) * (static_cast<size_t>(options.context_len) + n_proposable + 2 * kMaxRoundDrafts) +
+      8 * Staging::kAlignment;
+  return tasks_.reserve(n_segments * task_bytes) &&
+         draft_rows_.reserve(n_segments * kMaxRoundDrafts * Staging::kAlignment) &&
+         rows_.reserve(row_bytes(n_rows, n_rounds));
 }
 
 Status GpuSampling::begin(const StepPlan& plan) {
@@ -174,28 +204,15 @@ void GpuSampling::plan_rows() {
   }
 }
 
-Status GpuSampling::make_room(size_t n_rows) {
-  const size_t n_bytes = n_rows * sizeof(RowOutcome);
-  if (n_bytes > outcomes_.n_bytes()) {
-    outcomes_ = DeviceBuffer(device_, 2 * n_bytes);
-    host_outcomes_ = DeviceBuffer(device_, 2 * n_bytes, /*of_host=*/true);
-    // The gaps in a struct are downloaded too.
-    if (outcomes_.ok()) device_->fill(outcomes_.data(), 0, outcomes_.n_bytes());
-  }
-  const bool is_there = outcomes_.ok() && host_outcomes_.ok() &&
-                        rows_.begin(Staging::aligned(row_tasks_.size() * sizeof(RowTask)) +
-                                    Staging::aligned(round_tasks_.size() * sizeof(RoundTask)));
-  return is_there ? ok_status() : resource_exhausted("no memory of the GPU for a step's sampling");
-}
-
-Status GpuSampling::begin_rows() {
+void GpuSampling::begin_rows() {
   plan_rows();
-  BASS_RETURN_IF_ERROR(make_room(row_tasks_.size()));
+  BASS_CHECK(row_tasks_.size() * sizeof(RowOutcome) <= outcomes_.n_bytes());
+  const bool has_room = rows_.begin(row_bytes(row_tasks_.size(), round_tasks_.size()));
+  BASS_CHECK(has_room);  // it was reserved
   device_rows_ = rows_.append(std::span<const RowTask>(row_tasks_));
   device_rounds_ = rows_.append(std::span<const RoundTask>(round_tasks_));
   rows_.upload();
   device_->fill(last_rows_.data(), 0x7F, plan_->segments.size() * sizeof(int32_t));  // behind any row
-  return ok_status();
 }
 
 void GpuSampling::verify_rows(size_t begin, size_t end, const float* logits) {

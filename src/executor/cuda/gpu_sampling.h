@@ -29,8 +29,8 @@ class GpuSampling {
   void draft_rows(std::span<const int> segments, const float* logits);
   /// Where drafted tokens are on the device.
   [[nodiscard]] const TokenId* drafted() const { return drafted_.as<TokenId>(); }
-  /// Uploads which rows are wanted; they are known to `sampling`. Error: no memory.
-  Status begin_rows();
+  /// Uploads which rows are wanted; they are known to `sampling`.
+  void begin_rows();
   /// Queues the judgement of the wanted rows [begin, end). logits: [end - begin, main_vocab_size] of the device
   void verify_rows(size_t begin, size_t end, const float* logits);
   /// Queues the way of all results to the host.
@@ -44,8 +44,8 @@ class GpuSampling {
   void settle_drafts();
   [[nodiscard]] std::span<const TokenId> staged(std::span<const TokenId> tokens);
   [[nodiscard]] LogitsBlock logits_block(const float* logits, int64_t stride, size_t n_rows) const;
+  [[nodiscard]] bool reserve_staging(const ExecutorOptions& options);
   void plan_rows();
-  Status make_room(size_t n_rows);
   void tell_row(size_t wanted_idx, const RowOutcome& outcome);
 
   Device* device_;
@@ -53,6 +53,7 @@ class GpuSampling {
   SamplingShape shape_;
   int max_segments_;
   bool all_rows_count_;
+  bool has_staging_ = false;
   const StepPlan* plan_ = nullptr;
   Staging tasks_;            // sequences and what they point to
   Staging draft_rows_;       // which sequences draft in which pass
@@ -64,7 +65,7 @@ class GpuSampling {
   DeviceBuffer drafted_;     // TokenId [max_segments, kMaxRoundDrafts]
   DeviceBuffer last_rows_;   // int32 [max_segments]
   DeviceBuffer judged_;      // JudgedRound [max_segments]
-  DeviceBuffer outcomes_;    // RowOutcome [wanted]
+  DeviceBuffer outcomes_;    // RowOutcome [max_rows]
   DeviceBuffer host_drafted_, host_judged_, host_outcomes_;
 
   std::vector<SequenceTask> sequence_tasks_;

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "base/check.h"
 #include "kernels/cuda/device.h"
@@ -15,16 +16,26 @@ class Staging {
  public:
   explicit Staging(Device* device) : device_(device) {}
 
-  /// Begins a step that appends at most n_bytes, each array rounded up to kAlignment. Waits for nothing: the last
-  /// step's work is done. False: there is no memory.
-  [[nodiscard]] bool begin(size_t n_bytes) {
-    n_used_ = n_uploaded_ = 0;
+  /// Takes memory for steps that append up to so many bytes. False: there is not so much, and none is kept.
+  [[nodiscard]] bool reserve(size_t n_bytes) {
     if (n_bytes <= host_.n_bytes()) return true;
     host_ = {};
     memory_ = {};
-    host_ = DeviceBuffer(device_, n_bytes * 2, /*of_host=*/true);
-    memory_ = DeviceBuffer(device_, n_bytes * 2);
-    return host_.ok() && memory_.ok();
+    DeviceBuffer host(device_, n_bytes, /*of_host=*/true);
+    DeviceBuffer memory(device_, n_bytes);
+    if (!host.ok() || !memory.ok()) return false;
+    host_ = std::move(host);
+    memory_ = std::move(memory);
+    return true;
+  }
+  /// Of the host, and as many of the device.
+  [[nodiscard]] size_t n_bytes() const { return host_.n_bytes(); }
+
+  /// Begins a step that appends at most n_bytes, each array rounded up to kAlignment, and takes more memory where
+  /// `reserve` has not. Waits for nothing: the last step's work is done. False: there is no memory.
+  [[nodiscard]] bool begin(size_t n_bytes) {
+    n_used_ = n_uploaded_ = 0;
+    return n_bytes <= host_.n_bytes() || reserve(2 * n_bytes);
   }
 
   static constexpr size_t kAlignment = 64;

@@ -70,6 +70,7 @@ class EmulatedDevice final : public Device {
   [[nodiscard]] size_t free_bytes() const override { return free_bytes_; }
 
   std::byte* allocate(size_t n_bytes) override {
+    count_allocation();
     if (n_bytes == 0 || n_bytes > free_bytes_) return nullptr;
     AlignedBuffer memory(n_bytes);
     if (!memory.ok()) return nullptr;
@@ -88,7 +89,10 @@ class EmulatedDevice final : public Device {
     free_bytes_ += found->second.size_bytes();
     memory_.erase(found);
   }
-  std::byte* allocate_host(size_t n_bytes) override { return static_cast<std::byte*>(std::malloc(n_bytes)); }
+  std::byte* allocate_host(size_t n_bytes) override {
+    count_allocation();
+    return static_cast<std::byte*>(std::malloc(n_bytes));
+  }
   void release_host(std::byte* memory) override {
     if (memory != nullptr) run_queue();
     std::free(memory);
@@ -166,6 +170,9 @@ class EmulatedDevice final : public Device {
   static constexpr size_t kFilledBytes = size_t{64} << 20;
 
   [[nodiscard]] bool is_recording() const { return recorder_ != &queue_; }
+  void count_allocation() const {
+    if (options_.n_allocations != nullptr) ++*options_.n_allocations;
+  }
   void run_queue() {
     BASS_CHECK(!is_recording());
     if (queue_.empty()) return;
