@@ -41,6 +41,7 @@ class ChatCommand final : public Command {
   void add_options(CLI::App* app) override {
     arguments_.add(app, {"model",
                          "draft",
+                         "quantize",
                          "system",
                          "max_tokens",
                          "stop",
@@ -62,6 +63,7 @@ class ChatCommand final : public Command {
                          "kv_memory",
                          "attention",
                          "activations",
+                         "kv_type",
                          "device"});
     app->get_option("--max-tokens")->description(fmt::format("new tokens an answer, at most [{}]", kAnswerTokens));
     app->get_option("--system")->description("system message");

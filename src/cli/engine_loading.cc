@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "cli/model_store.h"
 #include "cli/terminal_text.h"
+#include "tensor/quantise.h"
 
 namespace bass {
 namespace {
@@ -37,6 +38,11 @@ Result<std::unique_ptr<Engine>> load_engine(const GenerateOptions& options, Cons
                                    one_line_for_terminal(engine.status().message())));
   }
   return tell_device(std::move(plain), console);
+}
+
+Result<ModelFile> load_named_model(const GenerateOptions& options) {
+  BASS_ASSIGN_OR_RETURN(const std::string path, resolve_model(options.engine.model_path));
+  return load_model_file(path, find_quantisable_type(options.engine.quantize), options.engine.n_threads);
 }
 
 std::string model_label(const std::string& given, bool is_synthetic) {

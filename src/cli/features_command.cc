@@ -7,16 +7,15 @@
 #include "base/check.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/engine_loading.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
-#include "cli/model_store.h"
 #include "cli/number_lists.h"
 #include "cli/save_file.h"
 #include "cli/terminal_text.h"
 #include "engine/user_json.h"
 #include "executor/cpu/feature_reader.h"
 #include "model/fingerprint.h"
-#include "tensor/quantise.h"
 
 namespace bass {
 namespace {
@@ -152,10 +151,10 @@ class FeaturesCommand final : public Command {
     if (top.size() != 1) return invalid_argument(fmt::format("--top {}: must be one number", top_));
     BASS_RETURN_IF_ERROR(check_save_path("-o", output_));
     const int n_threads = options_.engine.n_threads > 0 ? options_.engine.n_threads : available_threads();
-    BASS_ASSIGN_OR_RETURN(const std::string path, resolve_model(options_.engine.model_path));
-    const std::optional<DType> type = find_quantisable_type(options_.engine.quantize);
-    BASS_ASSIGN_OR_RETURN(const ModelFile model, load_model_file(path, type, n_threads));
-    if (model.config.main) return invalid_file(fmt::format("{}: is a draft; name its main model", path));
+    BASS_ASSIGN_OR_RETURN(const ModelFile model, load_named_model(options_));
+    if (model.config.main) {
+      return invalid_file(fmt::format("{}: is a draft; name its main model", model.gguf->path()));
+    }
     BASS_ASSIGN_OR_RETURN(const std::vector<int32_t> layers, read_layers(model.config));
     BASS_ASSIGN_OR_RETURN(const Texts texts, read_texts(texts_, model));
     BASS_ASSIGN_OR_RETURN(const auto reader,

@@ -81,7 +81,7 @@ class GenerateCommand final : public Command {
 
   [[nodiscard]] std::string result_text(const GenerationResult& result) const {
     constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
-    auto json = result_json(result);
+    auto json = result_json(result, options_.show_drafts);
     if (options_.explain_speculation) json["speculation"]["explanation"] = explanation_json(result, options_);
     return json.dump(-1, ' ', false, kReplace) + "\n";
   }

@@ -17,8 +17,8 @@ namespace bass {
 nlohmann::ordered_json nullable(const std::optional<double>& value);
 std::string number_or_dash(const std::optional<double>& value);
 
-/// The object of docs/command_line.md.
-nlohmann::ordered_json result_json(const GenerationResult& result);
+/// The object of docs/command_line.md. shows_origins: with where each token came from
+nlohmann::ordered_json result_json(const GenerationResult& result, bool shows_origins = false);
 
 /// The ranked samples on standard output, or only their texts with `quiet`. On a terminal, control characters that
 /// a model wrote are replaced.

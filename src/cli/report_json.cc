@@ -5,28 +5,50 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json choice_json(const ChoiceResult& choice) {
+std::string_view origin_name(TokenOrigin origin) {
+  switch (origin) {
+    case TokenOrigin::kAccepted:
+      return "accepted";
+    case TokenOrigin::kCorrection:
+      return "correction";
+    case TokenOrigin::kBonus:
+      return "bonus";
+    case TokenOrigin::kRegular:
+      break;
+  }
+  return "regular";
+}
+
+Json origins_json(const ChoiceResult& choice) {
+  Json origins = Json::array();
+  for (const TokenInfo& token : choice.tokens) origins.push_back(origin_name(token.origin));
+  return origins;
+}
+
+Json choice_json(const ChoiceResult& choice, bool shows_origins) {
   Json ids = Json::array();
   Json logprobs = Json::array();
   for (const TokenInfo& token : choice.tokens) {
     ids.push_back(token.id);
     logprobs.push_back(token.logprob);
   }
-  return {{"index", choice.index},
-          {"rank", choice.rank},
-          {"text", choice.text},
-          {"token_ids", std::move(ids)},
-          {"logprobs", std::move(logprobs)},
-          {"mean_logprob", nullable(choice.mean_logprob)},
-          {"finish_reason", to_string(choice.finish_reason)}};
+  Json json{{"index", choice.index},
+            {"rank", choice.rank},
+            {"text", choice.text},
+            {"token_ids", std::move(ids)},
+            {"logprobs", std::move(logprobs)},
+            {"mean_logprob", nullable(choice.mean_logprob)},
+            {"finish_reason", to_string(choice.finish_reason)}};
+  if (shows_origins) json["origins"] = origins_json(choice);
+  return json;
 }
 
-Json prompt_json(const PromptResult& prompt) {
+Json prompt_json(const PromptResult& prompt, bool shows_origins) {
   Json json{{"index", prompt.index}};
   if (prompt.id.has_value()) json["id"] = *prompt.id;
   json["n_prompt_tokens"] = prompt.n_prompt_tokens;
   json["choices"] = Json::array();
-  for (const ChoiceResult& choice : prompt.choices) json["choices"].push_back(choice_json(choice));
+  for (const ChoiceResult& choice : prompt.choices) json["choices"].push_back(choice_json(choice, shows_origins));
   return json;
 }
 
@@ -69,11 +91,11 @@ nlohmann::ordered_json nullable(const std::optional<double>& value) {
   return value.has_value() ? Json(*value) : Json(nullptr);
 }
 
-nlohmann::ordered_json result_json(const GenerationResult& result) {
+nlohmann::ordered_json result_json(const GenerationResult& result, bool shows_origins) {
   const Summary summary = summarise(result);
   Json json{{"model", result.model}, {"draft", result.draft.has_value() ? Json(*result.draft) : Json(nullptr)}};
   json["prompts"] = Json::array();
-  for (const PromptResult& prompt : result.prompts) json["prompts"].push_back(prompt_json(prompt));
+  for (const PromptResult& prompt : result.prompts) json["prompts"].push_back(prompt_json(prompt, shows_origins));
   json["usage"] = {{"prompt_tokens", summary.prompt_tokens},
                    {"completion_tokens", summary.completion_tokens},
                    {"total_tokens", summary.prompt_tokens + summary.completion_tokens}};

@@ -86,6 +86,20 @@ TEST(ResultsTest, JsonHasNullsWhereThereIsNothing) {
   EXPECT_TRUE(json["speculation"]["acceptance_rate"].is_null());
   EXPECT_EQ(json["speculation"]["draft_length_histogram"].dump(), "{\"0\":0}");
   EXPECT_EQ(json["usage"]["total_tokens"], 10);
+  EXPECT_FALSE(json["prompts"][0]["choices"][0].contains("origins")) << "nobody asked";
+}
+
+TEST(ResultsTest, JsonSaysWhereTokensCameFrom) {
+  GenerationResult result = make_result();
+  result.prompts[0].choices[1].tokens[0].origin = TokenOrigin::kAccepted;
+  result.prompts[0].choices[1].tokens[1].origin = TokenOrigin::kCorrection;
+  result.prompts[0].choices[2].tokens[0].origin = TokenOrigin::kBonus;
+  const auto json = result_json(result, /*shows_origins=*/true);
+  const auto& choices = json["prompts"][0]["choices"];
+  EXPECT_EQ(choices[0]["origins"].dump(), R"(["regular"])");
+  EXPECT_EQ(choices[1]["origins"].dump(), R"(["accepted","correction"])");
+  EXPECT_EQ(choices[2]["origins"].dump(), R"(["bonus","regular"])");
+  EXPECT_EQ(choices[3]["origins"].dump(), "[]");
 }
 
 }  // namespace

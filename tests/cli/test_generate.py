@@ -235,6 +235,16 @@ def test_show_drafts_without_a_terminal_uses_letters(run, tiny):
     assert len(letters[1]) == len("tokens: ") + 12 and "A" in letters[1]
 
 
+def test_show_drafts_in_json_names_each_tokens_origin(run, tiny):
+    arguments = ["generate", "-m", tiny, "-d", tiny, "-p", "hello", "--max-tokens", "12", "--ignore-eos", "--temperature", "0",
+                 "--draft-length", "fixed:4", "--json"]
+    with_origins = check_json(run(*arguments, "--show-drafts"))["prompts"][0]["choices"][0]
+    assert len(with_origins["origins"]) == 12
+    assert set(with_origins["origins"]) <= {"accepted", "correction", "bonus", "regular"}
+    assert "accepted" in with_origins["origins"]
+    assert "origins" not in check_json(run(*arguments))["prompts"][0]["choices"][0]
+
+
 def test_stop_cuts_the_text_but_keeps_the_tokens(run, tiny):
     arguments = ["generate", "-m", tiny, "-p", "hello", "--max-tokens", "60", "--seed", "2", "--ignore-eos", "--json"]
     whole = check_json(run(*arguments))["prompts"][0]["choices"][0]

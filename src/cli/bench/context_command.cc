@@ -12,7 +12,6 @@
 #include "cli/bench/sized_limits.h"
 #include "cli/engine_loading.h"
 #include "cli/interrupt.h"
-#include "cli/model_store.h"
 #include "cli/number_lists.h"
 
 namespace bass {
@@ -32,7 +31,7 @@ class BenchContextCommand final : public Command {
            "  bass bench context -m smollm2 --batch 32 --context 2048 --shared";
   }
   void add_options(CLI::App* app) override {
-    arguments_.add(app, {"model", "threads", "attention", "activations", "kv_type", "kv_memory", "json"});
+    arguments_.add(app, {"model", "quantize", "threads", "attention", "activations", "kv_type", "kv_memory", "json"});
     app->add_option("--batch", batch_, fmt::format("sequences at once [{}]", batch_))->type_name("N,...");
     app->add_option("--context", context_, fmt::format("tokens of each sequence [{}]", context_))->type_name("N,...");
     app->add_flag("--shared", is_shared_, "all sequences continue one prompt, whose pages they share");
@@ -49,8 +48,7 @@ class BenchContextCommand final : public Command {
   Status bench(Console* console) {
     BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
     BASS_RETURN_IF_ERROR(check_has_model(options_));
-    BASS_ASSIGN_OR_RETURN(const std::string path, resolve_model(options_.engine.model_path));
-    BASS_ASSIGN_OR_RETURN(const ModelFile file, load_model_file(path));
+    BASS_ASSIGN_OR_RETURN(const ModelFile file, load_named_model(options_));
     ExecutorOptions executor;
     BASS_ASSIGN_OR_RETURN(std::vector<Cell> cells, make_cells(file, console, &executor));
     const int max_context = executor.context_len - kCpuPageLen;

@@ -13,7 +13,7 @@
 namespace bass {
 void EngineBenchArguments::add(CLI::App* app, std::initializer_list<std::string_view> names, Defaults defaults) {
   texts_ = std::move(defaults);
-  arguments_.add(app, {"model"});
+  arguments_.add(app, {"model", "quantize"});
   arguments_.add(app, names);
   for (const char* name : {"draft", "drafter"}) {  // read() drops the shipped draft where neither is given
     arguments_.say_default(name, "regular decoding, unless -d or --drafter is given");

@@ -13,7 +13,6 @@
 #include "cli/bench/timing.h"
 #include "cli/engine_loading.h"
 #include "cli/interrupt.h"
-#include "cli/model_store.h"
 #include "cli/number_lists.h"
 
 namespace bass {
@@ -38,7 +37,7 @@ class BenchOpsCommand final : public Command {
            "  BASS_FORCE_ISA=avx2 bass bench ops -m smollm2 --check --json";
   }
   void add_options(CLI::App* app) override {
-    arguments_.add(app, {"model", "threads", "attention", "activations", "kv_type", "json"});
+    arguments_.add(app, {"model", "quantize", "threads", "attention", "activations", "kv_type", "json"});
     app->add_option("--rows", rows_, fmt::format("tokens of a step [{}]", rows_))->type_name("N,...");
     app->add_option("--context", context_, fmt::format("positions that attention sees [{}]", context_))->type_name("N");
     app->add_flag("--check", checks_, "compare each kernel with the reference first");
@@ -51,8 +50,7 @@ class BenchOpsCommand final : public Command {
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     BASS_ASSIGN_OR_RETURN(const std::vector<int> rows, parse_list("--rows", rows_, kMaxRows));
     BASS_ASSIGN_OR_RETURN(const std::vector<int> contexts, parse_list("--context", context_, kMaxBenchTokens));
-    BASS_ASSIGN_OR_RETURN(const std::string path, resolve_model(options_.engine.model_path));
-    BASS_ASSIGN_OR_RETURN(const ModelFile file, load_model_file(path));
+    BASS_ASSIGN_OR_RETURN(const ModelFile file, load_named_model(options_));
     ThreadTeam team(options_.engine.n_threads > 0 ? options_.engine.n_threads : available_threads());
     constexpr int kPages = kMaxRows / cpu::kKvPageLen + 1;  // for writing keys and values
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<cpu::CpuModel> model,

@@ -102,7 +102,7 @@ class BenchPoliciesCommand final : public Command {
                          "attention",   "activations",
                          "kv_type",     "device",
                          "json"});
-    arguments_.add(app, {"explain_speculation"});
+    arguments_.add(app, {"quantize", "explain_speculation"});
     const auto add = [&](const char* flag, auto& value, const std::string& help, const char* type_name) {
       return app->add_option(flag, value, help)->type_name(type_name);
     };

@@ -90,7 +90,7 @@ class BenchPromptCommand final : public Command {
     const GenerateOptions& options = arguments_.options();
     const std::vector<BenchCase>& cases = arguments_.cases();
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options, console));
-    BASS_ASSIGN_OR_RETURN(const ModelFile model, load_model_file(engine->model_info().path));
+    BASS_ASSIGN_OR_RETURN(const ModelFile model, load_named_model(options));
     BASS_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::select_kernels());
     const int n_threads = engine->options().n_threads;
     const int n_planes = options.engine.activations == ActivationKind::kInt16 ? 2 : 1;

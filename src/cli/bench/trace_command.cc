@@ -52,10 +52,10 @@ class BenchTraceCommand final : public Command {
            "  bass bench trace -m main.gguf -d draft.gguf --prompts prompts.jsonl --temperature 0 > greedy.trace";
   }
   void add_options(CLI::App* app) override {
-    arguments_.add(app, {"model",     "draft",       "prompt",     "file",        "prompts", "chat",    "system",
-                         "n",         "max_tokens",  "ignore_eos", "temperature", "top_p",   "top_k",   "min_p",
-                         "seed",      "drafter",     "verify",     "max_batch",   "threads", "context", "kv_memory",
-                         "attention", "activations", "kv_type",    "device"});
+    arguments_.add(app, {"model",     "draft",     "quantize",    "prompt",     "file",        "prompts", "chat",
+                         "system",    "n",         "max_tokens",  "ignore_eos", "temperature", "top_p",   "top_k",
+                         "min_p",     "seed",      "drafter",     "verify",     "max_batch",   "threads", "context",
+                         "kv_memory", "attention", "activations", "kv_type",    "device"});
     arguments_.say_default("seed", "1");
     app->add_option("--max-drafts", max_drafts_,
                     fmt::format("tokens that a drafter proposes at most [{}]", max_drafts_))
