@@ -349,7 +349,7 @@ constexpr std::array kOptions{
            .field = BASS_FIELD(quiet)},
     Option{.name = "show_drafts",
            .group = kOutput,
-           .help = "show where each token came from: accepted draft, correction, bonus or regular decoding (--json too)",
+           .help = "show whether each token is an accepted draft, a correction, a bonus or regular (--json too)",
            .field = BASS_FIELD(show_drafts)},
     Option{.name = "explain_speculation",
            .group = kOutput,
