@@ -109,6 +109,17 @@ def test_replay_of_a_machine_by_name_and_of_a_kept_table(run, trace, tmp_path):
             "draft_step_seconds": [0.001] + [0] * 9}
     rows = replay(run, tmp_path, path, "--batch", "5", "--steps", "50", "--noise", "0", costs=kept)
     assert rows[0]["tokens_per_s"] == pytest.approx(250), "one disturbed entry is none of the machine's"
+    # Attention that takes all of the time: three rows of a sequence cost as much as one where three are free.
+    attention = {"step_seconds": [[1, 1e-9], [99, 1e-9]], "draft_pass_seconds": [[1, 1e-9]],
+                 "attention_seconds": [0, 1e-3, 1e-3]}
+    found = {}
+    for free_rows in (1, 3):
+        rows = replay(run, tmp_path, path, "--batch", "1", "--steps", "0", "--noise", "0", "--drafter", "model",
+                      costs={**attention, "attention_free_rows": free_rows})
+        found[free_rows] = {row["policy"]: row["tokens_per_s"] for row in rows}
+    assert found[3]["fixed:0"] == pytest.approx(found[1]["fixed:0"])
+    assert found[3]["fixed:2"] > 2 * found[3]["fixed:0"]  # nearly everything is accepted
+    assert found[1]["fixed:2"] < 1.1 * found[1]["fixed:0"]
 
 
 def test_block_accepts_at_least_as_much_as_rejection(run, trace):
@@ -136,7 +147,9 @@ def test_damaged_traces(run, tmp_path, text, words):
 
 @pytest.mark.parametrize("costs, words", [
     ("[]", "step_seconds"), ("{", "damaged.json"), ('{"step_seconds": [[2, 1], [1, 1]]}', "ascending"),
-    ('{"step_seconds": [[1, 0]]}', "step_seconds"), ('{"machines": {"a": {}}}', "one of: a")])
+    ('{"step_seconds": [[1, 0]]}', "step_seconds"), ('{"machines": {"a": {}}}', "one of: a"),
+    ('{"step_seconds": [[1, 1]], "attention_seconds": [0, 1]}', "attention_seconds"),
+    ('{"step_seconds": [[1, 1]], "attention_seconds": [0, 1, 1], "attention_free_rows": 0}', "attention_free_rows")])
 def test_damaged_costs(run, trace, tmp_path, costs, words):
     path, _, _ = trace("--temperature", "0")
     file = tmp_path / "damaged.json"

@@ -150,8 +150,8 @@ std::vector<CostPoint> kept_draft_passes(const Json& json) {
   return curve;
 }
 
-// Seconds for each row, each token of context that is read, and each further row that sees it.
-Status add_kept_attention(const Json& seconds, MachineCosts* machine) {
+// Seconds for each row, each token of context that is read, and each row that sees it beside the free ones.
+Status add_kept_attention(const Json& seconds, const Json& free_rows, MachineCosts* machine) {
   const bool is_known =
       seconds.is_array() && seconds.size() == AttentionFit::kTerms &&
       std::all_of(seconds.begin(), seconds.end(), [](const Json& s) { return s.is_number() && s >= 0; });
@@ -159,6 +159,8 @@ Status add_kept_attention(const Json& seconds, MachineCosts* machine) {
   for (CostPoint& point : machine->step) point.seconds += point.n * seconds[0].get<double>();
   machine->context_token_s = seconds[1].get<double>();
   machine->seen_token_s = seconds[2].get<double>();
+  if (!free_rows.is_number() || !(free_rows >= 1)) return invalid_file("\"attention_free_rows\" must be at least 1");
+  machine->free_rows = free_rows.get<double>();
   return ok_status();
 }
 
@@ -178,7 +180,10 @@ Result<MachineCosts> machine_of(const Json& json) {
       return invalid_file(fmt::format("\"{}\" must be a number, at least 0", key));
     machine.*member = seconds.get<double>();
   }
-  if (json.contains("attention_seconds")) BASS_RETURN_IF_ERROR(add_kept_attention(json["attention_seconds"], &machine));
+  if (json.contains("attention_seconds")) {
+    BASS_RETURN_IF_ERROR(
+        add_kept_attention(json["attention_seconds"], json.value("attention_free_rows", Json(1)), &machine));
+  }
   if (json.contains("draft_step_seconds")) {
     machine.step = without_disturbances(machine.step);
     machine.draft_pass = without_disturbances(kept_draft_passes(json["draft_step_seconds"]));

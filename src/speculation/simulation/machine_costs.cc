@@ -20,6 +20,10 @@ std::vector<double> medians_of_neighbours(std::span<const CostPoint> points) {
 
 }  // namespace
 
+double attention_seconds(const MachineCosts& machine, double n_read, double n_seen) {
+  return machine.context_token_s * n_read + machine.seen_token_s * std::max(n_seen - machine.free_rows * n_read, 0.0);
+}
+
 double seconds_at(std::span<const CostPoint> curve, double n) {
   if (curve.empty()) return 0;
   if (curve.size() == 1 || n <= curve.front().n) return curve.front().seconds;

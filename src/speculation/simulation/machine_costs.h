@@ -17,9 +17,13 @@ struct MachineCosts {
   std::vector<CostPoint> step;        // by rows of the main model's pass, ascending; at least one
   std::vector<CostPoint> draft_pass;  // by the sequences that a pass of the draft model drafts for; empty: no model
   double context_token_s = 0;         // that each token of context of each sequence adds to a step
-  double seen_token_s = 0;            // and for each row of the sequence beside its first
+  double seen_token_s = 0;            // and for each row of the sequence beside its first free_rows ones
+  double free_rows = 1;               // computing for so many hides behind the reading
   double catch_up_token_s = 0;        // that the draft model reads a token of text for, where it had not followed it
 };
+
+/// Of a step that reads n_read tokens of context, and whose rows see n_seen, by the sum over the rows.
+double attention_seconds(const MachineCosts& machine, double n_read, double n_seen);
 
 /// Linear between points, flat before the first, and behind the last along the last slope, if that rises. 0 without
 /// points.

@@ -17,6 +17,18 @@ TEST(MachineCosts, AreLinearBetweenPointsAndGoOnBehindTheLast) {
   EXPECT_EQ(seconds_at(std::vector<CostPoint>{{5, 2.0}}, 50), 2.0);
 }
 
+TEST(MachineCosts, ReadAContextOnceForItsFirstRows) {
+  MachineCosts machine;
+  machine.context_token_s = 2;
+  machine.seen_token_s = 1;
+  EXPECT_DOUBLE_EQ(attention_seconds(machine, 10, 10), 20);
+  EXPECT_DOUBLE_EQ(attention_seconds(machine, 10, 30), 40);
+  machine.free_rows = 2;
+  EXPECT_DOUBLE_EQ(attention_seconds(machine, 10, 10), 20);
+  EXPECT_DOUBLE_EQ(attention_seconds(machine, 10, 20), 20);
+  EXPECT_DOUBLE_EQ(attention_seconds(machine, 10, 30), 30);
+}
+
 TEST(MachineCosts, DisturbancesOfSinglePointsAreTakenOut) {
   std::vector<CostPoint> points;
   for (int n = 1; n <= 40; ++n) points.push_back({1.0 * n, 1.0 + (n > 16 ? 0.5 : 0.0)});

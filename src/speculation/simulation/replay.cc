@@ -141,7 +141,7 @@ class Replay {
       count(slot, n_accepted);
       slot.position += static_cast<size_t>(n_accepted) + 1;
     }
-    cost.attention_s = machine_.context_token_s * cost.n_read + machine_.seen_token_s * (cost.n_seen - cost.n_read);
+    cost.attention_s = attention_seconds(machine_, cost.n_read, cost.n_seen);
     cost.step_s = seconds_at(machine_.step, cost.n_rows) + cost.attention_s;
     for (int pass = 0; pass < cost.n_draft_steps; ++pass) {
       cost.draft_s += seconds_at(machine_.draft_pass, n_drafting_[static_cast<size_t>(pass)]);
