@@ -106,7 +106,7 @@ EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_p
   running_stats_.busy_s += step_s;
   running_stats_.work.add(result.work);
   running_stats_.graphs.add(result.graphs);
-  if (has_chunk) prefill_row_s_ = step_s / static_cast<double>(n_rows);
+  if (has_chunk && was_run(plan_, result)) prefill_row_s_ = step_s / static_cast<double>(n_rows);
   if (options_.profile != nullptr) {
     options_.profile->end_part(StepPart::kCommit);
     options_.profile->end_step(/*is_decode=*/!has_prefill);
@@ -165,7 +165,7 @@ void EngineCore::update_policies(const StepResult& result, double device_s, cons
     advance_draft_length(policy.spec, policy.state, policy.outcomes);
     policy.outcomes.clear();
   }
-  if (committed.is_decode) {
+  if (committed.is_decode && was_run(plan_, result)) {
     add_step({cost, regular, committed.n_regular, committed.n_tokens, committed.step_s - device_s, expected}, costs_,
              &running_stats_.account);
   }

@@ -1,5 +1,6 @@
 #include "engine/kept_costs.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -72,13 +73,18 @@ TEST(KeptCosts, SayHowManyRowsAttentionReadsForAtThePriceOfOne) {
   for (const int n : {1, 2, 3}) {
     EXPECT_NEAR(predicted_attention_seconds(read.attention, {8 * n, 24000, 24000.0 * n}), n == 3 ? 0.015 : 0.010, 5e-4);
   }
-  for (const char* wrong : {"\"two\"", "-1", "99", "1e99", "null"}) {
-    std::ofstream(path) << R"({"key": "a key", "attention_seconds": [0, 4e-7, 2e-7], "attention_free_rows": )" << wrong
-                        << "}";
+  const auto free_rows = [&](const std::string& text) {
+    std::ofstream(path) << R"({"key": "a key", "attention_seconds": [0, 4e-7, 2e-7])" << text << "}";
     const AttentionCosts attention = read_kept_costs(path, "a key").attention;
-    EXPECT_GE(attention.free_rows(), 1) << wrong;
-    EXPECT_LE(attention.free_rows(), AttentionCosts::kFits) << wrong;
+    EXPECT_EQ(attention.fit().seconds[1], 4e-7) << text;
+    return attention.free_rows();
+  };
+  EXPECT_EQ(free_rows(""), 1) << "a file of an earlier version";
+  EXPECT_EQ(free_rows(R"(, "attention_free_rows": 3)"), 3);
+  for (const char* wrong : {"\"two\"", "-1", "0", "1e99", "null", "2.5"}) {
+    EXPECT_EQ(free_rows(fmt::format(R"(, "attention_free_rows": {})", wrong)), 1) << wrong;
   }
+  EXPECT_EQ(free_rows(R"(, "attention_free_rows": 99)"), AttentionCosts::kFits);
 }
 
 TEST(KeptCosts, ReadingATokenIsNeverBelievedToTakeLongerThanAPassOfOne) {

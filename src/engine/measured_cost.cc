@@ -1,8 +1,15 @@
 #include "engine/measured_cost.h"
 
 #include <algorithm>
+#include <span>
 
 namespace bass {
+
+bool was_run(const StepPlan& plan, const StepResult& result) {
+  const auto segments = std::span(result.segments).first(plan.segments.size());
+  return std::none_of(segments.begin(), segments.end(),
+                      [](const SegmentResult& segment) { return segment.failed && !segment.error.ok(); });
+}
 
 StepCost measured_cost(const StepPlan& plan, const StepResult& result, const StepLoad& regular, double device_s,
                        bool has_chunk) {
@@ -10,7 +17,7 @@ StepCost measured_cost(const StepPlan& plan, const StepResult& result, const Ste
   const double draft_s = drafts.first_s + drafts.later_s;
   StepCost cost{.n_rows = regular.n_rows,
                 .step_s = device_s - draft_s,
-                .is_clean = !has_chunk && result.graphs.recorded == 0,
+                .is_clean = !has_chunk && result.graphs.recorded == 0 && was_run(plan, result),
                 .n_draft_steps = static_cast<int32_t>(drafts.n_first + drafts.n_later),
                 .draft_s = draft_s,
                 .attention_s = result.attention_s,

@@ -12,4 +12,7 @@ namespace bass {
 StepCost measured_cost(const StepPlan& plan, const StepResult& result, const StepLoad& regular, double device_s,
                        bool has_chunk);
 
+/// False for a step that the device could not do, or not whole: its time says nothing of what steps take.
+bool was_run(const StepPlan& plan, const StepResult& result);
+
 }  // namespace bass

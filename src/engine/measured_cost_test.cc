@@ -66,6 +66,15 @@ TEST_F(MeasuredCost, CatchingUpIsCountedByTheToken) {
   EXPECT_EQ(cost().n_behind, 3);
 }
 
+TEST_F(MeasuredCost, StepsThatTheDeviceCouldNotDoTeachNothing) {
+  result_.segments[0].failed = true;  // the model's numbers were none, but it was computed
+  EXPECT_TRUE(cost().is_clean);
+  EXPECT_TRUE(was_run(plan_, result_));
+  result_.segments[0].error = Status(StatusCode::kResourceExhausted, "no memory");
+  EXPECT_FALSE(cost().is_clean);
+  EXPECT_FALSE(was_run(plan_, result_));
+}
+
 TEST_F(MeasuredCost, StepsThatRecordGraphsOrReadPromptsTeachNothing) {
   EXPECT_FALSE(cost(/*has_chunk=*/true).is_clean);
   result_.graphs.replayed = 1;

@@ -188,6 +188,7 @@ TEST_F(ReadingPrompts, SequencesBesidePromptsDraftThoughRegularStepsWereNotMeasu
   state->main_prefix.set_len(state->prefix_len);
   state->draft_prefix.set_len(state->prefix_len);
   costs_.n_steps = 10 * StepCosts::kStaleSteps;
+  costs_.draft_step_s[0] = 1e-5f;
   scheduler.schedule(kPromptLen, &plan, &owners);
   ASSERT_EQ(plan.segments.size(), 1U);
   EXPECT_EQ(plan.segments[0].n_drafts(), 0) << "this one is measured";

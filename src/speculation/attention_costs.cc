@@ -83,8 +83,7 @@ double predicted(const AttentionCosts& costs, int fit, const StepLoad& load) {
 }
 
 void note_error(double measured, double predicted, AttentionFit* fit) {
-  if (predicted <= 0) return;
-  const double distance = std::log(measured / predicted);
+  const double distance = predicted > 0 ? std::log(measured / predicted) : kMaxError;
   fit->error += (1 - kErrorFading) * (std::min(distance * distance, kMaxError) - fit->error);
 }
 

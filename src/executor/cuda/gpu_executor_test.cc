@@ -169,13 +169,14 @@ TEST_P(GpuStep, AllMemoryIsTakenAtLoad) {
 }
 
 TEST_P(GpuStep, AStepWithoutRoomEndsItsRequestsAndNoOthers) {
-  const auto gpu = on_device({.total_bytes = size_t{128} << 20});
+  int n_allocations = 0;
+  const auto gpu = on_device({.total_bytes = size_t{160} << 20, .n_allocations = &n_allocations});
   const StepPlan step = plan();
   const std::vector<TokenInfo> tokens = gpu->wait(gpu->submit(step)).segments[0].tokens;
   ASSERT_FALSE(tokens.empty());
 
   StepPlan greedy_for_memory = plan();
-  const std::vector<LogitBias> bias(10'000'000, {1, 0.5f});  // 160 MB, as more is taken than is asked for
+  const std::vector<LogitBias> bias(25'000'000, {1, 0.5f});  // 200 MB
   greedy_for_memory.segments[0].sampling.bias = bias.data();
   greedy_for_memory.segments[0].sampling.n_bias = static_cast<int32_t>(bias.size());
   const StepResult& result = gpu->wait(gpu->submit(greedy_for_memory));
@@ -186,8 +187,10 @@ TEST_P(GpuStep, AStepWithoutRoomEndsItsRequestsAndNoOthers) {
     EXPECT_THAT(segment.error.message(), HasSubstr("no memory of the GPU"));
   }
 
+  n_allocations = 0;
   const StepResult& next = gpu->wait(gpu->submit(step));
   EXPECT_FALSE(next.segments[0].failed);
+  EXPECT_EQ(n_allocations, 0) << "what was taken at load is there still";
   ASSERT_EQ(next.segments[0].tokens.size(), tokens.size());
   for (size_t k = 0; k < tokens.size(); ++k) EXPECT_EQ(next.segments[0].tokens[k].id, tokens[k].id);
 }

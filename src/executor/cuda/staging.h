@@ -16,11 +16,9 @@ class Staging {
  public:
   explicit Staging(Device* device) : device_(device) {}
 
-  /// Takes memory for steps that append up to so many bytes. False: there is not so much, and none is kept.
+  /// Takes memory for steps that append up to so many bytes. False: there is not so much, and what there was stays.
   [[nodiscard]] bool reserve(size_t n_bytes) {
     if (n_bytes <= host_.n_bytes()) return true;
-    host_ = {};
-    memory_ = {};
     DeviceBuffer host(device_, n_bytes, /*of_host=*/true);
     DeviceBuffer memory(device_, n_bytes);
     if (!host.ok() || !memory.ok()) return false;
@@ -35,7 +33,7 @@ class Staging {
   /// `reserve` has not. Waits for nothing: the last step's work is done. False: there is no memory.
   [[nodiscard]] bool begin(size_t n_bytes) {
     n_used_ = n_uploaded_ = 0;
-    return n_bytes <= host_.n_bytes() || reserve(2 * n_bytes);
+    return n_bytes <= host_.n_bytes() || reserve(2 * n_bytes) || reserve(n_bytes);
   }
 
   static constexpr size_t kAlignment = 64;

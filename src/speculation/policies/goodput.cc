@@ -117,6 +117,7 @@ double step_seconds(const Batch& batch, const StepLoad& load, double doubt) {
   if (load.n_rows == batch.regular.n_rows) doubt = 0;
   const RowCosts::Belief& rows = batch.rows.of(load.n_rows);
   const double seconds = rows.seconds + predicted_attention_seconds(batch.costs.attention, load);
+  if (load.has_chunk) return seconds;  // nothing will be measured that could correct a hope
   return seconds * (1 - kOptimism * std::max(rows.novelty, doubt));
 }
 
@@ -158,9 +159,12 @@ Option best_option(const Batch& batch, double doubt) {
   Option best;
   best.goodput =
       (kMinGain + kDoubt * batch.costs.scatter) * goodput_of(batch, batch.regular, 0, batch.regular.n_rows, 0, 0);
-  const bool has_model = std::any_of(batch.candidates.begin(), batch.candidates.end(), [](const auto& candidate) {
-    return candidate.source == DraftSource::kModel || candidate.max_model_len > 0;
-  });
+  // Beside prompts the draft model's passes are not measured, so that they would count as nothing for ever.
+  const bool is_priced = !batch.regular.has_chunk || predicted_draft_seconds(batch.costs, 1, 1) > 0;
+  const bool has_model =
+      is_priced && std::any_of(batch.candidates.begin(), batch.candidates.end(), [](const auto& candidate) {
+        return candidate.source == DraftSource::kModel || candidate.max_model_len > 0;
+      });
   const bool has_unread = std::any_of(batch.candidates.begin(), batch.candidates.end(), must_read);
   for (int level = 0; level < ExpectedStops::kLevels; ++level) {
     const Totals ngrams = totals_of(batch, level, /*uses_model=*/false, /*reads=*/false);

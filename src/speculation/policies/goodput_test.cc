@@ -157,6 +157,19 @@ TEST(Goodput, BesidePromptsItDraftsWithoutMeasuringRegularStepsAnew) {
   EXPECT_EQ(candidates[0].len, 8);
 }
 
+TEST(Goodput, BesidePromptsItAsksNoDraftModelWhosePassesWereNotMeasured) {
+  Learner learner;
+  for (int rows = 2; rows <= 64; rows += 2) measure(learner, rows, 1.0);
+  StepLoad regular{2};
+  regular.has_chunk = true;
+  for (const double draft_s : {0.0, 0.01}) {
+    learner.costs.draft_step_s[0] = static_cast<float>(draft_s);
+    auto candidates = candidates_of(2, DraftSource::kModel);
+    kGoodputPolicy.choose(learner.state, learner.costs, regular, candidates);
+    EXPECT_EQ(candidates[0].len > 0, draft_s > 0);
+  }
+}
+
 TEST(Goodput, TakesTheSequencesWhoseDraftsAreGood) {
   Learner learner;
   for (int rows = 4; rows <= 32; rows *= 2) measure(learner, rows, 1.0 + 0.06 * rows);
