@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/check.h"
+
 namespace bass {
 namespace {
 
@@ -106,8 +108,9 @@ void choose_best(AttentionCosts* costs) {
 // The other fits begin with the same cost of reading, and with the usual belief of what further rows take.
 AttentionCosts known_attention_costs(std::span<const double, kTerms> seconds, int free_rows) {
   constexpr Terms kStep{8, 1e3, 1e3};  // about what steps ask for
+  BASS_CHECK(free_rows >= 1 && free_rows <= AttentionCosts::kFits);
   AttentionCosts costs;
-  costs.best = std::clamp(free_rows, 1, AttentionCosts::kFits) - 1;
+  costs.best = free_rows - 1;
   for (AttentionFit& fit : costs.fits) {
     const bool is_known = &fit == &costs.fit();
     for (size_t i = 0; i < kTerms; ++i) {
