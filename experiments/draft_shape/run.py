@@ -121,6 +121,8 @@ def main():
     add("--max-tokens", type=int, default=1_000_000, metavar="N", help="of the largest text (default: %(default)s)")
     add("--text", type=pathlib.Path, default=None, metavar="DIR", help="a work folder of `bass-draft generate` with the text")
     add("--rounds", type=int, default=3, metavar="N", help="of each measured speed (default: %(default)s)")
+    add("--train-only", action="store_true", help="train the drafts and measure nothing: a later run without it does that, "
+        "on a quiet machine")
     add("--only", default="", metavar="REGEX", help="drafts whose \"TABLE: NAME\" it finds, as in --list")
     add("--list", action="store_true", help="print the plan and end")
     options = parser.parse_args()
@@ -145,6 +147,9 @@ def main():
     for variant in plan:
         if variant not in done:
             print(f"== {title(variant)}", flush=True)
+            if options.train_only:
+                train(options, variant)
+                continue
             same = (row for other, row in done.items() if other.training() == variant.training())
             done[variant] = {**(next(same, None) or measure(options, variant)), "variant": dataclasses.asdict(variant)}
             with open(results, "a", encoding="utf-8") as file:

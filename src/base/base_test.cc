@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -7,10 +9,12 @@
 #include <fstream>
 #include <numeric>
 
+#include "base/aligned_buffer.h"
 #include "base/cache_folder.h"
 #include "base/mapped_file.h"
 #include "base/memory.h"
 #include "base/philox.h"
+#include "base/populate.h"
 #include "base/thread_team.h"
 #include "support/temp_folder.h"
 
@@ -170,6 +174,35 @@ TEST(MappedFileDeathTest, OtherBusErrorsEndTheProcessAsBefore) {
 TEST(Memory, SomeIsAvailableAndNotMoreThanThereIs) {
   EXPECT_GT(available_memory_bytes(), int64_t{1} << 20);
   EXPECT_LT(available_memory_bytes(), int64_t{1} << 50);
+}
+
+// Pages of [data, data + n_bytes) that are in memory.
+size_t n_resident(std::byte* data, size_t n_bytes) {
+  std::vector<unsigned char> states(n_bytes / 4096);
+  EXPECT_EQ(::mincore(data, n_bytes, states.data()), 0);
+  return static_cast<size_t>(std::count_if(states.begin(), states.end(), [](unsigned char s) { return (s & 1) != 0; }));
+}
+
+TEST(Populate, FindsThePagesOfAPartAndLeavesWhatTheyHold) {
+  constexpr size_t kMib = size_t{1} << 20;
+  const AlignedBuffer memory(24 * kMib);  // large enough for huge pages, which may be 2 MiB
+  std::byte* const part = memory.data() + 9 * kMib + 100;
+  constexpr size_t kPartBytes = 7 * kMib - 200;
+  part[kMib] = std::byte{7};
+  EXPECT_LE(n_resident(memory.data() + 12 * kMib, 12 * kMib), 0u) << "else this test says nothing";
+  ASSERT_TRUE(populate(part, kPartBytes, 3).ok());
+  EXPECT_EQ(n_resident(memory.data() + 9 * kMib, 7 * kMib), 7 * kMib / 4096);
+  EXPECT_EQ(n_resident(memory.data(), 6 * kMib), 0u) << "of others none";
+  EXPECT_EQ(n_resident(memory.data() + 18 * kMib, 6 * kMib), 0u);
+  EXPECT_EQ(part[kMib], std::byte{7});
+  EXPECT_EQ(part[0], std::byte{0});
+}
+
+TEST(Populate, MemoryThatIsNotThereIsAnError) {
+  void* const hole = ::mmap(nullptr, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(hole, MAP_FAILED);
+  ::munmap(hole, 1 << 20);
+  EXPECT_EQ(populate(static_cast<std::byte*>(hole), 1 << 20, 2).code(), StatusCode::kResourceExhausted);
 }
 
 TEST(CacheFolder, FollowsTheEnvironment) {

@@ -33,6 +33,7 @@ class EngineCore final : public Engine {
 
   [[nodiscard]] Status check(const Request& request) const override;
   Result<RequestId> submit(Request request, std::shared_ptr<EventQueue> events) override;
+  Status populate_kv(std::span<const Request> requests) override;
   void cancel(RequestId id) noexcept override;
   [[nodiscard]] EngineStats stats() const override;
   void reset_stats() override;

@@ -214,6 +214,21 @@ Status EngineCore::check_pages(const RequestState& state) const {
       prompt_fits ? "lower --max-tokens" : "shorten the prompt"));
 }
 
+Status EngineCore::populate_kv(std::span<const Request> requests) try {
+  int64_t n_pages = 0;
+  int n_left = options_.max_batch;
+  for (const Request& request : requests) {
+    if (n_left == 0) break;
+    BASS_ASSIGN_OR_RETURN(const std::unique_ptr<RequestState> state, make_request(request, nullptr));
+    const int n_samples = std::min(request.n, n_left);
+    n_left -= n_samples;
+    n_pages += scheduler_->pages_of(*state, n_samples);
+  }
+  return executor_->populate_kv(static_cast<int>(std::min<int64_t>(n_pages, scheduler_->n_pages())));
+} catch (...) {
+  return caught_status("the requests could not be looked at");
+}
+
 int64_t EngineCore::page_bytes() const { return executor_->main_page_bytes() + executor_->draft_page_bytes(); }
 
 int64_t EngineCore::pages_for(int64_t n_tokens) const {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <thread>
 
@@ -341,6 +342,33 @@ TEST(Engine, RequestsThatDoNotFitNowWaitAndAllPagesComeBack) {
   for (const RequestResult& result : first) {
     for (const ChoiceResult& choice : result.choices) EXPECT_EQ(choice.reason, FinishReason::kLength);
   }
+}
+
+int64_t resident_bytes() {
+  int64_t n_pages = 0, n_resident = 0;
+  std::ifstream("/proc/self/statm") >> n_pages >> n_resident;
+  return n_resident * 4096;
+}
+
+TEST(Engine, FindsTheMemoryOfCachesBeforeItIsWrittenTo) {
+  const std::vector<Request> requests(3, [] {
+    Request request = greedy_request(prompt_of(1, 20), 230);
+    request.n = 100;
+    return request;
+  }());
+  auto engine = load_engine({.model_path = tiny_model(kMain), .max_batch = 250});
+  const int64_t bytes_of_all = 250 * 250 * engine->model_info().kv_bytes_per_token;
+  ASSERT_GT(bytes_of_all, int64_t{16} << 20) << "else others' memory is as large";
+  const int64_t before = resident_bytes();
+  ASSERT_TRUE(engine->populate_kv(requests).ok());
+  const int64_t grown = resident_bytes() - before;
+  EXPECT_GT(grown, bytes_of_all * 9 / 10) << "300 samples were named, of which 250 run at once";
+  EXPECT_LT(grown, bytes_of_all * 15 / 10);
+  ASSERT_TRUE(engine->populate_kv(requests).ok());
+  EXPECT_LT(resident_bytes() - before, bytes_of_all * 15 / 10) << "once is enough";
+  EXPECT_EQ(engine->populate_kv(std::vector{greedy_request(prompt_of(1, 300), 5)}).code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(engine->stats().steps, 0);
 }
 
 TEST(Engine, APromptLongerThanTheContextIsRefusedWithItsNumbers) {

@@ -37,7 +37,11 @@ class Scheduler {
   Scheduler(const SchedulerOptions& options, const StepCosts* costs, Executor* executor);
 
   /// Pages that a request needs at least: its prompt's and one sequence's.
-  [[nodiscard]] int min_pages(const RequestState& request) const { return prefix_pages(request) + own_pages(request); }
+  [[nodiscard]] int min_pages(const RequestState& request) const { return pages_of(request, 1); }
+  /// Of the longest texts of n_samples samples at once.
+  [[nodiscard]] int pages_of(const RequestState& request, int n_samples) const {
+    return prefix_pages(request) + n_samples * own_pages(request);
+  }
 
   [[nodiscard]] int n_pages() const { return options_.n_pages; }
 

@@ -13,8 +13,8 @@ namespace bass {
 /// The chance that a token is accepted if those before it were, as log odds: bias + slope x + offset. x: log odds of
 /// the row's confidence; offset: of the sequence. Where in a draft a token stands says little more.
 struct ConfidenceTerms {
-  float bias = -0.5f;  // about those of models/smollm2-135m-draft.gguf
-  float slope = 0.7f;
+  float bias = 0.06f;  // about those of models/smollm2-135m-draft.gguf: slope 0.82 greedy, 0.51 at temperature 0.8
+  float slope = 0.65f;
 };
 
 /// Log odds of a confidence, within what chances are learnt of.
@@ -59,14 +59,15 @@ struct ConfidenceState {
   static constexpr int kBins = 6;
   ConfidenceTerms model;
   float information[3] = {};  // that bias and slope were learnt from, fading: of bias, of both, of slope
-  // Before anything is learnt: as counted with that draft at temperature 0.8.
-  float log_odds[kBins] = {-1.8f, -0.5f, 0.7f, 2.0f, 3.3f, 5.7f};  // mean of a bin
+  // Before anything is learnt: as counted with that draft, greedy and at temperature 0.8 (docs/experiments/
+  // draft-length.md, "Confidence").
+  float log_odds[kBins] = {-1.8f, -0.5f, 0.8f, 2.1f, 3.3f, 5.7f};  // mean of a bin
   float n_in_bin[kBins] = {};                                      // tokens that it is the mean of, at most so many
-  float first[kBins] = {2.1f, 3.0f, 1.4f, 0.6f, 0.4f, 0.5f};       // first tokens in a bin, fading
+  float first[kBins] = {1.5f, 2.9f, 1.5f, 0.8f, 0.5f, 0.8f};       // first tokens in a bin, fading
   float next[kBins][kBins] = {
-      {2.9f, 3.2f, 1.3f, 0.4f, 0.1f, 0.1f}, {2.6f, 3.3f, 1.3f, 0.4f, 0.2f, 0.2f},
-      {2.0f, 3.0f, 1.6f, 0.6f, 0.4f, 0.4f}, {1.6f, 2.8f, 1.6f, 0.9f, 0.5f, 0.6f},
-      {1.6f, 2.6f, 1.6f, 0.9f, 0.4f, 0.9f}, {1.4f, 2.5f, 1.6f, 1.0f, 0.7f, 0.8f}};  // j behind i
+      {2.3f, 3.2f, 1.3f, 0.5f, 0.3f, 0.4f}, {2.0f, 3.2f, 1.4f, 0.6f, 0.4f, 0.4f},
+      {1.5f, 2.8f, 1.5f, 0.8f, 0.6f, 0.8f}, {1.1f, 2.3f, 1.7f, 1.0f, 0.7f, 1.2f},
+      {0.8f, 2.1f, 1.5f, 1.0f, 0.9f, 1.7f}, {0.6f, 2.1f, 1.5f, 0.9f, 0.8f, 2.1f}};  // j behind i
 };
 
 /// Stands for the confidence of drafts that tell none.

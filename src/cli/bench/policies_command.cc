@@ -130,7 +130,9 @@ class BenchPoliciesCommand final : public Command {
     }
     Table table(columns(), options_.json, &console->out);
     for (int round = 0; round < n_rounds_; ++round) {
-      run_round(prompts_of(prompts, round), &turns, &contestants);
+      const std::vector<PromptSpec> chosen = prompts_of(prompts, round);
+      for (Contestant& contestant : contestants) BASS_RETURN_IF_ERROR(prepare(chosen, &contestant));
+      run_round(chosen, &turns, &contestants);
       for (const Contestant& contestant : contestants) BASS_RETURN_IF_ERROR(contestant.status);
       for (const Contestant& contestant : contestants) {
         table.add(row_of(contestant, contestants.front(), static_cast<size_t>(round)));
@@ -180,6 +182,13 @@ class BenchPoliciesCommand final : public Command {
       chosen.push_back(prompts[(begin + static_cast<size_t>(i)) % prompts.size()]);
     }
     return chosen;
+  }
+
+  // All engines share the machine, but each is the first to touch its own memory.
+  static Status prepare(const std::vector<PromptSpec>& prompts, Contestant* contestant) {
+    std::vector<Request> requests;
+    for (const PromptSpec& prompt : prompts) requests.push_back(prompt.request);
+    return contestant->engine->populate_kv(requests);
   }
 
   static void run_round(const std::vector<PromptSpec>& prompts, Turns* turns, std::deque<Contestant>* contestants) {

@@ -96,6 +96,11 @@ std::unique_ptr<PromptHead> CpuExecutor::make_prompt_head(std::span<const TokenI
   return std::make_unique<CpuPromptHead>(vocabulary, ids, std::move(rows).value());
 }
 
+Status CpuExecutor::populate_kv(int n_pages) {
+  BASS_RETURN_IF_ERROR(main_->populate_pages(n_pages, options_.n_threads));
+  return draft_ ? draft_->populate_pages(n_pages, options_.n_threads) : ok_status();
+}
+
 void CpuExecutor::run_step(const TeamContext& context) noexcept {
   copy_pages(context);
   const bool is_timed = options_.profile != nullptr && context.thread_idx() == 0;

@@ -24,6 +24,8 @@ class CpuExecutor final : public Executor {
   const StepResult& wait(Ticket ticket) override;
   std::unique_ptr<PromptHead> make_prompt_head(std::span<const TokenId> prompt) override;
 
+  Status populate_kv(int n_pages) override;
+
   [[nodiscard]] std::string isa_name() const override { return kernels_->name; }
   [[nodiscard]] int page_len() const override { return kKvPageLen; }
   [[nodiscard]] int64_t main_page_bytes() const override { return static_cast<int64_t>(main_->page_bytes()); }

@@ -1,10 +1,12 @@
 // A model on the CPU: weights packed for the chosen instruction set, rope tables, and the memory of its KV pages.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "base/populate.h"
 #include "bass/engine.h"
 #include "bass/status.h"
 #include "cache/page_table.h"
@@ -86,6 +88,10 @@ class CpuModel {
   /// The hidden states of a position in a page, in bfloat16. [n_taps, d_model]
   [[nodiscard]] uint16_t* taps(PageId id, int slot) const {
     return reinterpret_cast<uint16_t*>(page(id) + page_kv_bytes()) + static_cast<size_t>(slot) * n_tap_values_;
+  }
+  /// Has the system find the memory of the first `n` pages. Any thread.
+  [[nodiscard]] Status populate_pages(int n, int n_threads) const {
+    return populate(kv_memory_.data(), page_bytes_ * static_cast<size_t>(std::min(n, n_pages())), n_threads);
   }
   [[nodiscard]] int n_pages() const { return static_cast<int>(kv_memory_.size_bytes() / page_bytes_); }
   void copy_page(const PageCopy& copy) const;
