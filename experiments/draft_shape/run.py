@@ -144,12 +144,15 @@ def main():
     for line in results.read_text(encoding="utf-8").splitlines() if results.exists() else ():
         row = json.loads(line)
         done[Variant(**row["variant"])] = row
+    if options.train_only:
+        trainings = {variant.training(): variant for variant in plan if variant not in done}
+        for variant in trainings.values():
+            print(f"== {title(variant)}", flush=True)
+            train(options, variant)
+        return
     for variant in plan:
         if variant not in done:
             print(f"== {title(variant)}", flush=True)
-            if options.train_only:
-                train(options, variant)
-                continue
             same = (row for other, row in done.items() if other.training() == variant.training())
             done[variant] = {**(next(same, None) or measure(options, variant)), "variant": dataclasses.asdict(variant)}
             with open(results, "a", encoding="utf-8") as file:

@@ -137,11 +137,12 @@ class Engine {
   /// can never fit the KV budget.
   virtual Result<RequestId> submit(Request request, std::shared_ptr<EventQueue> events) = 0;
 
-  /// Has the system find the memory of the KV caches that these requests will fill, up to max_batch samples of them,
+  /// Has the system find the memory of the KV caches that the longest max_batch samples of these requests will fill,
   /// which happens otherwise where a token is the first one in its page: in a step, 2 MiB at a time. That takes 0.1 ms,
-  /// or 5 ms on a virtual machine whose host has lent the memory to others meanwhile. Computes nothing; memory stays
-  /// with the engine, so once is enough. On a GPU, where all of it is there since load, it does nothing. Errors: those
-  /// of `submit`; kResourceExhausted where so much is not available.
+  /// or 5 ms on a virtual machine whose host has lent the memory to others meanwhile. To be called before requests run
+  /// (the pages counted are the first ones); once is enough, as memory stays with the engine. Computes nothing. On a
+  /// GPU, where all of it is there since load, it does nothing. Errors: those of `submit`; kResourceExhausted where
+  /// that is more than half of what is available: nothing is lost, steps find it.
   virtual Status populate_kv(std::span<const Request> requests) = 0;
 
   /// Ends a request soon: its choices finish with kCancelled and keep what they have. Unknown ids are ignored.

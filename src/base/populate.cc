@@ -21,26 +21,51 @@ namespace {
 
 constexpr uintptr_t kPartBytes = uintptr_t{2} << 20;  // whole huge pages
 
-// 0 or an errno.
+void* pointer_of(uintptr_t address) { return reinterpret_cast<void*>(address); }  // NOLINT(performance-no-int-to-ptr)
+
+// 0, or the errno that says that there is no memory: whatever else is in the way, it comes at its first touch.
 int populate_part(uintptr_t begin, uintptr_t end) {
-  auto* data = reinterpret_cast<void*>(begin);  // NOLINT(performance-no-int-to-ptr)
-  while (::madvise(data, end - begin, MADV_POPULATE_WRITE) != 0) {
-    if (errno == EINVAL) return 0;  // an older kernel
-    if (errno != EINTR && errno != EAGAIN) return errno;
+  constexpr int kMaxTries = 100;
+  for (int i = 0; i < kMaxTries && ::madvise(pointer_of(begin), end - begin, MADV_POPULATE_WRITE) != 0; ++i) {
+    if (errno == ENOMEM || errno == EFAULT || errno == EHWPOISON) return errno;
+    if (errno != EINTR && errno != EAGAIN) return 0;
   }
   return 0;
 }
 
+// The pages of the system that hold [data, data + n_bytes).
+struct Span {
+  uintptr_t begin = 0;
+  uintptr_t end = 0;
+};
+const auto kPageBytes = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+
+Span pages_of(const std::byte* data, size_t n_bytes) {
+  const auto first = reinterpret_cast<uintptr_t>(data);
+  return {first / kPageBytes * kPageBytes, (first + n_bytes + kPageBytes - 1) / kPageBytes * kPageBytes};
+}
+
 }  // namespace
 
+size_t absent_bytes(const std::byte* data, size_t n_bytes) {
+  const auto [begin, end] = pages_of(data, n_bytes);
+  std::vector<unsigned char> states(kPartBytes / kPageBytes);
+  size_t n_absent = 0;
+  for (uintptr_t at = begin; at < end; at += kPartBytes) {
+    const uintptr_t n = std::min(end - at, kPartBytes);
+    if (::mincore(pointer_of(at), n, states.data()) != 0) return n_bytes;
+    const auto n_pages = static_cast<std::ptrdiff_t>(n / kPageBytes);
+    n_absent += static_cast<size_t>(
+        std::count_if(states.begin(), states.begin() + n_pages, [](unsigned char state) { return (state & 1) == 0; }));
+  }
+  return n_absent * kPageBytes;
+}
+
 Status populate(std::byte* data, size_t n_bytes, int n_threads) {
-  const auto page_bytes = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto first = reinterpret_cast<uintptr_t>(data);
-  const uintptr_t begin = first / page_bytes * page_bytes;
-  const uintptr_t end = (first + n_bytes + page_bytes - 1) / page_bytes * page_bytes;
+  const auto [begin, end] = pages_of(data, n_bytes);
   std::atomic<uintptr_t> next{begin / kPartBytes};
   std::atomic<int> error{0};
-  const auto work = [&] {
+  const auto work = [&, begin = begin, end = end] {
     for (;;) {
       const uintptr_t part = next++;
       if (part * kPartBytes >= end || error != 0) return;

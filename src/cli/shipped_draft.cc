@@ -1,5 +1,7 @@
 #include "cli/shipped_draft.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -42,15 +44,28 @@ void use_shipped_draft(GenerateOptions* options) {
   const bool would_use_one = drafter == DrafterChoice::kAuto || drafter == DrafterChoice::kModel;
   if (!options->engine.draft_path.empty() || !would_use_one) return;
   const std::optional<std::string> path = find_shipped_draft(options->engine.model_path);
+  options->is_draft_missing =
+      !path.has_value() && drafter == DrafterChoice::kAuto && find_meant_model(options->engine.model_path) != nullptr;
   if (!path.has_value()) return;
   options->engine.draft_path = *path;
   options->is_draft_shipped = true;
 }
 
 void drop_shipped_draft(GenerateOptions* options) {
+  options->is_draft_missing = false;
   if (!options->is_draft_shipped) return;
   options->engine.draft_path.clear();
   options->is_draft_shipped = false;
+}
+
+std::string missing_draft_note(const GenerateOptions& options) {
+  if (!options.is_draft_missing || options.quiet || options.request.speculation.draft_length == "off") return {};
+  std::string folders;
+  for (const fs::path& folder : draft_folders()) folders += (folders.empty() ? " in " : ", ") + folder.string();
+  return fmt::format(
+      "the draft model that comes with {}, {}, was not found{}: n-grams alone draft (--drafter ngram; set "
+      "BASS_MODELS to its folder, or name a draft with -d)",
+      options.engine.model_path, find_meant_model(options.engine.model_path)->draft_file_name, folders);
 }
 
 }  // namespace bass

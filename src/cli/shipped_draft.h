@@ -19,4 +19,8 @@ void use_shipped_draft(GenerateOptions* options);
 /// Takes it away again.
 void drop_shipped_draft(GenerateOptions* options);
 
+/// What to tell who runs a program that has lost its folder of drafts: where the draft was looked for, and the mend.
+/// Empty where none is missed.
+std::string missing_draft_note(const GenerateOptions& options);
+
 }  // namespace bass

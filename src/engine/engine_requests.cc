@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
+#include <ranges>
 
 #include "base/caught_status.h"
 #include "base/check.h"
@@ -215,14 +217,21 @@ Status EngineCore::check_pages(const RequestState& state) const {
 }
 
 Status EngineCore::populate_kv(std::span<const Request> requests) try {
-  int64_t n_pages = 0;
-  int n_left = options_.max_batch;
+  struct Pages {
+    int of_sample = 0;
+    int of_prompt = 0;  // for the first of its samples
+  };
+  std::vector<Pages> samples;
   for (const Request& request : requests) {
-    if (n_left == 0) break;
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<RequestState> state, make_request(request, nullptr));
-    const int n_samples = std::min(request.n, n_left);
-    n_left -= n_samples;
-    n_pages += scheduler_->pages_of(*state, n_samples);
+    const int n_of_sample = scheduler_->own_pages(*state);
+    samples.push_back({n_of_sample, scheduler_->prefix_pages(*state)});
+    samples.resize(samples.size() + static_cast<size_t>(std::min(request.n, options_.max_batch) - 1), {n_of_sample, 0});
+  }
+  std::ranges::sort(samples, std::greater<>(), [](const Pages& pages) { return pages.of_sample + pages.of_prompt; });
+  int64_t n_pages = 0;
+  for (const Pages& pages : samples | std::views::take(options_.max_batch)) {
+    n_pages += pages.of_sample + pages.of_prompt;
   }
   return executor_->populate_kv(static_cast<int>(std::min<int64_t>(n_pages, scheduler_->n_pages())));
 } catch (...) {

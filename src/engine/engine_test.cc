@@ -2,12 +2,15 @@
 // budget, ends of all kinds. Real text and real log-probabilities are in tests/.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <fstream>
 #include <functional>
 #include <thread>
 
+#include "base/aligned_buffer.h"
+#include "base/populate.h"
 #include "engine/scheduler.h"
 #include "support/engine_run.h"
 #include "support/temp_folder.h"
@@ -347,28 +350,33 @@ TEST(Engine, RequestsThatDoNotFitNowWaitAndAllPagesComeBack) {
 int64_t resident_bytes() {
   int64_t n_pages = 0, n_resident = 0;
   std::ifstream("/proc/self/statm") >> n_pages >> n_resident;
-  return n_resident * 4096;
+  return n_resident * ::sysconf(_SC_PAGESIZE);
 }
 
 TEST(Engine, FindsTheMemoryOfCachesBeforeItIsWrittenTo) {
-  const std::vector<Request> requests(3, [] {
-    Request request = greedy_request(prompt_of(1, 20), 230);
-    request.n = 100;
-    return request;
-  }());
-  auto engine = load_engine({.model_path = tiny_model(kMain), .max_batch = 250});
-  const int64_t bytes_of_all = 250 * 250 * engine->model_info().kv_bytes_per_token;
-  ASSERT_GT(bytes_of_all, int64_t{16} << 20) << "else others' memory is as large";
-  const int64_t before = resident_bytes();
-  ASSERT_TRUE(engine->populate_kv(requests).ok());
-  const int64_t grown = resident_bytes() - before;
-  EXPECT_GT(grown, bytes_of_all * 9 / 10) << "300 samples were named, of which 250 run at once";
-  EXPECT_LT(grown, bytes_of_all * 15 / 10);
-  ASSERT_TRUE(engine->populate_kv(requests).ok());
-  EXPECT_LT(resident_bytes() - before, bytes_of_all * 15 / 10) << "once is enough";
-  EXPECT_EQ(engine->populate_kv(std::vector{greedy_request(prompt_of(1, 300), 5)}).code(),
-            StatusCode::kInvalidArgument);
-  EXPECT_EQ(engine->stats().steps, 0);
+  const AlignedBuffer page(1);
+  if (!populate(page.data(), 1, 1).ok() || absent_bytes(page.data(), 1) > 0) {
+    GTEST_SKIP() << "this system finds memory at its first touch only";
+  }
+  std::vector<Request> requests(4, greedy_request(prompt_of(1, 20), 230));
+  for (Request& request : requests) request.n = 100;
+  requests.front().max_tokens = 1;  // the longest ones count
+  for (const std::string& draft : {std::string(), tiny_model(kMain)}) {
+    auto engine = load_engine({.model_path = tiny_model(kMain), .draft_path = draft, .max_batch = 250, .n_threads = 2});
+    const int64_t n_caches = draft.empty() ? 1 : 2;
+    const int64_t n_bytes = n_caches * 250 * 250 * engine->model_info().kv_bytes_per_token;
+    ASSERT_GT(n_bytes, int64_t{16} << 20) << "else others' memory is as large";
+    const int64_t before = resident_bytes();
+    ASSERT_TRUE(engine->populate_kv(requests).ok());
+    const int64_t grown = resident_bytes() - before;
+    EXPECT_GT(grown, n_bytes * 8 / 10) << "400 samples were named, of which 250 run at once";
+    EXPECT_LT(grown, n_bytes * 15 / 10);
+    ASSERT_TRUE(engine->populate_kv(requests).ok());
+    EXPECT_LT(resident_bytes() - before, n_bytes * 15 / 10) << "once is enough";
+    EXPECT_EQ(engine->populate_kv(std::vector{greedy_request(prompt_of(1, 300), 5)}).code(),
+              StatusCode::kInvalidArgument);
+    EXPECT_EQ(engine->stats().steps, 0);
+  }
 }
 
 TEST(Engine, APromptLongerThanTheContextIsRefusedWithItsNumbers) {

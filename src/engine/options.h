@@ -21,6 +21,7 @@ namespace bass {
 /// Everything that `bass generate` can be told.
 struct GenerateOptions {
   EngineOptions engine;
+  bool is_draft_missing = false;      ///< the draft that comes with the model would be used, but is in no folder
   bool is_draft_shipped = false;      ///< nobody named engine.draft_path: the run goes on without it if it must
   Request request;                    ///< what every prompt starts from
   std::optional<std::string> prompt;  ///< the prompt itself, or

@@ -37,11 +37,10 @@ class Scheduler {
   Scheduler(const SchedulerOptions& options, const StepCosts* costs, Executor* executor);
 
   /// Pages that a request needs at least: its prompt's and one sequence's.
-  [[nodiscard]] int min_pages(const RequestState& request) const { return pages_of(request, 1); }
-  /// Of the longest texts of n_samples samples at once.
-  [[nodiscard]] int pages_of(const RequestState& request, int n_samples) const {
-    return prefix_pages(request) + n_samples * own_pages(request);
-  }
+  [[nodiscard]] int min_pages(const RequestState& request) const { return prefix_pages(request) + own_pages(request); }
+  /// What samples of the request share, and what each has for itself at its longest.
+  [[nodiscard]] int prefix_pages(const RequestState& request) const { return pages_for(request.prefix_len); }
+  [[nodiscard]] int own_pages(const RequestState& request) const;
 
   [[nodiscard]] int n_pages() const { return options_.n_pages; }
 
@@ -68,8 +67,6 @@ class Scheduler {
 
  private:
   [[nodiscard]] int pages_for(int n_tokens) const { return (n_tokens + options_.page_len - 1) / options_.page_len; }
-  [[nodiscard]] int prefix_pages(const RequestState& request) const { return pages_for(request.prefix_len); }
-  [[nodiscard]] int own_pages(const RequestState& request) const;
   void admit();
   bool admit_request(RequestState* request);
   bool draft_reads_prompt(const RequestState& request);

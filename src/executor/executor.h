@@ -76,7 +76,7 @@ class Executor {
   virtual std::unique_ptr<PromptHead> make_prompt_head(std::span<const TokenId> prompt) = 0;
 
   /// Has the system find the memory of the first n_pages pages of both caches, which may be in use. Any thread. Error
-  /// (kResourceExhausted): there is not so much.
+  /// (kResourceExhausted): that is more than half of what is available.
   virtual Status populate_kv(int /*n_pages*/) { return ok_status(); }  // of a device that has it since load
 
   /// Whether `submit` returns before the step is done, so that the host has time until `wait`.

@@ -219,7 +219,7 @@ def test_policies(run, tiny, tmp_path):
         assert (row["drafted"] > 0) == (row["policy"] != "off")
         assert (row["accepted"] > 0) == (row["policy"] != "off") and row["accepted"] <= row["drafted"]
         assert (row["sequence_steps"] == 24) == (row["policy"] == "off")
-    table = run(*arguments)
+    table = run(*arguments, "--drafter", "model")
     assert table.code == 0 and table.out.count("median") == 3
 
 

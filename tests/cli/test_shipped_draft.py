@@ -218,11 +218,16 @@ def test_an_installed_program_finds_what_is_installed(cache, models, standin, pr
     draft_of = lambda done: json.loads(done.stdout)["draft"]
     assert draft_of(generate()) == str(installed / NAME)
     assert draft_of(generate(BASS_MODELS=str(models))) == str(models / NAME)
-    assert draft_of(generate(BASS_MODELS=str(tmp_path))) == str(installed / NAME)
+    found = generate(BASS_MODELS=str(tmp_path))
+    assert draft_of(found) == str(installed / NAME) and "was not found" not in found.stderr
     (installed / NAME).unlink()
     without = generate()
     assert draft_of(without) is None and "warning" not in without.stderr
-    assert generate("--drafter", "model").returncode == 2
+    assert f"{NAME}, was not found in " in without.stderr and str(installed) in without.stderr
+    for unasked in (["--drafter", "ngram"], ["--drafter", "off"], ["--draft-length", "off"], ["--quiet"], ["-d", standin]):
+        assert "was not found" not in generate(*unasked).stderr
+    insisting = generate("--drafter", "model")
+    assert insisting.returncode == 2 and "n-grams" not in insisting.stderr
     info = subprocess.run([prefix / "bin" / "bass", "info", "-m", "smollm2"], cwd=tmp_path, env=environment,
                           capture_output=True, text=True, check=True)
     assert "draft       none" in info.stdout

@@ -19,6 +19,7 @@
 #include "cli/explanation.h"
 #include "cli/generation.h"
 #include "cli/shipped_draft.h"
+#include "cli/terminal_text.h"
 #include "cli/validators.h"
 #include "speculation/draft_length.h"
 
@@ -131,7 +132,7 @@ class BenchPoliciesCommand final : public Command {
     Table table(columns(), options_.json, &console->out);
     for (int round = 0; round < n_rounds_; ++round) {
       const std::vector<PromptSpec> chosen = prompts_of(prompts, round);
-      for (Contestant& contestant : contestants) BASS_RETURN_IF_ERROR(prepare(chosen, &contestant));
+      for (Contestant& contestant : contestants) BASS_RETURN_IF_ERROR(prepare(chosen, &contestant, console));
       run_round(chosen, &turns, &contestants);
       for (const Contestant& contestant : contestants) BASS_RETURN_IF_ERROR(contestant.status);
       for (const Contestant& contestant : contestants) {
@@ -170,6 +171,10 @@ class BenchPoliciesCommand final : public Command {
     } else {
       options.request.speculation.draft_length = policy;
     }
+    // Said once.
+    options.is_draft_missing &= std::ranges::none_of(*contestants, [](const Contestant& other) {
+      return other.engine != nullptr && other.options.is_draft_missing;
+    });
     BASS_ASSIGN_OR_RETURN(contestant.engine, load_engine(options, console));
     return ok_status();
   }
@@ -184,11 +189,21 @@ class BenchPoliciesCommand final : public Command {
     return chosen;
   }
 
+  static Request request_of(const PromptSpec& prompt, const Contestant& contestant) {
+    Request request = prompt.request;
+    request.speculation = contestant.options.request.speculation;
+    return request;
+  }
+
   // All engines share the machine, but each is the first to touch its own memory.
-  static Status prepare(const std::vector<PromptSpec>& prompts, Contestant* contestant) {
+  static Status prepare(const std::vector<PromptSpec>& prompts, Contestant* contestant, Console* console) {
     std::vector<Request> requests;
-    for (const PromptSpec& prompt : prompts) requests.push_back(prompt.request);
-    return contestant->engine->populate_kv(requests);
+    for (const PromptSpec& prompt : prompts) requests.push_back(request_of(prompt, *contestant));
+    const Status status = contestant->engine->populate_kv(requests);
+    if (status.code() != StatusCode::kResourceExhausted) return status;
+    console->err.write(fmt::format("warning: {}: finding memory for the KV cache is measured with the steps: {}\n",
+                                   contestant->policy, one_line_for_terminal(status.message())));
+    return ok_status();
   }
 
   static void run_round(const std::vector<PromptSpec>& prompts, Turns* turns, std::deque<Contestant>* contestants) {
@@ -219,7 +234,7 @@ class BenchPoliciesCommand final : public Command {
   }
 
   static Status generate(std::vector<PromptSpec> prompts, Contestant* contestant) {
-    for (PromptSpec& prompt : prompts) prompt.request.speculation = contestant->options.request.speculation;
+    for (PromptSpec& prompt : prompts) prompt.request = request_of(prompt, *contestant);
     contestant->engine->reset_stats();
     PolicyRun run{{contestant->engine->stats(), {}}, 0, {}};
     BASS_ASSIGN_OR_RETURN(const GenerationResult result,

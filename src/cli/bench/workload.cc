@@ -48,7 +48,8 @@ Status check_all_ended_well(const GenerationResult& result) {
 
 Result<BenchRun> BenchRunner::run(const BenchCase& bench_case) {
   BASS_ASSIGN_OR_RETURN(std::vector<Request> requests, make_requests(bench_case));
-  BASS_RETURN_IF_ERROR(engine_->populate_kv(requests));
+  const Status found = engine_->populate_kv(requests);
+  if (!found.ok() && found.code() != StatusCode::kResourceExhausted) return found;
   const auto events = std::make_shared<EventQueue>();
   BenchRun run;
   run.begin = engine_->stats();

@@ -91,8 +91,10 @@ class CpuModel {
   }
   /// Has the system find the memory of the first `n` pages. Any thread.
   [[nodiscard]] Status populate_pages(int n, int n_threads) const {
-    return populate(kv_memory_.data(), page_bytes_ * static_cast<size_t>(std::min(n, n_pages())), n_threads);
+    return populate(kv_memory_.data(), bytes_of_pages(n), n_threads);
   }
+  /// Of the first `n` pages, what it has not found yet.
+  [[nodiscard]] size_t absent_bytes(int n) const { return bass::absent_bytes(kv_memory_.data(), bytes_of_pages(n)); }
   [[nodiscard]] int n_pages() const { return static_cast<int>(kv_memory_.size_bytes() / page_bytes_); }
   void copy_page(const PageCopy& copy) const;
   /// Byte offset of a layer's KV head inside a page.
@@ -114,6 +116,7 @@ class CpuModel {
 
  private:
   CpuModel() = default;
+  [[nodiscard]] size_t bytes_of_pages(int n) const { return page_bytes_ * static_cast<size_t>(std::min(n, n_pages())); }
   Status pack_weights(const ModelFile& file, ThreadTeam* team);
   Status borrow_head(ThreadTeam* team);
   void pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTeam* team, std::byte** cursor,
