@@ -76,7 +76,10 @@ Status populate(std::byte* data, size_t n_bytes, int n_threads) {
   {
     std::vector<std::jthread> helpers;
     try {
-      for (int i = 1; i < n_threads; ++i) helpers.emplace_back(work);
+      const uintptr_t n_parts = (end - begin) / kPartBytes;  // of less a thread is not worth its start
+      for (uintptr_t i = 1; i < std::min<uintptr_t>(n_parts, static_cast<uintptr_t>(n_threads)); ++i) {
+        helpers.emplace_back(work);
+      }
     } catch (const std::system_error&) {  // fewer threads do as well
     }
     work();

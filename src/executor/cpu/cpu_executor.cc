@@ -100,6 +100,7 @@ std::unique_ptr<PromptHead> CpuExecutor::make_prompt_head(std::span<const TokenI
 Status CpuExecutor::populate_kv(int n_pages) {
   // The system promises more memory than there is and ends programs that take it.
   const size_t n_absent = main_->absent_bytes(n_pages) + (draft_ ? draft_->absent_bytes(n_pages) : 0);
+  if (n_absent == 0) return ok_status();
   const auto n_available = static_cast<size_t>(available_memory_bytes());
   if (n_absent > n_available / 2) {
     return resource_exhausted(fmt::format("{} MiB of KV caches are more than half of the {} MiB that are available",
