@@ -15,6 +15,7 @@
 #include "base/philox.h"
 #include "base/populate.h"
 #include "base/thread_team.h"
+#include "support/can_populate.h"
 #include "support/temp_folder.h"
 
 namespace bass {
@@ -175,37 +176,31 @@ TEST(Memory, SomeIsAvailableAndNotMoreThanThereIs) {
   EXPECT_LT(available_memory_bytes(), int64_t{1} << 50);
 }
 
-// What Linux before 5.14 does not know, nor some sandboxes.
-bool can_populate() {
-  const AlignedBuffer page(1);
-  return populate(page.data(), 1, 1).ok() && absent_bytes(page.data(), 1) == 0;
-}
-
 TEST(Populate, FindsThePagesOfAPartAndLeavesWhatTheyHold) {
-  if (!can_populate()) GTEST_SKIP() << "this system finds memory at its first touch only";
+  if (!testing::can_populate()) GTEST_SKIP() << "this system finds memory at its first touch only";
   constexpr size_t kMib = size_t{1} << 20;
-  const AlignedBuffer memory(24 * kMib);  // large enough for huge pages, which may be 2 MiB
-  std::byte* const part = memory.data() + 9 * kMib + 100;
-  constexpr size_t kPartBytes = 7 * kMib - 200;
+  const AlignedBuffer buffer(24 * kMib);  // large enough for huge pages, which may be 2 MiB
+  const std::span<std::byte> memory(buffer.data(), buffer.size_bytes());
+  const std::span<std::byte> part = memory.subspan(9 * kMib + 100, 7 * kMib - 200);
   part[kMib] = std::byte{7};
-  EXPECT_EQ(absent_bytes(memory.data() + 13 * kMib, 11 * kMib), 11 * kMib);
-  EXPECT_GT(absent_bytes(part, kPartBytes), 4 * kMib);
-  ASSERT_TRUE(populate(part, kPartBytes, 3).ok());
-  EXPECT_EQ(absent_bytes(part, kPartBytes), 0u);
-  EXPECT_EQ(absent_bytes(memory.data(), 6 * kMib), 6 * kMib) << "of others none";
-  EXPECT_EQ(absent_bytes(memory.data() + 18 * kMib, 6 * kMib), 6 * kMib);
+  EXPECT_EQ(absent_bytes(memory.subspan(13 * kMib)), 11 * kMib);
+  EXPECT_GT(absent_bytes(part), 4 * kMib);
+  ASSERT_TRUE(populate(part, 3).ok());
+  EXPECT_EQ(absent_bytes(part), 0u);
+  EXPECT_EQ(absent_bytes(memory.first(6 * kMib)), 6 * kMib) << "of others none";
+  EXPECT_EQ(absent_bytes(memory.last(6 * kMib)), 6 * kMib);
   EXPECT_EQ(part[kMib], std::byte{7});
   EXPECT_EQ(part[0], std::byte{0});
 }
 
 TEST(Populate, MemoryThatIsNotThereIsAnError) {
-  if (!can_populate()) GTEST_SKIP() << "this system finds memory at its first touch only";
+  if (!testing::can_populate()) GTEST_SKIP() << "this system finds memory at its first touch only";
   constexpr size_t kMib = size_t{1} << 20;
   auto* const memory = static_cast<std::byte*>(
       ::mmap(nullptr, 6 * kMib, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   ASSERT_NE(memory, MAP_FAILED);
   ASSERT_EQ(::munmap(memory + 3 * kMib, 4096), 0);
-  EXPECT_EQ(populate(memory, 6 * kMib, 1).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(populate({memory, 6 * kMib}, 1).code(), StatusCode::kResourceExhausted);
   ::munmap(memory, 6 * kMib);
 }
 

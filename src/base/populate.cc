@@ -33,27 +33,27 @@ int populate_part(uintptr_t begin, uintptr_t end) {
   return 0;
 }
 
-// The pages of the system that hold [data, data + n_bytes).
-struct Span {
+// The system's pages that hold a part of memory.
+struct Pages {
   uintptr_t begin = 0;
   uintptr_t end = 0;
 };
 const auto kPageBytes = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
 
-Span pages_of(const std::byte* data, size_t n_bytes) {
-  const auto first = reinterpret_cast<uintptr_t>(data);
-  return {first / kPageBytes * kPageBytes, (first + n_bytes + kPageBytes - 1) / kPageBytes * kPageBytes};
+Pages pages_of(std::span<const std::byte> memory) {
+  const auto first = reinterpret_cast<uintptr_t>(memory.data());
+  return {first / kPageBytes * kPageBytes, (first + memory.size() + kPageBytes - 1) / kPageBytes * kPageBytes};
 }
 
 }  // namespace
 
-size_t absent_bytes(const std::byte* data, size_t n_bytes) {
-  const auto [begin, end] = pages_of(data, n_bytes);
+size_t absent_bytes(std::span<const std::byte> memory) {
+  const auto [begin, end] = pages_of(memory);
   std::vector<unsigned char> states(kPartBytes / kPageBytes);
   size_t n_absent = 0;
   for (uintptr_t at = begin; at < end; at += kPartBytes) {
     const uintptr_t n = std::min(end - at, kPartBytes);
-    if (::mincore(pointer_of(at), n, states.data()) != 0) return n_bytes;
+    if (::mincore(pointer_of(at), n, states.data()) != 0) return memory.size();
     const auto n_pages = static_cast<std::ptrdiff_t>(n / kPageBytes);
     n_absent += static_cast<size_t>(
         std::count_if(states.begin(), states.begin() + n_pages, [](unsigned char state) { return (state & 1) == 0; }));
@@ -61,14 +61,12 @@ size_t absent_bytes(const std::byte* data, size_t n_bytes) {
   return n_absent * kPageBytes;
 }
 
-Status populate(std::byte* data, size_t n_bytes, int n_threads) {
-  const auto [begin, end] = pages_of(data, n_bytes);
+Status populate(std::span<std::byte> memory, int n_threads) {
+  const auto [begin, end] = pages_of(memory);
   std::atomic<uintptr_t> next{begin / kPartBytes};
   std::atomic<int> error{0};
   const auto work = [&, begin = begin, end = end] {
-    for (;;) {
-      const uintptr_t part = next++;
-      if (part * kPartBytes >= end || error != 0) return;
+    for (uintptr_t part = next++; part * kPartBytes < end && error == 0; part = next++) {
       const int failed = populate_part(std::max(begin, part * kPartBytes), std::min(end, (part + 1) * kPartBytes));
       if (failed != 0) error = failed;
     }
@@ -86,7 +84,7 @@ Status populate(std::byte* data, size_t n_bytes, int n_threads) {
   }
   if (error == 0) return ok_status();
   return resource_exhausted(
-      fmt::format("no memory for {} MiB: {}", n_bytes >> 20, std::generic_category().message(error)));
+      fmt::format("no memory for {} MiB: {}", memory.size() >> 20, std::generic_category().message(error)));
 }
 
 }  // namespace bass

@@ -9,9 +9,8 @@
 #include <functional>
 #include <thread>
 
-#include "base/aligned_buffer.h"
-#include "base/populate.h"
 #include "engine/scheduler.h"
+#include "support/can_populate.h"
 #include "support/engine_run.h"
 #include "support/temp_folder.h"
 #include "support/test_models.h"
@@ -354,10 +353,7 @@ int64_t resident_bytes() {
 }
 
 TEST(Engine, FindsTheMemoryOfCachesBeforeItIsWrittenTo) {
-  const AlignedBuffer page(1);
-  if (!populate(page.data(), 1, 1).ok() || absent_bytes(page.data(), 1) > 0) {
-    GTEST_SKIP() << "this system finds memory at its first touch only";
-  }
+  if (!can_populate()) GTEST_SKIP() << "this system finds memory at its first touch only";
   std::vector<Request> requests(4, greedy_request(prompt_of(1, 20), 230));
   for (Request& request : requests) request.n = 100;
   requests.front().max_tokens = 1;  // the longest ones count

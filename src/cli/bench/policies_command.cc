@@ -128,6 +128,7 @@ class BenchPoliciesCommand final : public Command {
     std::deque<Contestant> contestants;
     for (const std::string& policy : policies) {
       BASS_RETURN_IF_ERROR(add_contestant(policy, &turns, console, &contestants));
+      if (!is_regular(policy)) options_.is_draft_missing = false;  // it was said
     }
     Table table(columns(), options_.json, &console->out);
     for (int round = 0; round < n_rounds_; ++round) {
@@ -171,10 +172,6 @@ class BenchPoliciesCommand final : public Command {
     } else {
       options.request.speculation.draft_length = policy;
     }
-    // Said once.
-    options.is_draft_missing &= std::ranges::none_of(*contestants, [](const Contestant& other) {
-      return other.engine != nullptr && other.options.is_draft_missing;
-    });
     BASS_ASSIGN_OR_RETURN(contestant.engine, load_engine(options, console));
     return ok_status();
   }

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/populate.h"
 
 namespace bass {
 
@@ -98,16 +99,19 @@ std::unique_ptr<PromptHead> CpuExecutor::make_prompt_head(std::span<const TokenI
 }
 
 Status CpuExecutor::populate_kv(int n_pages) {
-  // The system promises more memory than there is and ends programs that take it.
-  const size_t n_absent = main_->absent_bytes(n_pages) + (draft_ ? draft_->absent_bytes(n_pages) : 0);
+  const std::span<std::byte> caches[] = {main_->first_pages(n_pages),
+                                         draft_ ? draft_->first_pages(n_pages) : std::span<std::byte>()};
+  size_t n_absent = 0;
+  for (const std::span<std::byte> cache : caches) n_absent += absent_bytes(cache);
   if (n_absent == 0) return ok_status();
+  // The system promises more memory than there is and ends programs that take it.
   const auto n_available = static_cast<size_t>(available_memory_bytes());
   if (n_absent > n_available / 2) {
     return resource_exhausted(fmt::format("{} MiB of KV caches are more than half of the {} MiB that are available",
                                           n_absent >> 20, n_available >> 20));
   }
-  BASS_RETURN_IF_ERROR(main_->populate_pages(n_pages, options_.n_threads));
-  return draft_ ? draft_->populate_pages(n_pages, options_.n_threads) : ok_status();
+  for (const std::span<std::byte> cache : caches) BASS_RETURN_IF_ERROR(populate(cache, options_.n_threads));
+  return ok_status();
 }
 
 void CpuExecutor::run_step(const TeamContext& context) noexcept {

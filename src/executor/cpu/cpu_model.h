@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/aligned_buffer.h"
-#include "base/populate.h"
 #include "bass/engine.h"
 #include "bass/status.h"
 #include "cache/page_table.h"
@@ -89,12 +89,10 @@ class CpuModel {
   [[nodiscard]] uint16_t* taps(PageId id, int slot) const {
     return reinterpret_cast<uint16_t*>(page(id) + page_kv_bytes()) + static_cast<size_t>(slot) * n_tap_values_;
   }
-  /// Has the system find the memory of the first `n` pages. Any thread.
-  [[nodiscard]] Status populate_pages(int n, int n_threads) const {
-    return populate(kv_memory_.data(), bytes_of_pages(n), n_threads);
+  /// The memory of the first `n` pages, or of all if there are fewer.
+  [[nodiscard]] std::span<std::byte> first_pages(int n) const {
+    return {kv_memory_.data(), page_bytes_ * static_cast<size_t>(std::min(n, n_pages()))};
   }
-  /// Of the first `n` pages, what it has not found yet.
-  [[nodiscard]] size_t absent_bytes(int n) const { return bass::absent_bytes(kv_memory_.data(), bytes_of_pages(n)); }
   [[nodiscard]] int n_pages() const { return static_cast<int>(kv_memory_.size_bytes() / page_bytes_); }
   void copy_page(const PageCopy& copy) const;
   /// Byte offset of a layer's KV head inside a page.
@@ -116,7 +114,6 @@ class CpuModel {
 
  private:
   CpuModel() = default;
-  [[nodiscard]] size_t bytes_of_pages(int n) const { return page_bytes_ * static_cast<size_t>(std::min(n, n_pages())); }
   Status pack_weights(const ModelFile& file, ThreadTeam* team);
   Status borrow_head(ThreadTeam* team);
   void pack_matrix(const ModelFile& file, const MatrixRef& ref, ThreadTeam* team, std::byte** cursor,
