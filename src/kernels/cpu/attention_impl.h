@@ -266,55 +266,72 @@ __attribute__((noinline)) Ahead narrow_scores(const RowBlock& block, const Chunk
   return ahead;
 }
 
-/// x in the lanes from `lane` on.
-BASS_SIMD_INLINE F32x16 from_lane(int lane, F32x16 before, F32x16 x) { return select(first_lanes(lane), before, x); }
+/// The positions from the chunk's `first` on that a row sees.
+BASS_SIMD_INLINE Mask16 seen_lanes(const RowBlock& block, const Chunk& chunk, int r, int first) {
+  const int begin = chunk.begin + first;
+  Mask16 sees = first_lanes(block.position[r] - begin + 1);
+  if (chunk.is_windowed) sees = mask_and(sees, mask_not(first_lanes(block.first_seen[r] - begin)));
+  return sees;
+}
 
-/// scores -> int16 weights; merges m and l. ahead_lines: asked for beside each row
+/// Row r's number in all lanes.
 template <int kRows>
+BASS_SIMD_INLINE F32x16 of_row(F32x16 rows, int r) {
+  return kRows == 1 ? rows : broadcast_lane(rows, r);
+}
+
+/// scores -> int16 weights; merges m and l. kIsPast: the chunk's is_past. ahead_lines: asked for beside each row
+///
+/// All rows take each step together: one row's is a chain of latencies that the processor cannot hide behind the next
+/// row's while that is as far away as a whole softmax.
+template <int kRows, bool kIsPast>
 BASS_SIMD_INLINE MergeFactors narrow_softmax(RowBlock& block, const Chunk& chunk, float (&scores)[kRows][kKvPageLen],
                                              int16_t (&weights)[kRows][kKvPageLen], int ahead_lines, Ahead& ahead) {
-  // A row in each lane, in registers: a vector that is read behind stores of its single numbers waits until these have
-  // left the processor, and with it all that follows. Lanes behind the rows hold what the last one does.
-  F32x16 m_chunk = zero_f32();
-  F32x16 l_chunk = zero_f32();
-  F32x16 weight_sum = zero_f32();
-  const F32x16 v_scale0 = load(chunk.head.v_scale);
-  const F32x16 v_scale1 = load(chunk.head.v_scale + kLanes);
+  F32x16 highest[kRows];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    for (int i = 0; i < ahead_lines; ++i) ahead.ask(1);
-    const int n_seen = chunk.is_past ? kKvPageLen : block.position[r] - chunk.begin + 1;
-    Mask16 sees0 = first_lanes(n_seen);
-    Mask16 sees1 = first_lanes(n_seen - kLanes);
-    if (chunk.is_windowed) {
-      const int n_hidden = block.first_seen[r] - chunk.begin;
-      sees0 = mask_and(sees0, mask_not(first_lanes(n_hidden)));
-      sees1 = mask_and(sees1, mask_not(first_lanes(n_hidden - kLanes)));
+    F32x16 s[2] = {load(scores[r]), load(scores[r] + kLanes)};
+    if constexpr (!kIsPast) {
+      for (int v = 0; v < 2; ++v) {
+        s[v] = select(seen_lanes(block, chunk, r, v * kLanes), s[v], broadcast(-__builtin_inff()));
+      }
     }
-    const F32x16 unseen = broadcast(-__builtin_inff());
-    const F32x16 s0 = select(sees0, load(scores[r]), unseen);
-    const F32x16 s1 = select(sees1, load(scores[r] + kLanes), unseen);
-    const F32x16 m = broadcast(reduce_max(max(s0, s1)));
-    const F32x16 p0 = exp2_f32(sub(s0, m));
-    const F32x16 p1 = exp2_f32(sub(s1, m));
-    const F32x16 w0 = select(sees0, mul(p0, v_scale0), zero_f32());
-    const F32x16 w1 = select(sees1, mul(p1, v_scale1), zero_f32());
-    const float l = reduce_add(add(select(sees0, p0, zero_f32()), select(sees1, p1, zero_f32())));
-    m_chunk = from_lane(r, m_chunk, m);
-    l_chunk = from_lane(r, l_chunk, broadcast(l));
-    weight_sum = from_lane(r, weight_sum, broadcast(reduce_add(add(w0, w1))));
-    store(scores[r], w0);
-    store(scores[r] + kLanes, w1);
+    highest[r] = max(s[0], s[1]);
   }
-  alignas(64) float factor[kLanes];
-  store(factor, weight_factor(weight_sum));
+  const F32x16 m_chunk = reduce_max(highest);
+  const F32x16 v_scale[2] = {load(chunk.head.v_scale), load(chunk.head.v_scale + kLanes)};
+  F32x16 l_lanes[kRows];
+  F32x16 w_lanes[kRows];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
+    for (int i = 0; i < ahead_lines; i += kPairsAtOnce) ahead.ask(kPairsAtOnce);
+    const F32x16 m = of_row<kRows>(m_chunk, r);
+    F32x16 p[2];
+    F32x16 w[2];
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      p[v] = exp2_f32(sub(load(scores[r] + v * kLanes), m));
+      w[v] = mul(p[v], v_scale[v]);
+      if constexpr (!kIsPast) {
+        const Mask16 sees = seen_lanes(block, chunk, r, v * kLanes);
+        p[v] = select(sees, p[v], zero_f32());
+        w[v] = select(sees, w[v], zero_f32());
+      }
+      store(scores[r] + v * kLanes, w[v]);
+    }
+    l_lanes[r] = add(p[0], p[1]);
+    w_lanes[r] = add(w[0], w[1]);
+  }
+  const F32x16 weight_sum = reduce_add(w_lanes);
+  const F32x16 factors = weight_factor(weight_sum);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    const F32x16 factor = of_row<kRows>(factors, r);
     for (int v = 0; v < kKvPageLen; v += kLanes) {
-      store_i16(weights[r] + v, round_to_i32(mul(load(scores[r] + v), broadcast(factor[r]))));
+      store_i16(weights[r] + v, round_to_i32(mul(load(scores[r] + v), factor)));
     }
   }
-  return merge_chunk(block, chunk, m_chunk, l_chunk, weight_sum);
+  return merge_chunk(block, chunk, m_chunk, reduce_add(l_lanes), weight_sum);
 }
 
 /// kVectors vectors of columns from `d` on: o = o old_o + weights v new_sum.
@@ -379,7 +396,9 @@ BASS_SIMD_INLINE void narrow_chunk(RowBlock& block, const Chunk& chunk, int head
   ahead = narrow_scores<kRows>(block, chunk, head_dim, scores, ahead);
   if (chunk.score_cap > 0) cap_scores(scores[0], kRows * kKvPageLen, chunk.score_cap);
   const int softmax_lines = (head_dim / 2 + 4 + kRows - 1) / kRows;
-  const MergeFactors factors = narrow_softmax<kRows>(block, chunk, scores, weights, softmax_lines, ahead);
+  const MergeFactors factors =
+      chunk.is_past ? narrow_softmax<kRows, true>(block, chunk, scores, weights, softmax_lines, ahead)
+                    : narrow_softmax<kRows, false>(block, chunk, scores, weights, softmax_lines, ahead);
   narrow_values<kRows>(block, chunk, head_dim, weights, factors, ahead);
 }
 

@@ -254,6 +254,53 @@ BASS_SIMD_INLINE int32_t reduce_add(I32x16 x) {
   return _mm_cvtsi128_si32(_mm_add_epi32(x2, _mm_shuffle_epi32(x2, 0x55)));
 }
 BASS_SIMD_INLINE float first_lane(F32x16 x) { return _mm256_cvtss_f32(x.lo); }
+BASS_SIMD_INLINE F32x16 broadcast_lane(F32x16 x, int lane) {
+  const __m256 all = _mm256_permutevar8x32_ps(lane < 8 ? x.lo : x.hi, _mm256_set1_epi32(lane % 8));
+  return {all, all};
+}
+namespace detail {
+
+/// Eight rows from `first` on (the last one again where there are fewer); each step of the tree takes two vectors and
+/// leaves both in one.
+template <int kRows, class Combine>
+BASS_SIMD_INLINE __m256 fold_eight(const F32x16 (&rows)[kRows], int first, Combine combine) {
+  const auto row = [&](int r) { return rows[first + r < kRows ? first + r : kRows - 1]; };
+  __m256 fours[4];  // row i in the lower half, row 4 + i in the upper
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m256 low = combine(row(i).lo, row(i).hi);
+    const __m256 high = combine(row(4 + i).lo, row(4 + i).hi);
+    fours[i] = combine(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
+  }
+  __m256 twos[2];
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    const __m256d even = _mm256_castps_pd(fours[2 * i]);
+    const __m256d odd = _mm256_castps_pd(fours[2 * i + 1]);
+    twos[i] = combine(_mm256_castpd_ps(_mm256_unpacklo_pd(even, odd)), _mm256_castpd_ps(_mm256_unpackhi_pd(even, odd)));
+  }
+  return combine(_mm256_shuffle_ps(twos[0], twos[1], 0x88), _mm256_shuffle_ps(twos[0], twos[1], 0xDD));
+}
+
+template <int kRows, class Combine>
+BASS_SIMD_INLINE F32x16 fold_rows(const F32x16 (&rows)[kRows], Combine combine) {
+  static_assert(kRows <= kLanes);
+  const __m256 low = fold_eight(rows, 0, combine);
+  if constexpr (kRows <= 8) return {low, low};
+  return {low, fold_eight(rows, 8, combine)};
+}
+
+}  // namespace detail
+template <int kRows>
+BASS_SIMD_INLINE F32x16 reduce_add(const F32x16 (&rows)[kRows]) {
+  if constexpr (kRows == 1) return broadcast(reduce_add(rows[0]));
+  return detail::fold_rows(rows, [](__m256 a, __m256 b) { return _mm256_add_ps(a, b); });
+}
+template <int kRows>
+BASS_SIMD_INLINE F32x16 reduce_max(const F32x16 (&rows)[kRows]) {
+  if constexpr (kRows == 1) return broadcast(reduce_max(rows[0]));
+  return detail::fold_rows(rows, [](__m256 a, __m256 b) { return _mm256_max_ps(a, b); });
+}
 
 // --- dot products of int16 pairs
 

@@ -204,6 +204,58 @@ BASS_SIMD_INLINE int32_t reduce_add(I32x16 x) {
   return _mm_cvtsi128_si32(_mm_add_epi32(x2, _mm_shuffle_epi32(x2, 0x55)));
 }
 BASS_SIMD_INLINE float first_lane(F32x16 x) { return _mm512_cvtss_f32(x.v); }
+BASS_SIMD_INLINE F32x16 broadcast_lane(F32x16 x, int lane) {
+  return {_mm512_permutexvar_ps(_mm512_set1_epi32(lane), x.v)};
+}
+namespace detail {
+
+/// Each step of the tree takes two vectors (the last one twice where their number is odd) and leaves both in one.
+template <int kRows, class Combine>
+BASS_SIMD_INLINE F32x16 fold_rows(const F32x16 (&rows)[kRows], Combine combine) {
+  static_assert(kRows <= kLanes);
+  constexpr int kHalves = (kRows + 1) / 2;
+  constexpr int kQuarters = (kHalves + 1) / 2;
+  constexpr int kPairs = (kQuarters + 1) / 2;
+  const auto other = [](int i, int n) { return 2 * i + 1 < n ? 2 * i + 1 : 2 * i; };
+  __m512 halves[kHalves];  // row 2 i in the lower half, row 2 i + 1 in the upper
+#pragma GCC unroll 8
+  for (int i = 0; i < kHalves; ++i) {
+    const __m512 a = rows[2 * i].v;
+    const __m512 b = rows[other(i, kRows)].v;
+    halves[i] = combine(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+  }
+  __m512 quarters[kQuarters];  // row 4 i + q in quarter q
+#pragma GCC unroll 4
+  for (int i = 0; i < kQuarters; ++i) {
+    const __m512 a = halves[2 * i];
+    const __m512 b = halves[other(i, kHalves)];
+    quarters[i] = combine(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+  }
+  __m512 pairs[kPairs];  // two numbers of row 8 i + q, then two of row 8 i + 4 + q
+#pragma GCC unroll 2
+  for (int i = 0; i < kPairs; ++i) {
+    const __m512d a = _mm512_castps_pd(quarters[2 * i]);
+    const __m512d b = _mm512_castps_pd(quarters[other(i, kQuarters)]);
+    pairs[i] = combine(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+  }
+  const __m512 a = pairs[0];
+  const __m512 b = pairs[kPairs - 1];
+  const __m512 all = combine(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD));  // row 4 c + q in lane 4 q + c
+  const __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return {_mm512_permutexvar_ps(in_order, all)};
+}
+
+}  // namespace detail
+template <int kRows>
+BASS_SIMD_INLINE F32x16 reduce_add(const F32x16 (&rows)[kRows]) {
+  if constexpr (kRows == 1) return broadcast(reduce_add(rows[0]));
+  return detail::fold_rows(rows, [](__m512 a, __m512 b) { return _mm512_add_ps(a, b); });
+}
+template <int kRows>
+BASS_SIMD_INLINE F32x16 reduce_max(const F32x16 (&rows)[kRows]) {
+  if constexpr (kRows == 1) return broadcast(reduce_max(rows[0]));
+  return detail::fold_rows(rows, [](__m512 a, __m512 b) { return _mm512_max_ps(a, b); });
+}
 
 // --- dot products of int16 pairs
 

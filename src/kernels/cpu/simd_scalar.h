@@ -291,6 +291,21 @@ BASS_SIMD_INLINE int32_t reduce_add(I32x16 x) {
   return detail::wrap(sum);
 }
 BASS_SIMD_INLINE float first_lane(F32x16 x) { return x.v[0]; }
+BASS_SIMD_INLINE F32x16 broadcast_lane(F32x16 x, int lane) { return broadcast(x.v[lane]); }
+/// Several vectors by that tree, at most 16: what rows[r] gives lies in lane r, in those behind them what another one
+/// gives. Where lanes can change vectors, they share the tree's steps.
+template <int kRows>
+BASS_SIMD_INLINE F32x16 reduce_add(const F32x16 (&rows)[kRows]) {
+  F32x16 sums = broadcast(reduce_add(rows[kRows - 1]));
+  for (int r = 0; r + 1 < kRows; ++r) sums.v[r] = reduce_add(rows[r]);
+  return sums;
+}
+template <int kRows>
+BASS_SIMD_INLINE F32x16 reduce_max(const F32x16 (&rows)[kRows]) {
+  F32x16 maxima = broadcast(reduce_max(rows[kRows - 1]));
+  for (int r = 0; r + 1 < kRows; ++r) maxima.v[r] = reduce_max(rows[r]);
+  return maxima;
+}
 
 // --- dot products of int16 pairs
 
