@@ -21,18 +21,23 @@ _LONG = "long"
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """`draft`: shipped, poor, or none (n-grams alone). `every`: it takes part in each so-many-th round."""
+    """`draft`: shipped, poor, or none (n-grams alone). `every`: it takes part in each so-many-th round. `policies`: those
+    alone, as more engines do not fit into memory together; none named: all."""
 
     task: str
     batch: int
     temperature: float
     draft: str = "shipped"
     every: int = 1
+    policies: tuple = ()
 
     @property
     def name(self):
         draft = "" if self.draft == "shipped" else f", {self.draft} draft"
         return f"{self.task}, batch {self.batch}, T={self.temperature:g}{draft}"
+
+    def takes(self, policy):
+        return not self.policies or policy in self.policies
 
     @property
     def n_prompts(self):
@@ -48,8 +53,9 @@ def all_cells():
     """The 32 cells of tasks, and those of drafts and of long contexts (on code and chat, which every draft is for)."""
     cells = [Cell(task, batch, temperature) for task in TASKS for batch in BATCHES for temperature in (0.0, 0.8)]
     cells += [Cell("chat", batch, 0.8, draft) for draft in ("poor", "none") for batch in (1, 8, 32)]
-    # Their prompts take a minute each.
-    cells += [Cell(_LONG, 8, 0.8, every=2), Cell(_LONG, 32, 0.8, every=4)]
+    # Their prompts take a minute each, and 32 of them 4 GB an engine.
+    cells += [Cell(_LONG, 8, 0.8, every=2),
+              Cell(_LONG, 32, 0.8, every=4, policies=("off", "fixed:1", "fixed:2", "bass", "goodput"))]
     return cells
 
 

@@ -33,7 +33,8 @@ def todo(options, cell, rounds, n_rounds):
         return None
     prior = {-1 - number: speeds for number, speeds in options.prior.get(cell.name, {}).items()}
     for number in range(0, n_rounds, cell.every):
-        policies = pruned({**prior, **{before: rounds[before] for before in rounds if before < number}}, options.policies)
+        policies = pruned({**prior, **{before: rounds[before] for before in rounds if before < number}},
+                          [policy for policy in options.policies if cell.takes(policy)])
         if not set(policies) <= set(rounds.get(number, {})):
             return number, policies
     return None

@@ -122,10 +122,18 @@ void learn_draft_cost(const StepCost& cost, StepCosts* costs) {
   costs->draft_step_s[size] = typical_seconds(costs->recent_drafts[size]);
 }
 
+// Of a step without attention; of one with more rows than the table has, what kMaxRows would take.
+double table_seconds(const StepCost& cost, const StepCosts& costs) {
+  const double rows_s = cost.step_s - cost.attention_s;
+  if (cost.n_rows <= StepCosts::kMaxRows) return rows_s;
+  return rows_s / times_beyond_table(predicted_rows_seconds(costs, StepCosts::kMaxRows),
+                                     predicted_rows_seconds(costs, StepCosts::kMaxRows / 2), cost.n_rows);
+}
+
 }  // namespace
 
 void learn_step_cost(const StepCost& cost, StepCosts* costs) {
-  const double rows_s = cost.step_s - cost.attention_s;
+  const double rows_s = table_seconds(cost, *costs);
   if (!cost.is_clean || cost.n_rows <= 0 || rows_s <= 0) return;
   const int idx = StepCosts::row_idx(cost.n_rows);
   ++costs->n_steps;

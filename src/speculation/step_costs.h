@@ -29,7 +29,7 @@ struct StepCost {
 };
 
 struct StepCosts {
-  static constexpr int kMaxRows = 512;    // rows of a step whose cost is kept; more count as so many
+  static constexpr int kMaxRows = 512;    // rows of a step whose cost is kept; more tell what so many take
   static constexpr int kGoodTimes = 4;    // of a size: the typical one of so many is one that nobody disturbed
   static constexpr int kStaleSteps = 64;  // in which nothing of the kind was measured: what is known of it is old
   static constexpr int kDraftSizes = 10;  // entry i: passes of the draft model that draft 2^i to 2^(i+1) - 1 tokens
@@ -67,6 +67,10 @@ double predicted_step_seconds(const StepCosts& costs, const StepLoad& load);
 /// Seconds of a step without attention: from what that size took and a line through the sizes around it, which counts
 /// the more the fewer and the less alike its own times are. 0 when nothing was measured.
 double predicted_rows_seconds(const StepCosts& costs, int n_rows);
+
+/// How many times as long as a step of kMaxRows rows one of more takes, along the slope of the table's upper half; 1 for
+/// others. full_s, half_s: seconds of steps of kMaxRows and of half as many, without attention; 0: not known
+double times_beyond_table(double full_s, double half_s, int n_rows);
 
 /// The same on average, with what others' work adds: what many such steps take together, not how they compare.
 double mean_step_seconds(const StepCosts& costs, const StepLoad& load);

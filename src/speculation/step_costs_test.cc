@@ -28,6 +28,26 @@ TEST(StepCosts, PredictsBetweenAndBeyondWhatWasMeasured) {
   EXPECT_GT(predicted(costs, 12), 1.4f) << "noise: more rows never count as cheaper";
 }
 
+// Else drafts behind the table's last entry would look free, and what they took would be held against that entry.
+TEST(StepCosts, StepsOfMoreRowsThanTheTableHasFollowItsSlope) {
+  constexpr int kFull = StepCosts::kMaxRows;
+  const auto rising = [](int n_rows) { return 1.0 + 0.02 * n_rows; };
+  StepCosts costs;
+  for (int n_rows = kFull / 8; n_rows <= kFull; n_rows += kFull / 8) measure(costs, n_rows, rising(n_rows), 20);
+  EXPECT_NEAR(predicted(costs, 2 * kFull) / rising(2 * kFull), 1.0, 0.02);
+  measure(costs, 2 * kFull, rising(2 * kFull), 40);
+  EXPECT_NEAR(predicted(costs, kFull) / rising(kFull), 1.0, 0.02);
+  EXPECT_NEAR(predicted(costs, 2 * kFull) / rising(2 * kFull), 1.0, 0.02);
+
+  StepCosts free;
+  for (int n_rows = kFull / 8; n_rows <= kFull; n_rows += kFull / 8) measure(free, n_rows, 1.0, 20);
+  EXPECT_NEAR(predicted(free, 2 * kFull), 1.0, 0.02);
+
+  StepCosts unknown;  // all steps are larger
+  measure(unknown, 2 * kFull, 3.0, 20);
+  EXPECT_NEAR(predicted(unknown, 2 * kFull), 3.0, 0.1);
+}
+
 TEST(StepCosts, WhereTimesScatterSizesAroundItCountAndWhereNotEdgesStay) {
   StepCosts even;
   StepCosts uneven;

@@ -83,10 +83,7 @@ double seconds_by_others(const StepCosts& costs, int wanted) {
   }
 }
 
-}  // namespace
-
-double predicted_rows_seconds(const StepCosts& costs, int n_rows) {
-  const int wanted = StepCosts::row_idx(n_rows);
+double seconds_in_table(const StepCosts& costs, int wanted) {
   const double own = own_weight(costs, wanted);
   const double others = others_weight(costs);
   if (others < kLeastPart * own) return costs.step_s[wanted];
@@ -94,6 +91,22 @@ double predicted_rows_seconds(const StepCosts& costs, int n_rows) {
   if (by_others <= 0) return seconds_by_nearest(costs, wanted);
   if (own <= 0) return by_others;
   return (own * costs.step_s[wanted] + others * by_others) / (own + others);
+}
+
+}  // namespace
+
+double times_beyond_table(double full_s, double half_s, int n_rows) {
+  constexpr int kFull = StepCosts::kMaxRows;
+  constexpr int kHalf = kFull / 2;
+  if (n_rows <= kFull || full_s <= 0 || half_s <= 0) return 1;
+  const double slope = std::clamp((full_s - half_s) / full_s / (kFull - kHalf), 0.0, 1.0 / kFull);
+  return 1 + slope * (n_rows - kFull);
+}
+
+double predicted_rows_seconds(const StepCosts& costs, int n_rows) {
+  const double seconds = seconds_in_table(costs, StepCosts::row_idx(n_rows));
+  if (n_rows <= StepCosts::kMaxRows) return seconds;
+  return seconds * times_beyond_table(seconds, seconds_in_table(costs, StepCosts::kMaxRows / 2), n_rows);
 }
 
 double predicted_step_seconds(const StepCosts& costs, const StepLoad& load) {

@@ -45,14 +45,21 @@ class RowCosts {
     double seconds = -1;  // without attention; below 0: not asked for yet
     double novelty = 0;
   };
-  const Belief& of(int n_rows) {
-    const int idx = StepCosts::row_idx(n_rows);
+  Belief of(int n_rows) {
+    Belief belief = in_table(StepCosts::row_idx(n_rows));
+    if (n_rows > StepCosts::kMaxRows) {
+      belief.seconds *= times_beyond_table(belief.seconds, in_table(StepCosts::kMaxRows / 2).seconds, n_rows);
+    }
+    return belief;
+  }
+
+ private:
+  const Belief& in_table(int idx) {
     Belief& belief = beliefs_[idx];
     if (belief.seconds < 0) belief = {predicted_rows_seconds(*costs_, idx), step_novelty(*costs_, idx)};
     return belief;
   }
 
- private:
   const StepCosts* costs_;
   Belief beliefs_[StepCosts::kMaxRows + 1];
 };
@@ -115,7 +122,7 @@ Totals totals_of(const Batch& batch, int level, bool uses_model, bool reads) {
 // Seconds of a step. doubt: how little the costs of larger steps are trusted at least, 0 .. 1.
 double step_seconds(const Batch& batch, const StepLoad& load, double doubt) {
   if (load.n_rows == batch.regular.n_rows) doubt = 0;
-  const RowCosts::Belief& rows = batch.rows.of(load.n_rows);
+  const RowCosts::Belief rows = batch.rows.of(load.n_rows);
   const double seconds = rows.seconds + predicted_attention_seconds(batch.costs.attention, load);
   if (load.has_chunk) return seconds;  // nothing will be measured that could correct a hope
   return seconds * (1 - kOptimism * std::max(rows.novelty, doubt));
