@@ -77,7 +77,7 @@ part_cuda() {
     skipped=": no nvcc on this machine, the GPU kernels were not compiled"
     return 0
   fi
-  build cuda --target bass_kernels || return 1
+  build cuda --target bass_kernels bass_speculation || return 1
   python3 tools/gpu_gate.py build/cuda || { failures+="gpu_gate.py"$'\n'; return 1; }
   nvidia-smi -L >/dev/null 2>&1 || { skipped=": compiled; not run, there is no GPU"; return 0; }
   build cuda --target bass bass_kernels_test bass_gpu_test && tools/gpu_check.sh correctness

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "speculation/step_prediction.h"
+
 namespace bass {
 namespace {
 

@@ -9,6 +9,7 @@
 
 #include "base/digest.h"
 #include "engine/json_cache.h"
+#include "speculation/step_prediction.h"
 
 namespace bass {
 namespace {

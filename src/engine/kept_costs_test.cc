@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "speculation/step_prediction.h"
 #include "support/engine_run.h"
 #include "support/temp_folder.h"
 

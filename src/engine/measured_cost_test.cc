@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "speculation/step_prediction.h"
+
 namespace bass {
 namespace {
 

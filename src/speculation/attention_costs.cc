@@ -24,13 +24,7 @@ constexpr double kMaxError = 1.0;
 using Terms = std::array<double, kTerms>;
 
 Terms terms_of(const StepLoad& load, int free_rows) {
-  return {static_cast<double>(load.n_rows), load.n_read, std::max(load.n_seen - free_rows * load.n_read, 0.0)};
-}
-
-double dot(const Terms& terms, const double* seconds) {
-  double sum = 0;
-  for (int i = 0; i < kTerms; ++i) sum += terms[static_cast<size_t>(i)] * seconds[i];
-  return sum;
+  return {static_cast<double>(load.n_rows), load.n_read, further_seen(load, free_rows)};
 }
 
 using System = std::array<std::array<double, kTerms + 1>, kTerms>;  // [A | b]
@@ -80,10 +74,6 @@ void solve_fit(AttentionFit* fit) {
   std::copy(result.begin(), result.end(), fit->seconds);
 }
 
-double predicted(const AttentionCosts& costs, int fit, const StepLoad& load) {
-  return dot(terms_of(load, fit + 1), costs.fits[fit].seconds);
-}
-
 void note_error(double measured, double predicted, AttentionFit* fit) {
   const double distance = predicted > 0 ? std::log(measured / predicted) : kMaxError;
   fit->error += (1 - kErrorFading) * (std::min(distance * distance, kMaxError) - fit->error);
@@ -128,15 +118,11 @@ void learn_attention_cost(const StepLoad& load, double seconds, AttentionCosts* 
   const bool is_known = costs->n_measured >= kFirst && expected > 0;
   if (is_known) seconds = std::clamp(seconds, expected / kClip, expected * kClip);
   for (int i = 0; i < AttentionCosts::kFits; ++i) {
-    if (is_known) note_error(seconds, predicted(*costs, i, load), &costs->fits[i]);
+    if (is_known) note_error(seconds, predicted_by_fit(*costs, i, load), &costs->fits[i]);
     learn(terms_of(load, i + 1), seconds, &costs->fits[i]);
   }
   ++costs->n_measured;
   choose_best(costs);
-}
-
-double predicted_attention_seconds(const AttentionCosts& costs, const StepLoad& load) {
-  return predicted(costs, costs.best, load);
 }
 
 }  // namespace bass

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/cuda/host_device.h"
+
 namespace bass {
 
 /// What a step asks of the main model.
@@ -48,7 +50,20 @@ AttentionCosts known_attention_costs(std::span<const double, AttentionFit::kTerm
 /// Learns from a step. Outliers count little.
 void learn_attention_cost(const StepLoad& load, double seconds, AttentionCosts* costs);
 
+/// Tokens that rows see beside those that are free, of each sequence together.
+BASS_HD double further_seen(const StepLoad& load, int free_rows) {
+  const double further = load.n_seen - free_rows * load.n_read;
+  return further > 0 ? further : 0;
+}
+
+BASS_HD double predicted_by_fit(const AttentionCosts& costs, int fit, const StepLoad& load) {
+  const double* seconds = costs.fits[fit].seconds;
+  return load.n_rows * seconds[0] + load.n_read * seconds[1] + further_seen(load, fit + 1) * seconds[2];
+}
+
 /// 0 when nothing was measured.
-double predicted_attention_seconds(const AttentionCosts& costs, const StepLoad& load);
+BASS_HD double predicted_attention_seconds(const AttentionCosts& costs, const StepLoad& load) {
+  return predicted_by_fit(costs, costs.best, load);
+}
 
 }  // namespace bass

@@ -8,7 +8,6 @@ namespace bass {
 namespace {
 
 constexpr int kBins = ConfidenceState::kBins;
-constexpr float kMaxLogOdds = 7.0f;
 constexpr std::array<float, kBins - 1> kEdges{-1.2f, 0.2f, 1.5f, 2.7f, 4.0f};  // of the bins, log odds
 constexpr float kFading = 0.995f;                                              // of counts, with each draft
 constexpr float kStepFading = 0.95f;      // of what the terms were learnt from, with each step
@@ -21,8 +20,6 @@ constexpr float kMaxOffset = 1.5f;
 constexpr float kMaxBias = 4.0f;
 constexpr float kMaxSlope = 2.0f;
 constexpr float kMaxInBin = 50.0f;
-
-float chance_of(float log_odds) { return 1.0f / (1.0f + std::exp(-log_odds)); }
 
 int bin_of(float log_odds) {
   return static_cast<int>(std::upper_bound(kEdges.begin(), kEdges.end(), log_odds) - kEdges.begin());
@@ -44,7 +41,7 @@ void add_behind(float mass, int i, int distance, Survival* grid) {
 std::array<int, kBins> distances(const ConfidenceState& state, float offset) {
   std::array<int, kBins> result{};
   for (size_t bin = 0; bin < kBins; ++bin) {
-    const float chance = chance_of(state.model.bias + state.model.slope * state.log_odds[bin] + offset);
+    const float chance = chance_of_log_odds(state.model.bias + state.model.slope * state.log_odds[bin] + offset);
     result[bin] = static_cast<int>(std::lround(-std::log(chance) / kGridStep));
   }
   return result;
@@ -95,14 +92,6 @@ void count_levels(const SurvivalByBin& survival, int j, ExpectedStops* stops) {
 }
 
 }  // namespace
-
-float confidence_log_odds(float confidence) {
-  return std::clamp(std::log(confidence / std::max(1.0f - confidence, 1e-6f)), -kMaxLogOdds, kMaxLogOdds);
-}
-
-float confident_chance(const ConfidenceTerms& model, float confidence, float offset) {
-  return chance_of(model.bias + model.slope * confidence_log_odds(confidence) + offset);
-}
 
 int drafted_len(const DraftStop& stop, std::span<const float> confidences, int* n_looked_at) {
   float survival = 1;
@@ -164,11 +153,6 @@ void fade_chances(bool has_looked, ConfidenceState* state) {
   state->model.bias += kForgetting * (first.bias - state->model.bias);
   state->model.slope += kForgetting * (first.slope - state->model.slope);
   for (float& sum : state->information) sum *= 1 - kForgetting;
-}
-
-int nearest_stop_level(float min_survival) {
-  const float level = (stop_level(0) - min_survival) / (stop_level(0) - stop_level(1));
-  return std::clamp(static_cast<int>(std::lround(level)), 0, ExpectedStops::kLevels - 1);
 }
 
 ExpectedStops expected_stops(const ConfidenceState& state, float offset) {

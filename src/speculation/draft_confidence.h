@@ -5,8 +5,12 @@
 // All are functions of POD state, for the device that drafts too.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <span>
+
+#include "kernels/cuda/host_device.h"
 
 namespace bass {
 
@@ -17,10 +21,18 @@ struct ConfidenceTerms {
   float slope = 0.65f;
 };
 
-/// Log odds of a confidence, within what chances are learnt of.
-float confidence_log_odds(float confidence);
+inline constexpr float kMaxLogOdds = 7.0f;
 
-float confident_chance(const ConfidenceTerms& model, float confidence, float offset);
+/// Log odds of a confidence, within what chances are learnt of.
+BASS_HD float confidence_log_odds(float confidence) {
+  return std::clamp(std::log(confidence / std::max(1.0f - confidence, 1e-6f)), -kMaxLogOdds, kMaxLogOdds);
+}
+
+BASS_HD float chance_of_log_odds(float log_odds) { return 1.0f / (1.0f + std::exp(-log_odds)); }
+
+BASS_HD float confident_chance(const ConfidenceTerms& model, float confidence, float offset) {
+  return chance_of_log_odds(model.bias + model.slope * confidence_log_odds(confidence) + offset);
+}
 
 /// When a draft ends before its length: at the first token whose *survival*, the product of the chances up to it, falls
 /// below a minimum. That token is not drawn.
@@ -30,12 +42,12 @@ struct DraftStop {
   ConfidenceTerms model;
 
   /// The survival of a token behind one that has `survival` (1 in front of the first).
-  [[nodiscard]] float survival_behind(float survival, float confidence) const {
+  [[nodiscard]] BASS_HD float survival_behind(float survival, float confidence) const {
     return survival * confident_chance(model, confidence, offset);
   }
-  [[nodiscard]] bool drops(float survival) const { return survival < min_survival; }
+  [[nodiscard]] BASS_HD bool drops(float survival) const { return survival < min_survival; }
   /// Behind a token of this survival no further one is worth the pass that says how likely it is.
-  [[nodiscard]] bool ends_behind(float survival) const { return kBestChance * survival < min_survival; }
+  [[nodiscard]] BASS_HD bool ends_behind(float survival) const { return kBestChance * survival < min_survival; }
 
   static constexpr float kBestChance = 0.95f;
 };
@@ -90,7 +102,10 @@ struct ExpectedStops {
 };
 constexpr float stop_level(int level) { return 0.95f - 0.05f * static_cast<float>(level); }
 /// The level nearest to a minimum of survival.
-int nearest_stop_level(float min_survival);
+BASS_HD int nearest_stop_level(float min_survival) {
+  const float level = (stop_level(0) - min_survival) / (stop_level(0) - stop_level(1));
+  return std::clamp(static_cast<int>(std::lround(level)), 0, ExpectedStops::kLevels - 1);
+}
 
 ExpectedStops expected_stops(const ConfidenceState& state, float offset);
 

@@ -1,8 +1,9 @@
 #include "speculation/step_costs.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+
+#include "speculation/step_prediction.h"
 
 namespace bass {
 namespace {
@@ -14,12 +15,6 @@ constexpr double kScatterRate = 0.05;
 constexpr double kMaxScatter = 0.5;
 constexpr double kMaxSlowed = 5;
 constexpr double kMostBehind = 0.8;  // of a pass, that reading what it was a little behind may have taken
-
-// The entry of passes that draft so many tokens on average.
-int draft_size(int n_draft_steps, int n_model_drafts) {
-  const auto mean = static_cast<uint32_t>(std::max(n_model_drafts / n_draft_steps, 1));
-  return std::min(static_cast<int>(std::bit_width(mean)) - 1, StepCosts::kDraftSizes - 1);
-}
 
 // A token among others takes no longer than one alone, in a pass of its own: what says so was held up by other
 // programs.
@@ -116,7 +111,7 @@ void learn_draft_cost(const StepCost& cost, StepCosts* costs) {
     return;
   }
   const double behind_s = std::min(predicted_catch_up_seconds(*costs, cost.n_behind), kMostBehind * cost.draft_s);
-  const int size = draft_size(cost.n_draft_steps, cost.n_model_drafts);
+  const int size = StepCosts::draft_size(cost.n_draft_steps, cost.n_model_drafts);
   add_time(static_cast<float>((cost.draft_s - behind_s) / cost.n_draft_steps), RecentTimes::kMax,
            &costs->recent_drafts[size]);
   costs->draft_step_s[size] = typical_seconds(costs->recent_drafts[size]);
@@ -141,22 +136,6 @@ void learn_step_cost(const StepCost& cost, StepCosts* costs) {
   learn_attention_cost(cost.load(), undisturbed_attention_seconds(cost, rows_s, *costs), &costs->attention);
   learn_step_entry(rows_s, idx, costs);
   learn_draft_cost(cost, costs);
-}
-
-double predicted_draft_seconds(const StepCosts& costs, int n_draft_steps, int n_model_drafts) {
-  if (n_draft_steps <= 0) return 0;
-  const int wanted = draft_size(n_draft_steps, n_model_drafts);
-  for (int distance = 0; distance < StepCosts::kDraftSizes; ++distance) {
-    for (const int size : {wanted - distance, wanted + distance}) {
-      if (size < 0 || size >= StepCosts::kDraftSizes || costs.draft_step_s[size] <= 0) continue;
-      return n_draft_steps * static_cast<double>(costs.draft_step_s[size]);
-    }
-  }
-  return 0;
-}
-
-double predicted_catch_up_seconds(const StepCosts& costs, int n_unread) {
-  return static_cast<double>(costs.catch_up_s) * std::max(n_unread, 0);
 }
 
 }  // namespace bass

@@ -4,6 +4,7 @@
 // engine: the machine and the models are the same for all.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "speculation/attention_costs.h"
@@ -52,6 +53,12 @@ struct StepCosts {
   float catch_up_s = 0;                      // seconds a token of text that the draft model had not followed
   RecentTimes recent_catch_ups;              // of this run; none: catch_up_s is an earlier one's
 
+  /// The entry of passes that draft so many tokens on average.
+  static constexpr int draft_size(int n_draft_steps, int n_model_drafts) {
+    const auto mean = static_cast<uint32_t>(n_model_drafts > n_draft_steps ? n_model_drafts / n_draft_steps : 1);
+    const int size = static_cast<int>(std::bit_width(mean)) - 1;
+    return size < kDraftSizes ? size : kDraftSizes - 1;
+  }
   /// The entry of steps of so many rows.
   static constexpr int row_idx(int n_rows) { return n_rows < 1 ? 1 : n_rows > kMaxRows ? kMaxRows : n_rows; }
 };
@@ -60,37 +67,5 @@ struct StepCosts {
 /// moves, most of it is the machine's doing and moves the whole table. An entry of an earlier run gives way to the
 /// first measurement, and those that are not measured yet follow it: the machine may be another one today.
 void learn_step_cost(const StepCost& cost, StepCosts* costs);
-
-/// Seconds of a step: of its rows and of its attention. 0 when nothing was measured.
-double predicted_step_seconds(const StepCosts& costs, const StepLoad& load);
-
-/// Seconds of a step without attention: from what that size took and a line through the sizes around it, which counts
-/// the more the fewer and the less alike its own times are. 0 when nothing was measured.
-double predicted_rows_seconds(const StepCosts& costs, int n_rows);
-
-/// How many times as long as a step of kMaxRows rows one of more takes, along the slope of the table's upper half; 1 for
-/// others. full_s, half_s: seconds of steps of kMaxRows and of half as many, without attention; 0: not known
-double times_beyond_table(double full_s, double half_s, int n_rows);
-
-/// The same on average, with what others' work adds: what many such steps take together, not how they compare.
-double mean_step_seconds(const StepCosts& costs, const StepLoad& load);
-
-/// Seconds of n_draft_steps passes of the draft model that draft n_model_drafts tokens together. As long as for the
-/// nearest size that was measured; 0 when none was.
-double predicted_draft_seconds(const StepCosts& costs, int n_draft_steps, int n_model_drafts);
-
-/// Seconds that the draft model takes to read so many tokens that it had not followed, before it can draft. 0 while
-/// that was not measured.
-double predicted_catch_up_seconds(const StepCosts& costs, int n_unread);
-
-/// 1: no step of about so many rows was measured, nor of somewhat fewer and more; near 0: many were.
-double step_novelty(const StepCosts& costs, int n_rows);
-
-/// An earlier run has measured steps of about so many rows, and this one has not.
-bool is_known_from_before(const StepCosts& costs, int n_rows);
-
-/// No step of about so many rows was measured for long (the less often in this run, the sooner), or since the machine
-/// became faster or slower.
-bool is_step_stale(const StepCosts& costs, int n_rows);
 
 }  // namespace bass

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "speculation/step_prediction.h"
+
 namespace bass {
 namespace {
 

@@ -396,9 +396,9 @@ BASS_SIMD_INLINE void narrow_chunk(RowBlock& block, const Chunk& chunk, int head
   ahead = narrow_scores<kRows>(block, chunk, head_dim, scores, ahead);
   if (chunk.score_cap > 0) cap_scores(scores[0], kRows * kKvPageLen, chunk.score_cap);
   const int softmax_lines = (head_dim / 2 + 4 + kRows - 1) / kRows;
-  const MergeFactors factors =
-      chunk.is_past ? narrow_softmax<kRows, true>(block, chunk, scores, weights, softmax_lines, ahead)
-                    : narrow_softmax<kRows, false>(block, chunk, scores, weights, softmax_lines, ahead);
+  const MergeFactors factors = chunk.is_past
+                                   ? narrow_softmax<kRows, true>(block, chunk, scores, weights, softmax_lines, ahead)
+                                   : narrow_softmax<kRows, false>(block, chunk, scores, weights, softmax_lines, ahead);
   narrow_values<kRows>(block, chunk, head_dim, weights, factors, ahead);
 }
 

@@ -240,7 +240,8 @@ BASS_SIMD_INLINE F32x16 fold_rows(const F32x16 (&rows)[kRows], Combine combine) 
   }
   const __m512 a = pairs[0];
   const __m512 b = pairs[kPairs - 1];
-  const __m512 all = combine(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD));  // row 4 c + q in lane 4 q + c
+  const __m512 all =
+      combine(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD));  // row 4 c + q in lane 4 q + c
   const __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   return {_mm512_permutexvar_ps(in_order, all)};
 }

@@ -3,10 +3,13 @@
 
 #ifdef __CUDACC__
 #define BASS_HD __host__ __device__ __forceinline__
+/// The same for functions that are too long to be copied to where they are called.
+#define BASS_HD_CALL __host__ __device__ inline
 /// In front of a loop over registers: arrays that it indexes must not become memory.
 #define BASS_UNROLL _Pragma("unroll")
 #else
 /// On functions and lambdas that kernels call. With g++ it is only `inline`.
 #define BASS_HD inline
+#define BASS_HD_CALL inline
 #define BASS_UNROLL
 #endif

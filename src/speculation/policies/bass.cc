@@ -50,21 +50,13 @@ Status parse_bass(std::string_view arguments, DraftLengthSpec& spec) {
 
 DraftLengthState start_bass(const DraftLengthSpec& spec) { return {spec.initial, 0}; }
 
-}  // namespace
-
-DraftLengthState next_bass_draft_length(const DraftLengthSpec& spec, DraftLengthState state,
-                                        std::span<const DraftOutcome> outcomes) {
-  int32_t max_accepted = -1;
-  for (const DraftOutcome& outcome : outcomes) {
-    if (outcome.n_drafted == state.len) max_accepted = std::max(max_accepted, outcome.n_accepted);
-  }
-  if (max_accepted < 0) return state;
-  if (max_accepted == state.len) return {std::min(state.len + spec.increment, spec.max), 0};
-  const int32_t tenth = (state.len + spec.shrink_divisor - 1) / spec.shrink_divisor;
-  return {std::max({1, max_accepted, state.len - tenth - state.n_shrinks}), 1};
+DraftLengthState next(const DraftLengthSpec& spec, DraftLengthState state, std::span<const DraftOutcome> outcomes) {
+  const BassLength length = next_bass_length(spec, {state.len, state.n_shrinks}, outcomes);
+  return {length.len, length.n_shrinks};
 }
 
-constexpr DraftLengthPolicy kBassPolicy{"bass", "bass[:l0=7,inc=2,max=32,div=10]", parse_bass, start_bass,
-                                        next_bass_draft_length};
+}  // namespace
+
+constexpr DraftLengthPolicy kBassPolicy{"bass", "bass[:l0=7,inc=2,max=32,div=10]", parse_bass, start_bass, next};
 
 }  // namespace bass

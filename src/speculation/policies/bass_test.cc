@@ -56,18 +56,18 @@ TEST(BassDraftLength, OtherParameters) {
 TEST(BassDraftLength, BatchThatShrinksAndSequencesThatDraftedLess) {
   const DraftLengthSpec spec = parse_draft_length("bass").value();
   // Three sequences; the one that ran out of tokens drafted 2 and accepted both: it says nothing about length 7.
-  DraftLengthState state = next_bass_draft_length(spec, {7, 0}, std::vector<DraftOutcome>{{7, 3}, {2, 2}, {7, 1}});
+  BassLength state = next_bass_length(spec, {7, 0}, std::vector<DraftOutcome>{{7, 3}, {2, 2}, {7, 1}});
   EXPECT_EQ(state.len, 6);
   EXPECT_EQ(state.n_shrinks, 1);
   // Two are left, one of them without a draft.
-  state = next_bass_draft_length(spec, state, std::vector<DraftOutcome>{{6, 6}, {0, 0}});
+  state = next_bass_length(spec, state, std::vector<DraftOutcome>{{6, 6}, {0, 0}});
   EXPECT_EQ(state.len, 8);
   EXPECT_EQ(state.n_shrinks, 0);
   // One is left and its drafter found only 5 tokens: no sequence drafted 8, nothing changes.
-  state = next_bass_draft_length(spec, state, std::vector<DraftOutcome>{{5, 5}});
+  state = next_bass_length(spec, state, std::vector<DraftOutcome>{{5, 5}});
   EXPECT_EQ(state.len, 8);
   // Nobody is left.
-  state = next_bass_draft_length(spec, state, {});
+  state = next_bass_length(spec, state, {});
   EXPECT_EQ(state.len, 8);
   EXPECT_EQ(state.n_shrinks, 0);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "speculation/policies/goodput_testing.h"
+#include "speculation/step_prediction.h"
 
 namespace bass {
 namespace {

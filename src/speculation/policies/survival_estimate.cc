@@ -5,18 +5,16 @@
 #include <cmath>
 #include <utility>
 
+#include "speculation/policies/expected_drafts.h"
+
 namespace bass {
 namespace {
 
-constexpr float kPriorWeight = 4.0f;  // observations that a belief is worth
 constexpr float kMemory = 40.0f;      // observations that are remembered: drafts turn good and bad
 constexpr float kErrorRate = 0.1f;    // of the latest error in the mean ones
 constexpr float kNewsRate = 0.5f;     // of an error that is all news in the estimate
 constexpr float kLuck = 0.15f;        // mean error of a good draft's run of successes: no news
-constexpr float kGoodSignal = 0.7f;   // of errors that deserve another look at once,
-constexpr float kGoodDrift = 0.05f;   // if they are as large as this
 constexpr float kLeastNews = 0.05f;   // of a model's token: what was seen once is not certain
-constexpr float kMinSeen = 8.0f;      // observations behind which errors say that something has changed
 constexpr float kMaxWeight = 400.0f;  // observations that count against what is believed
 constexpr float kForget = 0.998f;     // of that weight, in each step that does not look: so much is tried again
 constexpr int kFirstProbe = 12;       // steps without a draft after which one is tried again; twice as many each time
@@ -24,14 +22,6 @@ constexpr int kLastProbe = 96;        // that it is in vain, up to this
 
 constexpr int kStepsBetween = 16;  // computations of what is expected of confidences
 constexpr float kMove = 0.2f;      // of the terms, after which it is computed at once
-constexpr float kOffsetStep = 0.5f;
-constexpr float kMinKept = 0.05f;  // chance that a model drafts anything, below which it is not asked
-
-float with_offset(float chance, float offset) {
-  if (offset == 0) return chance;
-  const float odds = chance / std::max(1.0f - chance, 1e-6f) * std::exp(offset);
-  return odds / (1.0f + odds);
-}
 
 constexpr std::array<float, GoodputState::kMaxLen> filled_with(float value) {
   std::array<float, GoodputState::kMaxLen> values{};
@@ -41,7 +31,7 @@ constexpr std::array<float, GoodputState::kMaxLen> filled_with(float value) {
 
 float offset_of_class(int idx) {
   constexpr int kMiddle = GoodputState::kOffsets / 2;
-  return kOffsetStep * static_cast<float>(idx - kMiddle);
+  return expected_drafts::kOffsetStep * static_cast<float>(idx - kMiddle);
 }
 
 // Without labels: tokens behind the first rejected one were not looked at.
@@ -56,14 +46,6 @@ AcceptanceLabel label_of(const DraftOutcome& outcome, int j) {
   return outcome.labels[static_cast<size_t>(j)];
 }
 
-// -1 .. 1: whether the latest errors have one sign, which says that the draft has turned good or bad, or cancel out,
-// which is luck (the tracking signal of Trigg and Leach 1967). Above 0: it has turned good.
-// luck: errors that say nothing, as large as this
-float tracking_signal(const GoodputState& state, size_t source, int j, float luck) {
-  const float spread = state.spread[source][j] + luck;
-  return state.weight[source][j] >= kMinSeen && spread > 0 ? state.drift[source][j] / spread : 0;
-}
-
 // How much of an error goes into the estimate because it is news. What has gone into it is no error any more.
 // believed: the chance that the error is of
 float learn_error(float error, float label_weight, float believed, size_t source, int j, GoodputState* learnt) {
@@ -72,7 +54,7 @@ float learn_error(float error, float label_weight, float believed, size_t source
   const float rate = kErrorRate * label_weight;
   drift += rate * (error - drift);
   spread += rate * (std::abs(error) - spread);
-  const float signal = tracking_signal(*learnt, source, j, kLuck * believed);
+  const float signal = expected_drafts::tracking_signal(*learnt, source, j, kLuck * believed);
   const float news = kNewsRate * label_weight * signal * signal * signal * signal;
   drift *= 1 - news;
   spread *= 1 - news;
@@ -92,7 +74,7 @@ void learn_ngram(const DraftOutcome& outcome, GoodputState* learnt) {
     before = survival_belief(*learnt, outcome.source, j, before);
     if (outcome.skills != nullptr) {
       DraftSkill& skill = outcome.skills->ngram;
-      learn_skill(with_offset(before, skill.offset), label.chance, label.weight, &skill);
+      learn_skill(expected_drafts::with_offset(before, skill.offset), label.chance, label.weight, &skill);
     }
     const float error = label.chance - survival[j];
     const float news = learn_error(error, label.weight, survival[j], source, j, learnt);
@@ -162,10 +144,6 @@ void forget_unseen(std::span<const DraftOutcome> outcomes, GoodputState* learnt)
   }
 }
 
-bool must_catch_up(const DraftCandidate& candidate) {
-  return candidate.source == DraftSource::kModel && n_to_catch_up(candidate.n_unread) > 0;
-}
-
 }  // namespace
 
 DraftLengthState start_survival(const DraftLengthSpec&) {
@@ -206,67 +184,6 @@ void learn_survival(DraftLengthState& state, std::span<const DraftOutcome> outco
   learnt.probe_interval = is_used ? kFirstProbe : std::min(2 * learnt.probe_interval, kLastProbe);
 }
 
-float survival_belief(const GoodputState& state, DraftSource source, int j, float before) {
-  const float weight = state.weight[static_cast<size_t>(source)][j];
-  const float seen = state.survival[static_cast<size_t>(source)][j];
-  return (weight * seen + kPriorWeight * before) / (weight + kPriorWeight);
-}
-
-float first_survival(DraftSource source) {
-  constexpr float kFirst[kNumDraftSources] = {0.3f, 0.4f, 0.5f, 0.6f, 0.5f};
-  return kFirst[static_cast<size_t>(source)];
-}
-
-ExpectedDraft ngram_above(const GoodputState& state, DraftSource source, int max_len, float min_survival,
-                          float offset) {
-  ExpectedDraft draft{source};
-  float product = 1.0f;
-  float belief = first_survival(source);
-  for (; draft.len < std::min(max_len, GoodputState::kMaxLen); ++draft.len) {
-    belief = survival_belief(state, source, draft.len, belief);
-    product *= with_offset(belief, offset);
-    if (product < min_survival) break;
-    draft.expected += product;
-  }
-  return draft;
-}
-
-const ExpectedStops& expected_stops_of(const GoodputState& state, float offset) {
-  const int idx = static_cast<int>(std::lround(offset / kOffsetStep)) + GoodputState::kOffsets / 2;
-  return state.stops[std::clamp(idx, 0, GoodputState::kOffsets - 1)];
-}
-
-ExpectedDraft model_above(const GoodputState& state, int max_len, int level, float offset) {
-  const ExpectedStops& stops = expected_stops_of(state, offset);
-  ExpectedDraft draft{DraftSource::kModel};
-  // As far as tokens have a chance to be kept: a pass for less is for next to nothing.
-  while (draft.len < std::min(max_len, GoodputState::kMaxLen) && stops.n_kept[level][draft.len] >= kMinKept) {
-    draft.expected += stops.n_accepted[level][draft.len++];
-  }
-  return draft;
-}
-
-ExpectedDraft draft_above(const GoodputState& state, const DraftCandidate& candidate, int level, bool uses_model) {
-  const bool is_ngram = candidate.source != DraftSource::kModel;
-  const int max_model_len = is_ngram ? candidate.max_model_len : candidate.max_len;
-  ExpectedDraft draft{candidate.source};
-  if (is_ngram) {
-    draft = ngram_above(state, candidate.source, candidate.max_len, stop_level(level), candidate.skills.ngram.offset);
-  }
-  if (!uses_model || max_model_len == 0) return draft;
-  const ExpectedDraft other = model_above(state, max_model_len, level, candidate.skills.model.offset);
-  return other.expected > draft.expected ? other : draft;
-}
-
-void set_draft(const GoodputState& state, const ExpectedDraft& draft, float min_survival, int max_len,
-               DraftCandidate* candidate) {
-  candidate->source = draft.source;
-  candidate->len = draft.len;
-  if (draft.source != DraftSource::kModel) return;
-  candidate->len = std::min(draft.len, max_len);
-  candidate->stop = {min_survival, candidate->skills.model.offset, state.confidence.model};
-}
-
 double expected_accepted(const DraftLengthState& state, const DraftOutcome& outcome) {
   const SequenceSkills skills = outcome.skills != nullptr ? *outcome.skills : SequenceSkills{};
   if (outcome.source != DraftSource::kModel)
@@ -280,33 +197,6 @@ double expected_accepted(const DraftLengthState& state, const DraftOutcome& outc
     expected += survival;
   }
   return expected;
-}
-
-bool is_probe_due(const GoodputState& state) { return state.n_untried_steps >= state.probe_interval; }
-
-bool has_turned_good(const GoodputState& state, DraftSource source) {
-  const auto i = static_cast<size_t>(source);
-  return state.drift[i][0] > kGoodDrift && tracking_signal(state, i, 0, 0) > kGoodSignal;
-}
-
-void probe(const GoodputState& state, std::span<DraftCandidate> candidates) {
-  const auto goes_first = [&](const DraftCandidate& a, const DraftCandidate& b) {
-    const bool is_good_a = has_turned_good(state, a.source), is_good_b = has_turned_good(state, b.source);
-    if (is_good_a != is_good_b) return is_good_a;
-    return a.source == DraftSource::kModel && b.source == DraftSource::kModel && a.n_unread < b.n_unread;
-  };
-  bool has_catch_up = false;
-  for (int n_left = n_probed(candidates.size()); n_left > 0; --n_left) {
-    DraftCandidate* first = nullptr;
-    for (DraftCandidate& candidate : candidates) {
-      if (candidate.max_len == 0 || candidate.len > 0 || (has_catch_up && must_catch_up(candidate))) continue;
-      if (first == nullptr || goes_first(candidate, *first)) first = &candidate;
-    }
-    if (first == nullptr) return;
-    has_catch_up |= must_catch_up(*first);
-    first->len = 1;
-    first->stop = {};  // however unlikely it looks
-  }
 }
 
 }  // namespace bass

@@ -1,0 +1,270 @@
+// The per-step decision of `goodput` (goodput.h): which drafts make tokens per second highest.
+//
+// A pure function of POD state, which compiles for a GPU as well (gpu/choose_lengths.cu).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "speculation/policies/expected_drafts.h"
+#include "speculation/step_prediction.h"
+
+namespace bass {
+namespace goodput {
+
+inline constexpr double kOptimism = 0.2;     // a step of a size that was never measured may cost so much less
+inline constexpr double kMinGain = 1.02;     // over regular decoding, or nothing is drafted,
+inline constexpr double kDoubt = 0.15;       // and more by so much of what times scatter: costs are the less certain
+inline constexpr double kProbeShare = 0.01;  // of the time, for looks at drafts that are not used,
+inline constexpr double kLookShare = 0.005;  // and for those that no row of the main model is spent on
+inline constexpr int kFirstLook = 12;        // steps without a draft before one is looked at
+inline constexpr int kLastLook = 192;
+inline constexpr double kSurprise =
+    4;  // so many times sooner where the last look found a draft better than it was believed
+inline constexpr int kFirstCheck = 128;  // steps without a try, where an earlier run has measured what would be tried
+// What the model has to read before it drafts counts by the steps that it will draft in then: of the tokens that are
+// left so many, as drafts turn bad and batches change.
+inline constexpr double kStayed = 0.5;
+inline constexpr double kLongestStay = 256;
+inline constexpr int kGrowth = 2;  // rows of a step at most, in times of the most that was measured
+// What is expected of confidences is a few steps old, and rounded: where all tokens lie at the edge, a device would
+// drop what was to be drafted, and nothing would be learnt from.
+inline constexpr float kStopMargin = 0.85f;
+
+// What a batch may do: leave out tokens whose survival is below a level, and end the model's drafts at a length.
+struct Option {
+  double goodput = 0;  // tokens a second
+  int level = -1;      // below 0: nothing is drafted
+  bool uses_model = false;
+  int max_model_len = GoodputState::kMaxLen;
+  bool reads = true;  // the model drafts also for sequences whose text it has to read first
+};
+
+// What is believed of steps by their rows. All options ask for the same few sizes, and an answer is a regression.
+class RowCosts {
+ public:
+  BASS_HD explicit RowCosts(const StepCosts& costs) : costs_(&costs) {}
+
+  struct Belief {
+    double seconds = -1;  // without attention; below 0: not asked for yet
+    double novelty = 0;
+  };
+  BASS_HD Belief of(int n_rows) {
+    Belief belief = in_table(StepCosts::row_idx(n_rows));
+    if (n_rows > StepCosts::kMaxRows) {
+      belief.seconds *= times_beyond_table(belief.seconds, in_table(StepCosts::kMaxRows / 2).seconds, n_rows);
+    }
+    return belief;
+  }
+
+ private:
+  BASS_HD const Belief& in_table(int idx) {
+    Belief& belief = beliefs_[idx];
+    if (belief.seconds < 0) belief = {predicted_rows_seconds(*costs_, idx), step_novelty(*costs_, idx)};
+    return belief;
+  }
+
+  const StepCosts* costs_;
+  Belief beliefs_[StepCosts::kMaxRows + 1];
+};
+
+// A batch whose next step is planned.
+struct Batch {
+  const GoodputState& learnt;
+  const StepCosts& costs;
+  StepLoad regular;
+  std::span<DraftCandidate> candidates;
+  RowCosts& rows;
+};
+
+// Sums over the candidates at one level.
+struct Totals {
+  StepLoad load;  // without the model's drafts
+  double expected = 0;
+  double n_kept[GoodputState::kMaxLen] = {};  // of the model's j-th tokens
+  double n_accepted[GoodputState::kMaxLen] = {};
+  double n_seen[GoodputState::kMaxLen] = {};
+  int n_drafting = 0;    // sequences that the model drafts for
+  double reading_s = 0;  // a step's part of what it has to read for these
+};
+
+BASS_HD_CALL bool must_read(const DraftCandidate& candidate) { return n_to_catch_up(candidate.n_unread) > 0; }
+
+BASS_HD_CALL bool may_use_model(const DraftCandidate& candidate, bool uses_model, bool reads) {
+  return uses_model && (reads || !must_read(candidate));
+}
+
+BASS_HD_CALL void add_model_draft(const Batch& batch, const DraftCandidate& candidate, int level, int len,
+                                  Totals* totals) {
+  const ExpectedStops& stops = expected_stops_of(batch.learnt, candidate.skills.model.offset);
+  ++totals->n_drafting;
+  totals->reading_s += predicted_catch_up_seconds(batch.costs, n_behind(candidate.n_unread)) +
+                       predicted_catch_up_seconds(batch.costs, n_to_catch_up(candidate.n_unread)) /
+                           std::clamp(kStayed * candidate.n_left, 1.0, double{kLongestStay});
+  for (int j = 0; j < len; ++j) {
+    totals->n_kept[j] += stops.n_kept[level][j];
+    totals->n_accepted[j] += stops.n_accepted[level][j];
+    totals->n_seen[j] += stops.n_kept[level][j] * candidate.context_len;
+  }
+}
+
+BASS_HD_CALL Totals totals_of(const Batch& batch, int level, bool uses_model, bool reads) {
+  Totals totals{batch.regular, static_cast<double>(batch.regular.n_rows)};
+  for (const DraftCandidate& candidate : batch.candidates) {
+    const ExpectedDraft draft =
+        draft_above(batch.learnt, candidate, level, may_use_model(candidate, uses_model, reads));
+    if (draft.source == DraftSource::kModel) {
+      if (draft.len > 0) add_model_draft(batch, candidate, level, draft.len, &totals);
+      continue;
+    }
+    totals.expected += draft.expected;
+    totals.load.n_rows += draft.len;
+    totals.load.n_seen += static_cast<double>(draft.len) * candidate.context_len;
+  }
+  return totals;
+}
+
+// Seconds of a step. doubt: how little the costs of larger steps are trusted at least, 0 .. 1.
+BASS_HD_CALL double step_seconds(const Batch& batch, const StepLoad& load, double doubt) {
+  if (load.n_rows == batch.regular.n_rows) doubt = 0;
+  const RowCosts::Belief rows = batch.rows.of(load.n_rows);
+  const double seconds = rows.seconds + predicted_attention_seconds(batch.costs.attention, load);
+  if (load.has_chunk) return seconds;  // nothing will be measured that could correct a hope
+  return seconds * (1 - kOptimism * std::max(rows.novelty, doubt));
+}
+
+// Tokens a second; 0 if the step would have far more rows than any before. n_drafts: of the model, in expectation: the
+// step has so many rows more than `load`, or a few more or less.
+BASS_HD_CALL double goodput_of(const Batch& batch, StepLoad load, double n_drafts, double expected, double draft_s,
+                               double doubt) {
+  const int n_least = static_cast<int>(n_drafts);
+  const double part = n_drafts - n_least;
+  load.n_rows += n_least;
+  if (load.n_rows + std::ceil(part) > std::max(kGrowth * batch.costs.max_rows_seen, batch.regular.n_rows)) return 0;
+  double seconds = step_seconds(batch, load, doubt);
+  if (part > 0) {
+    ++load.n_rows;
+    seconds += part * (step_seconds(batch, load, doubt) - seconds);
+  }
+  return seconds > 0 ? expected / (seconds + draft_s) : 0;
+}
+
+// The best length of the model's drafts at a level, if that beats `best`. A pass is for the sequences whose last token
+// was kept; the first one is for all.
+BASS_HD_CALL void try_lengths(const Batch& batch, int level, bool reads, double doubt, Option* best) {
+  const Totals totals = totals_of(batch, level, /*uses_model=*/true, reads);
+  double n_drafts = 0, expected = totals.expected;
+  double draft_s = totals.reading_s;
+  StepLoad load = totals.load;
+  for (int j = 0; j < GoodputState::kMaxLen; ++j) {
+    const double n_drafting = j == 0 ? totals.n_drafting : totals.n_kept[j - 1];
+    n_drafts += totals.n_kept[j];
+    expected += totals.n_accepted[j];
+    load.n_seen += totals.n_seen[j];
+    draft_s += std::min(n_drafting, 1.0) *
+               predicted_draft_seconds(batch.costs, 1, std::max(1, static_cast<int>(std::lround(n_drafting))));
+    const double goodput = goodput_of(batch, load, n_drafts, expected, draft_s, doubt);
+    if (goodput > best->goodput) *best = {goodput, level, true, j + 1, reads};
+  }
+}
+
+BASS_HD_CALL Option best_option(const Batch& batch, double doubt) {
+  Option best;
+  best.goodput =
+      (kMinGain + kDoubt * batch.costs.scatter) * goodput_of(batch, batch.regular, 0, batch.regular.n_rows, 0, 0);
+  // Beside prompts the draft model's passes are not measured, so that they would count as nothing for ever.
+  const bool is_priced = !batch.regular.has_chunk || predicted_draft_seconds(batch.costs, 1, 1) > 0;
+  const bool has_model =
+      is_priced && std::any_of(batch.candidates.begin(), batch.candidates.end(), [](const auto& candidate) {
+        return candidate.source == DraftSource::kModel || candidate.max_model_len > 0;
+      });
+  const bool has_unread = std::any_of(batch.candidates.begin(), batch.candidates.end(), must_read);
+  for (int level = 0; level < ExpectedStops::kLevels; ++level) {
+    const Totals ngrams = totals_of(batch, level, /*uses_model=*/false, /*reads=*/false);
+    const double goodput = goodput_of(batch, ngrams.load, 0, ngrams.expected, 0, doubt);
+    if (goodput > best.goodput) best = {goodput, level, false};
+    if (has_model) try_lengths(batch, level, /*reads=*/true, doubt, &best);
+    if (has_model && has_unread) try_lengths(batch, level, /*reads=*/false, doubt, &best);
+  }
+  return best;
+}
+
+// Steps without a draft after which drafts are looked at again, where the look is what the candidates are to draft: the
+// cheaper it is, the sooner, and sooner where the last one was a surprise: at once, where there is little to read for
+// it.
+BASS_HD_CALL int steps_between_looks(const Batch& batch) {
+  StepLoad load = batch.regular;
+  int n_drafts = 0, n_unread = 0;
+  bool is_surprise = false;
+  for (const DraftCandidate& candidate : batch.candidates) {
+    is_surprise |= has_turned_good(batch.learnt, candidate.source);
+    if (!candidate.is_look) load.n_rows += candidate.len;
+    if (candidate.len == 0 || candidate.source != DraftSource::kModel) continue;
+    n_drafts += candidate.len;
+    n_unread += n_to_catch_up(candidate.n_unread);
+  }
+  if (is_surprise && n_unread == 0) return 1;
+  const double regular_s = predicted_step_seconds(batch.costs, batch.regular);
+  if (regular_s <= 0) return kFirstLook;
+  const double draft_s = n_drafts > 0 ? predicted_draft_seconds(batch.costs, 1, n_drafts) : 0;
+  const double look_s = predicted_step_seconds(batch.costs, load) - regular_s + draft_s +
+                        predicted_catch_up_seconds(batch.costs, n_unread);
+  const double share = load.n_rows > batch.regular.n_rows ? kProbeShare : kLookShare;
+  const double n_steps = std::clamp(look_s / (share * regular_s), 1.0 * kFirstLook, 1.0 * kLastLook);
+  return static_cast<int>(is_surprise ? n_steps / kSurprise : n_steps);
+}
+
+// Where looks tell what drafts are worth, tries are for what steps cost: they can wait where an earlier run has said.
+BASS_HD_CALL bool is_try_due(const Batch& batch) {
+  if (!is_probe_due(batch.learnt)) return false;
+  if (batch.learnt.n_untried_steps >= kFirstCheck) return true;
+  const int n_tried = batch.regular.n_rows + n_probed(batch.candidates.size());
+  return !is_known_from_before(batch.costs, n_tried) ||
+         std::any_of(batch.candidates.begin(), batch.candidates.end(),
+                     [](const DraftCandidate& candidate) { return candidate.max_len > 0 && !candidate.can_look; });
+}
+
+// A try is verified, which also measures what its rows cost; a look costs none where the device can do without.
+BASS_HD_CALL void try_or_look(const GoodputState& learnt, bool is_try, std::span<DraftCandidate> candidates) {
+  probe(learnt, candidates);
+  for (DraftCandidate& candidate : candidates) candidate.is_look = !is_try && candidate.can_look && candidate.len > 0;
+}
+
+}  // namespace goodput
+
+/// The lengths of a step. When nothing was drafted for long, a try is due, with what would pay if steps were cheaper
+/// than was measured: that may be long ago, or bad luck.
+BASS_HD_CALL void choose_goodput(const DraftLengthState& state, const StepCosts& costs, const StepLoad& regular,
+                                 std::span<DraftCandidate> candidates) {
+  const GoodputState& learnt = state.goodput;
+  for (DraftCandidate& candidate : candidates) candidate.len = 0;
+  if (costs.max_rows_seen == 0) return;  // the first step is a regular one: it is measured
+  goodput::RowCosts rows(costs);
+  const goodput::Batch batch{learnt, costs, regular, candidates, rows};
+  const bool is_due = goodput::is_try_due(batch);
+  const goodput::Option best = goodput::best_option(batch, is_due ? 1.0 : 0.0);
+  if (best.level < 0) {
+    goodput::try_or_look(learnt, is_due, candidates);
+    if (is_due || learnt.n_idle_steps >= goodput::steps_between_looks(batch)) return;
+    for (DraftCandidate& candidate : candidates) candidate.len = 0;
+    return;
+  }
+  // A regular step, which is what drafts must beat: where it can be measured.
+  if (!regular.has_chunk && is_step_stale(costs, regular.n_rows)) return;
+  for (DraftCandidate& candidate : candidates) {
+    const bool uses_model = goodput::may_use_model(candidate, best.uses_model, best.reads);
+    const ExpectedDraft draft = draft_above(learnt, candidate, best.level, uses_model);
+    set_draft(learnt, draft, goodput::kStopMargin * stop_level(best.level), best.max_model_len, &candidate);
+  }
+}
+
+/// DraftLengthPolicy::wants_model
+BASS_HD_CALL bool goodput_wants_model(const DraftLengthState& state, const StepCosts& costs, const StepLoad& regular,
+                                      std::span<DraftCandidate> candidates) {
+  if (goodput::kGrowth * costs.max_rows_seen <= regular.n_rows) return true;  // nothing is known of such batches
+  goodput::RowCosts rows(costs);
+  const goodput::Option best = goodput::best_option({state.goodput, costs, regular, candidates, rows}, 0.0);
+  return best.level >= 0 && best.uses_model;
+}
+
+}  // namespace bass
