@@ -135,6 +135,18 @@ TEST(StepCosts, APassThatCatchesUpSaysNothingOfOthers) {
   EXPECT_FLOAT_EQ(static_cast<float>(predicted_draft_seconds(costs, 1, 1)), 0.1f);
 }
 
+// A pass that looks dear is not taken, so nothing would correct it.
+TEST(StepCosts, APassThatAnotherProgramMadeLongIsDoubtedUntilItIsMeasuredAgain) {
+  StepCosts costs;
+  for (const int n_rows : {1, 2, 4, 8}) measure(costs, n_rows, 1.0 + 0.1 * n_rows, 20);
+  costs.draft_step_s[0] = 0.1f;
+  costs.draft_step_s[2] = 0.9f;  // an earlier run's
+  EXPECT_LT(predicted_draft_seconds(costs, 1, 4), 0.3);
+  EXPECT_FLOAT_EQ(static_cast<float>(predicted_draft_seconds(costs, 1, 1)), 0.1f);
+  for (int i = 0; i < StepCosts::kGoodTimes; ++i) learn_step_cost({8, 1.8, true, 1, 4, 0.9}, &costs);
+  EXPECT_NEAR(predicted_draft_seconds(costs, 1, 4), 0.9, 0.01);
+}
+
 TEST(StepCosts, ReadingWhatWasNotFollowedIsLearntByTheToken) {
   StepCosts costs;
   EXPECT_EQ(predicted_catch_up_seconds(costs, 50), 0) << "not measured";

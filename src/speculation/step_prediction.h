@@ -24,6 +24,7 @@ inline constexpr double kBelievedFrom = 0.25;  // of the rows: farther away than
 inline constexpr int kNear = 12;               // steps of a twelfth more or fewer rows are about the same
 inline constexpr double kBeside = 0.25;  // of a measurement, that sizes are worth which lie on both sides within twice
 inline constexpr int kFirstMeasurements = 2;
+inline constexpr double kPassGrowth = 1.4;  // of a draft model's pass for twice the sequences, beside the main model's
 inline constexpr float kMaxMove =
     0.22f;  // of the whole table (logarithm), after which what was measured before is doubtful
 
@@ -175,6 +176,23 @@ BASS_HD_CALL bool is_step_stale(const StepCosts& costs, int n_rows) {
   return std::abs(costs.log_level - log_level) > step_prediction::kMaxMove;
 }
 
+/// Seconds of a pass of the draft model that drafts 2^size to 2^(size + 1) - 1 tokens; 0: not measured. One that this
+/// run has hardly measured takes no longer than a smaller pass lets expect, where steps of the main model say what more
+/// rows cost: passes that look dear are not taken, so nothing else would correct what another program once made long.
+BASS_HD_CALL double draft_pass_seconds(const StepCosts& costs, int size) {
+  double seconds = costs.draft_step_s[size];
+  if (seconds <= 0 || costs.recent_drafts[size].n >= StepCosts::kGoodTimes) return seconds;
+  const double rows_s = predicted_rows_seconds(costs, 1 << size);
+  double growth = 1;
+  for (int smaller = size - 1; smaller >= 0 && rows_s > 0; --smaller) {
+    growth *= step_prediction::kPassGrowth;
+    if (costs.draft_step_s[smaller] <= 0) continue;
+    const double ratio = rows_s / predicted_rows_seconds(costs, 1 << smaller);
+    seconds = std::min(seconds, growth * std::max(ratio, 1.0) * costs.draft_step_s[smaller]);
+  }
+  return seconds;
+}
+
 /// Seconds of n_draft_steps passes of the draft model that draft n_model_drafts tokens together. As long as for the
 /// nearest size that was measured; 0 when none was.
 BASS_HD_CALL double predicted_draft_seconds(const StepCosts& costs, int n_draft_steps, int n_model_drafts) {
@@ -183,7 +201,7 @@ BASS_HD_CALL double predicted_draft_seconds(const StepCosts& costs, int n_draft_
   for (int distance = 0; distance < StepCosts::kDraftSizes; ++distance) {
     for (const int size : {wanted - distance, wanted + distance}) {
       if (size < 0 || size >= StepCosts::kDraftSizes || costs.draft_step_s[size] <= 0) continue;
-      return n_draft_steps * static_cast<double>(costs.draft_step_s[size]);
+      return n_draft_steps * draft_pass_seconds(costs, size);
     }
   }
   return 0;

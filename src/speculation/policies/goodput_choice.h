@@ -40,10 +40,11 @@ struct Option {
   bool reads = true;  // the model drafts also for sequences whose text it has to read first
 };
 
-// What is believed of steps by their rows. All options ask for the same few sizes, and an answer is a regression.
-class RowCosts {
+// What is believed of steps by their rows, and of the draft model's passes. All options ask for the same few sizes, and
+// an answer is a regression.
+class SizeCosts {
  public:
-  BASS_HD explicit RowCosts(const StepCosts& costs) : costs_(&costs) {}
+  BASS_HD explicit SizeCosts(const StepCosts& costs) : costs_(&costs) {}
 
   struct Belief {
     double seconds = -1;  // without attention; below 0: not asked for yet
@@ -56,6 +57,12 @@ class RowCosts {
     }
     return belief;
   }
+  // Seconds of a pass of the draft model.
+  BASS_HD double pass_seconds(int n_drafting) {
+    double& seconds = pass_seconds_[StepCosts::draft_size(1, n_drafting)];
+    if (seconds < 0) seconds = predicted_draft_seconds(*costs_, 1, n_drafting);
+    return seconds;
+  }
 
  private:
   BASS_HD const Belief& in_table(int idx) {
@@ -66,6 +73,8 @@ class RowCosts {
 
   const StepCosts* costs_;
   Belief beliefs_[StepCosts::kMaxRows + 1];
+  double pass_seconds_[StepCosts::kDraftSizes] = {-1, -1, -1, -1, -1,
+                                                  -1, -1, -1, -1, -1};  // below 0: not asked for yet
 };
 
 // A batch whose next step is planned.
@@ -74,7 +83,7 @@ struct Batch {
   const StepCosts& costs;
   StepLoad regular;
   std::span<DraftCandidate> candidates;
-  RowCosts& rows;
+  SizeCosts& sizes;
 };
 
 // Sums over the candidates at one level.
@@ -127,7 +136,7 @@ BASS_HD_CALL Totals totals_of(const Batch& batch, int level, bool uses_model, bo
 // Seconds of a step. doubt: how little the costs of larger steps are trusted at least, 0 .. 1.
 BASS_HD_CALL double step_seconds(const Batch& batch, const StepLoad& load, double doubt) {
   if (load.n_rows == batch.regular.n_rows) doubt = 0;
-  const RowCosts::Belief rows = batch.rows.of(load.n_rows);
+  const SizeCosts::Belief rows = batch.sizes.of(load.n_rows);
   const double seconds = rows.seconds + predicted_attention_seconds(batch.costs.attention, load);
   if (load.has_chunk) return seconds;  // nothing will be measured that could correct a hope
   return seconds * (1 - kOptimism * std::max(rows.novelty, doubt));
@@ -161,8 +170,7 @@ BASS_HD_CALL void try_lengths(const Batch& batch, int level, bool reads, double 
     n_drafts += totals.n_kept[j];
     expected += totals.n_accepted[j];
     load.n_seen += totals.n_seen[j];
-    draft_s += std::min(n_drafting, 1.0) *
-               predicted_draft_seconds(batch.costs, 1, std::max(1, static_cast<int>(std::lround(n_drafting))));
+    draft_s += std::min(n_drafting, 1.0) * batch.sizes.pass_seconds(static_cast<int>(std::lround(n_drafting)));
     const double goodput = goodput_of(batch, load, n_drafts, expected, draft_s, doubt);
     if (goodput > best->goodput) *best = {goodput, level, true, j + 1, reads};
   }
@@ -173,7 +181,7 @@ BASS_HD_CALL Option best_option(const Batch& batch, double doubt) {
   best.goodput =
       (kMinGain + kDoubt * batch.costs.scatter) * goodput_of(batch, batch.regular, 0, batch.regular.n_rows, 0, 0);
   // Beside prompts the draft model's passes are not measured, so that they would count as nothing for ever.
-  const bool is_priced = !batch.regular.has_chunk || predicted_draft_seconds(batch.costs, 1, 1) > 0;
+  const bool is_priced = !batch.regular.has_chunk || batch.sizes.pass_seconds(1) > 0;
   const bool has_model =
       is_priced && std::any_of(batch.candidates.begin(), batch.candidates.end(), [](const auto& candidate) {
         return candidate.source == DraftSource::kModel || candidate.max_model_len > 0;
@@ -206,7 +214,7 @@ BASS_HD_CALL int steps_between_looks(const Batch& batch) {
   if (is_surprise && n_unread == 0) return 1;
   const double regular_s = predicted_step_seconds(batch.costs, batch.regular);
   if (regular_s <= 0) return kFirstLook;
-  const double draft_s = n_drafts > 0 ? predicted_draft_seconds(batch.costs, 1, n_drafts) : 0;
+  const double draft_s = n_drafts > 0 ? batch.sizes.pass_seconds(n_drafts) : 0;
   const double look_s = predicted_step_seconds(batch.costs, load) - regular_s + draft_s +
                         predicted_catch_up_seconds(batch.costs, n_unread);
   const double share = load.n_rows > batch.regular.n_rows ? kProbeShare : kLookShare;
@@ -239,8 +247,8 @@ BASS_HD_CALL void choose_goodput(const DraftLengthState& state, const StepCosts&
   const GoodputState& learnt = state.goodput;
   for (DraftCandidate& candidate : candidates) candidate.len = 0;
   if (costs.max_rows_seen == 0) return;  // the first step is a regular one: it is measured
-  goodput::RowCosts rows(costs);
-  const goodput::Batch batch{learnt, costs, regular, candidates, rows};
+  goodput::SizeCosts sizes(costs);
+  const goodput::Batch batch{learnt, costs, regular, candidates, sizes};
   const bool is_due = goodput::is_try_due(batch);
   const goodput::Option best = goodput::best_option(batch, is_due ? 1.0 : 0.0);
   if (best.level < 0) {
@@ -262,8 +270,8 @@ BASS_HD_CALL void choose_goodput(const DraftLengthState& state, const StepCosts&
 BASS_HD_CALL bool goodput_wants_model(const DraftLengthState& state, const StepCosts& costs, const StepLoad& regular,
                                       std::span<DraftCandidate> candidates) {
   if (goodput::kGrowth * costs.max_rows_seen <= regular.n_rows) return true;  // nothing is known of such batches
-  goodput::RowCosts rows(costs);
-  const goodput::Option best = goodput::best_option({state.goodput, costs, regular, candidates, rows}, 0.0);
+  goodput::SizeCosts sizes(costs);
+  const goodput::Option best = goodput::best_option({state.goodput, costs, regular, candidates, sizes}, 0.0);
   return best.level >= 0 && best.uses_model;
 }
 
