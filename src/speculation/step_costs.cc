@@ -33,10 +33,16 @@ void scale(float factor, float* typical, RecentTimes* times) {
   for (float& seconds : times->seconds) seconds *= factor;
 }
 
-// The first of them says how fast the machine is, each further one says less.
-void move_kept_entries(double factor, StepCosts* costs) {
-  if (costs->n_kept_seen == 0) return;
-  const auto part = static_cast<float>(std::pow(factor, 1.0 / costs->n_kept_seen));
+// What an earlier run kept is the table's shape. How fast the machine is today say the steps whose size it knows, by
+// the shorter of the latest: a process' first ones take up to three times as long, and so do those beside other
+// programs.
+void learn_kept_level(double sample, int idx, StepCosts* costs) {
+  if (is_kept(*costs, idx)) costs->kept_s[idx] = costs->step_s[idx] / costs->kept_level;
+  if (costs->kept_s[idx] <= 0) return;
+  add_time(static_cast<float>(sample / costs->kept_s[idx]), RecentTimes::kMax, &costs->kept_ratios);
+  const float level = typical_seconds(costs->kept_ratios);
+  const float part = level / costs->kept_level;
+  costs->kept_level = level;
   for (int rows = 1; rows <= costs->max_rows_seen; ++rows) {
     if (is_kept(*costs, rows)) costs->step_s[rows] *= part;
   }
@@ -66,10 +72,7 @@ void note_measured(int idx, StepCosts* costs) {
 
 // freshness: what the entry's measurements so far count, 0 .. 1
 void add_step_time(double sample, double freshness, int idx, StepCosts* costs) {
-  if (is_kept(*costs, idx)) {
-    ++costs->n_kept_seen;
-    costs->n_measured[idx] = 0;
-  }
+  if (is_kept(*costs, idx)) costs->n_measured[idx] = 0;
   const auto n_kept = static_cast<int>(std::lround(freshness * costs->recent[idx].n));
   add_time(static_cast<float>(sample), n_kept, &costs->recent[idx]);
   costs->step_s[idx] = typical_seconds(costs->recent[idx]);
@@ -81,13 +84,14 @@ void add_step_time(double sample, double freshness, int idx, StepCosts* costs) {
 }
 
 void learn_step_entry(double sample, int idx, StepCosts* costs) {
+  learn_kept_level(sample, idx, costs);
   const double before = costs->step_s[idx];
   const double freshness = std::pow(kFading, costs->n_steps - costs->last_measured[idx] - 1);
   add_step_time(sample, freshness, idx, costs);
   if (before <= 0) return;
-  if (const double moved = costs->step_s[idx] / before; moved != 1) {
-    move_kept_entries(moved, costs);
-    if (costs->n_in_row[idx] >= kCommonTimes) move_others(std::pow(moved, kCommon * freshness), idx, costs);
+  const double moved = costs->step_s[idx] / before;
+  if (moved != 1 && costs->n_in_row[idx] >= kCommonTimes) {
+    move_others(std::pow(moved, kCommon * freshness), idx, costs);
   }
   const double distance = std::min(std::abs(std::log(sample / before)), kMaxScatter);
   costs->scatter += static_cast<float>(kScatterRate * (distance - costs->scatter));

@@ -45,13 +45,15 @@ struct StepCosts {
   int32_t max_rows_seen = 0;
   int32_t n_steps = 0;                       // that were learnt from
   int32_t last_measured[kMaxRows + 1] = {};  // by the how many-th of them; 0: the entry is an earlier run's
-  int32_t n_kept_seen = 0;                   // entries of an earlier run that were measured since
-  float log_level = 0;                       // sum of all moves of the whole table, as logarithms
-  float log_level_at[kMaxRows + 1] = {};     // when the entry was measured last
-  float scatter = 0.2f;                      // how far times lie from what was believed (logarithm), on average
-  float slowed = 1;                          // steps take so many times what is believed on average: others' work
-  float catch_up_s = 0;                      // seconds a token of text that the draft model had not followed
-  RecentTimes recent_catch_ups;              // of this run; none: catch_up_s is an earlier one's
+  float kept_s[kMaxRows + 1] = {};        // what an earlier run had kept of sizes that were measured since; 0: nothing
+  float kept_level = 1;                   // so many times that do this run's steps take
+  RecentTimes kept_ratios;                // of which it is the typical one
+  float log_level = 0;                    // sum of all moves of the whole table, as logarithms
+  float log_level_at[kMaxRows + 1] = {};  // when the entry was measured last
+  float scatter = 0.2f;                   // how far times lie from what was believed (logarithm), on average
+  float slowed = 1;                       // steps take so many times what is believed on average: others' work
+  float catch_up_s = 0;                   // seconds a token of text that the draft model had not followed
+  RecentTimes recent_catch_ups;           // of this run; none: catch_up_s is an earlier one's
 
   /// The entry of passes that draft so many tokens on average.
   static constexpr int draft_size(int n_draft_steps, int n_model_drafts) {
@@ -65,7 +67,8 @@ struct StepCosts {
 
 /// Learns from a clean step. A size is believed to take what its typical latest step took (recent_times.h). Where that
 /// moves, most of it is the machine's doing and moves the whole table. An entry of an earlier run gives way to the
-/// first measurement, and those that are not measured yet follow it: the machine may be another one today.
+/// first measurement, and those that are not measured yet follow this run's latest steps: the machine may be another
+/// one today.
 void learn_step_cost(const StepCost& cost, StepCosts* costs);
 
 }  // namespace bass

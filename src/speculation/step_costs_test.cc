@@ -66,6 +66,31 @@ TEST(StepCosts, WhereTimesScatterSizesAroundItCountAndWhereNotEdgesStay) {
   EXPECT_LT(predicted(uneven, 37) / predicted(uneven, 36), 1.5f) << "by their own times: 2";
 }
 
+// The sizes around it would hide that nine rows take longer than eight, as long as nothing else is known of eight.
+TEST(StepCosts, ATilesEdgeStaysWhereTimesScatter) {
+  const auto edged = [](int n_rows) { return n_rows <= 8 ? 1.0 + 0.02 * n_rows : 1.8; };
+  StepCosts costs;
+  for (const int n_rows : {4, 6, 7, 9, 10, 12, 16}) measure(costs, n_rows, edged(n_rows), 12);
+  costs.scatter = 0.2f;
+  EXPECT_NEAR(predicted(costs, 8), edged(8), 0.05);
+  EXPECT_NEAR(predicted(costs, 11), edged(11), 0.05);
+}
+
+TEST(StepCosts, AFirstMeasurementCountsBesideWhatWasKept) {
+  StepCosts costs;
+  costs.max_rows_seen = 16;
+  for (const int n_rows : {4, 8, 16}) {
+    costs.step_s[n_rows] = n_rows == 8 ? 1.2f : 2.0f;
+    costs.n_measured[n_rows] = 4;
+  }
+  costs.step_s[4] = 1.0f;
+  costs.scatter = 0.15f;
+  measure(costs, 4, 1.0, 12);
+  const float kept = predicted(costs, 8);
+  measure(costs, 8, 1.2);
+  EXPECT_NEAR(predicted(costs, 8), kept, 0.01) << "it was measured to be as it was: no reason to believe others more";
+}
+
 TEST(StepCosts, OthersWorkIsInTheMeanAndNotInWhatIsCompared) {
   StepCosts costs;
   for (int i = 0; i < 200; ++i) measure(costs, 8, i % 4 == 0 ? 3.0 : 1.0);
@@ -133,6 +158,25 @@ TEST(StepCosts, APassThatCatchesUpSaysNothingOfOthers) {
   caught_up.n_caught_up = 100;
   learn_step_cost(caught_up, &costs);
   EXPECT_FLOAT_EQ(static_cast<float>(predicted_draft_seconds(costs, 1, 1)), 0.1f);
+}
+
+// A process' first steps take longer than later ones. The sizes that were not measured yet must not be held back by
+// them.
+TEST(StepCosts, WhatWasKeptFollowsTheShorterOfTheLatestSteps) {
+  StepCosts costs;
+  costs.max_rows_seen = 8;
+  for (const int n_rows : {1, 4, 8}) {
+    costs.step_s[n_rows] = 1.0f + 0.1f * static_cast<float>(n_rows);
+    costs.n_measured[n_rows] = 4;
+  }
+  costs.draft_step_s[0] = 0.1f;
+  measure(costs, 1, 3.3);  // three times as long as it was
+  EXPECT_FLOAT_EQ(costs.step_s[8], 5.4f) << "a slower machine, for all that is known";
+  measure(costs, 4, 1.4, 3);
+  EXPECT_FLOAT_EQ(costs.step_s[8], 1.8f);
+  EXPECT_NEAR(predicted_draft_seconds(costs, 1, 1), 0.1, 0.01);
+  measure(costs, 4, 2.8, 12);
+  EXPECT_FLOAT_EQ(costs.step_s[8], 3.6f) << "now it is slower";
 }
 
 // A pass that looks dear is not taken, so nothing would correct it.
@@ -219,7 +263,7 @@ TEST(StepCosts, AnEntryOfAnEarlierRunGivesWayAndTheOthersFollow) {
   EXPECT_FLOAT_EQ(costs.step_s[16], 32.0f) << "the machine is half as fast today";
   measure(costs, 16, 32.0 * 4);
   EXPECT_FLOAT_EQ(costs.step_s[16], 128.0f);
-  EXPECT_FLOAT_EQ(costs.step_s[8], 32.0f) << "the second says less: its root";
+  EXPECT_FLOAT_EQ(costs.step_s[8], 8 * 3.8f) << "nearer to the faster of both: the other one may have been disturbed";
   EXPECT_FLOAT_EQ(costs.step_s[4], 8.0f) << "what is measured stays";
 }
 

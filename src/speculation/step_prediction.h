@@ -18,11 +18,14 @@ namespace step_prediction {
 
 inline constexpr double kEvenness = 0.08;      // scatter at which other sizes are worth as much as one measurement
 inline constexpr double kMaxOthers = 8;        // measurements that they are worth at most
+inline constexpr double kKeptWeight = 4;       // measurements that an earlier run's entry is worth
 inline constexpr double kLeastPart = 0.01;     // of the weight, for which nobody asks the other sizes
 inline constexpr double kBelievedCost = 0.6;   // of a further row, in those before it, where no measurement says
 inline constexpr double kBelievedFrom = 0.25;  // of the rows: farther away than this measurements say
 inline constexpr int kNear = 12;               // steps of a twelfth more or fewer rows are about the same
 inline constexpr double kBeside = 0.25;  // of a measurement, that sizes are worth which lie on both sides within twice
+inline constexpr int kTileRows = 8;      // of AVX-512's products; others' edges are at multiples or halves of it
+inline constexpr double kTileKnown = 4;  // measurements of a tile's other sizes
 inline constexpr int kFirstMeasurements = 2;
 inline constexpr double kPassGrowth = 1.4;  // of a draft model's pass for twice the sequences, beside the main model's
 inline constexpr float kMaxMove =
@@ -34,12 +37,22 @@ BASS_HD_CALL void for_each_near(int n_rows, Visit visit) {
   for (int rows = StepCosts::row_idx(n_rows - reach); rows <= StepCosts::row_idx(n_rows + reach); ++rows) visit(rows);
 }
 
-// What a size's own measurements are worth. Few are worth less than their number: any may be another program's doing.
-BASS_HD_CALL double own_weight(const StepCosts& costs, int rows) {
-  if (costs.step_s[rows] <= 0) return 0;
+// What is believed of a size by itself, and how many measurements that is worth; seconds 0: nothing.
+struct OwnBelief {
+  double seconds = 0;
+  double weight = 0;
+};
+
+// Few measurements are worth less than their number: any may be another program's doing. What an earlier run has kept
+// had many, and counts beside them.
+BASS_HD_CALL OwnBelief own_belief(const StepCosts& costs, int rows) {
+  if (costs.step_s[rows] <= 0) return {};
   const int n = costs.recent[rows].n;
-  return n > 0 ? 1.0 * n * n / StepCosts::kGoodTimes
-               : std::max<double>(costs.n_measured[rows], 1);  // an earlier run had many
+  if (n == 0) return {costs.step_s[rows], std::max<double>(costs.n_measured[rows], 1)};
+  const double measured = 1.0 * n * n / StepCosts::kGoodTimes;
+  const double kept = costs.kept_s[rows] > 0 ? kKeptWeight : 0;
+  const double seconds = measured * costs.step_s[rows] + kept * costs.kept_level * costs.kept_s[rows];
+  return {seconds / (measured + kept), measured + kept};
 }
 
 // The more times scatter, the more other sizes are worth: of many that were measured a few times each some always look
@@ -67,12 +80,13 @@ BASS_HD_CALL double seconds_on_line(const StepCosts& costs, int wanted, int begi
   for (int rows = std::max(begin, 1); rows <= std::min(end, static_cast<int>(costs.max_rows_seen)); ++rows) {
     if (rows == wanted) continue;
     const double x = rows - wanted;
-    const double weight = own_weight(costs, rows) * (1.1 - x / (x < 0 ? begin - wanted : end - wanted));
+    const OwnBelief own = own_belief(costs, rows);
+    const double weight = own.weight * (1.1 - x / (x < 0 ? begin - wanted : end - wanted));
     sum += weight;
     sum_x += weight * x;
     sum_xx += weight * x * x;
-    sum_y += weight * costs.step_s[rows];
-    sum_xy += weight * x * costs.step_s[rows];
+    sum_y += weight * own.seconds;
+    sum_xy += weight * x * own.seconds;
   }
   const double spread = sum * sum_xx - sum_x * sum_x;
   if (spread <= 1e-6 * sum * sum) return 0;
@@ -83,8 +97,19 @@ BASS_HD_CALL double seconds_on_line(const StepCosts& costs, int wanted, int begi
   return (sum_y - std::max(slope, 0.0) * sum_x) / sum;  // more rows never cost less: noise
 }
 
-// Sizes of half to twice as many rows, or farther away while those are fewer than two.
+// Processors compute rows by tiles: behind a tile's edge one row more costs as much as several. So the sizes of the
+// wanted one's tile say most, if enough is known of them; else those of half to twice as many rows, or farther away
+// while these are fewer than two.
 BASS_HD_CALL double seconds_by_others(const StepCosts& costs, int wanted) {
+  const int first = (wanted - 1) / kTileRows * kTileRows + 1;
+  const int last = first + kTileRows - 1;
+  double known = 0;
+  for (int rows = first; rows <= last && rows <= costs.max_rows_seen; ++rows) {
+    if (rows != wanted) known += own_belief(costs, rows).weight;
+  }
+  if (known >= kTileKnown) {
+    if (const double seconds = seconds_on_line(costs, wanted, first, last); seconds > 0) return seconds;
+  }
   for (int width = 2;; width *= 2) {
     const int begin = (wanted - 1) / width;
     const int end = wanted * width;
@@ -94,13 +119,13 @@ BASS_HD_CALL double seconds_by_others(const StepCosts& costs, int wanted) {
 }
 
 BASS_HD_CALL double seconds_in_table(const StepCosts& costs, int wanted) {
-  const double own = own_weight(costs, wanted);
+  const OwnBelief own = own_belief(costs, wanted);
   const double others = others_weight(costs);
-  if (others < kLeastPart * own) return costs.step_s[wanted];
+  if (others < kLeastPart * own.weight) return own.seconds;
   const double by_others = seconds_by_others(costs, wanted);
   if (by_others <= 0) return seconds_by_nearest(costs, wanted);
-  if (own <= 0) return by_others;
-  return (own * costs.step_s[wanted] + others * by_others) / (own + others);
+  if (own.weight <= 0) return by_others;
+  return (own.weight * own.seconds + others * by_others) / (own.weight + others);
 }
 
 }  // namespace step_prediction
