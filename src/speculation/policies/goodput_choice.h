@@ -26,7 +26,8 @@ inline constexpr int kFirstCheck = 128;  // steps without a try, where an earlie
 // left so many, as drafts turn bad and batches change.
 inline constexpr double kStayed = 0.5;
 inline constexpr double kLongestStay = 256;
-inline constexpr int kGrowth = 2;  // rows of a step at most, in times of the most that was measured
+inline constexpr int kGrowth = 2;               // rows of a step at most, in times of the most that was measured
+inline constexpr double kLeastVariance = 0.05;  // of rows: less is none
 // What is expected of confidences is a few steps old, and rounded: where all tokens lie at the edge, a device would
 // drop what was to be drafted, and nothing would be learnt from.
 inline constexpr float kStopMargin = 0.85f;
@@ -142,19 +143,47 @@ BASS_HD_CALL double step_seconds(const Batch& batch, const StepLoad& load, doubl
   return seconds * (1 - kOptimism * std::max(rows.novelty, doubt));
 }
 
-// Tokens a second; 0 if the step would have far more rows than any before. n_drafts: of the model, in expectation: the
-// step has so many rows more than `load`, or a few more or less.
-BASS_HD_CALL double goodput_of(const Batch& batch, StepLoad load, double n_drafts, double expected, double draft_s,
-                               double doubt) {
-  const int n_least = static_cast<int>(n_drafts);
-  const double part = n_drafts - n_least;
+// Rows that drafts add to a step. How many tokens a model's draft keeps is known only when it has been drafted: their
+// mean and variance.
+struct DraftedRows {
+  double mean = 0;
+  double variance = 0;
+};
+
+// Seconds of a step whose rows are so many more than those of `load`, which may be a fraction.
+BASS_HD_CALL double seconds_with(const Batch& batch, StepLoad load, double n_more, double doubt) {
+  const int n_least = static_cast<int>(n_more);
+  const double part = n_more - n_least;
   load.n_rows += n_least;
-  if (load.n_rows + std::ceil(part) > std::max(kGrowth * batch.costs.max_rows_seen, batch.regular.n_rows)) return 0;
   double seconds = step_seconds(batch, load, doubt);
   if (part > 0) {
     ++load.n_rows;
     seconds += part * (step_seconds(batch, load, doubt) - seconds);
   }
+  return seconds;
+}
+
+// The mean over what a step's rows may come out as, a normal distribution in five parts: in front of a tile's edge,
+// where one row more takes as long as several, half of such steps would be behind it.
+BASS_HD_CALL double mean_seconds(const Batch& batch, const StepLoad& load, const DraftedRows& drafted, double doubt) {
+  constexpr double kPlaces[] = {-1.6, -0.8, 0, 0.8, 1.6};  // standard deviations
+  constexpr double kWeights[] = {0.10, 0.24, 0.32, 0.24, 0.10};
+  if (drafted.variance < kLeastVariance) return seconds_with(batch, load, drafted.mean, doubt);
+  const double deviation = std::sqrt(drafted.variance);
+  double seconds = 0;
+  for (int i = 0; i < 5; ++i) {
+    seconds += kWeights[i] * seconds_with(batch, load, std::max(drafted.mean + kPlaces[i] * deviation, 0.0), doubt);
+  }
+  return seconds;
+}
+
+// Tokens a second; 0 if the step would have far more rows than any before. load: without the model's drafts
+BASS_HD_CALL double goodput_of(const Batch& batch, const StepLoad& load, const DraftedRows& drafted, double expected,
+                               double draft_s, double doubt) {
+  if (load.n_rows + std::ceil(drafted.mean) > std::max(kGrowth * batch.costs.max_rows_seen, batch.regular.n_rows)) {
+    return 0;
+  }
+  const double seconds = mean_seconds(batch, load, drafted, doubt);
   return seconds > 0 ? expected / (seconds + draft_s) : 0;
 }
 
@@ -162,16 +191,20 @@ BASS_HD_CALL double goodput_of(const Batch& batch, StepLoad load, double n_draft
 // was kept; the first one is for all.
 BASS_HD_CALL void try_lengths(const Batch& batch, int level, bool reads, double doubt, Option* best) {
   const Totals totals = totals_of(batch, level, /*uses_model=*/true, reads);
-  double n_drafts = 0, expected = totals.expected;
+  DraftedRows drafted;
+  double sum_of_squares = 0;  // of the drafts' lengths: the mean of l^2 is the sum over j of (2 j + 1) P(l > j)
+  double expected = totals.expected;
   double draft_s = totals.reading_s;
   StepLoad load = totals.load;
   for (int j = 0; j < GoodputState::kMaxLen; ++j) {
     const double n_drafting = j == 0 ? totals.n_drafting : totals.n_kept[j - 1];
-    n_drafts += totals.n_kept[j];
+    drafted.mean += totals.n_kept[j];
+    sum_of_squares += (2 * j + 1) * totals.n_kept[j];
+    drafted.variance = sum_of_squares - drafted.mean * drafted.mean / std::max(totals.n_drafting, 1);
     expected += totals.n_accepted[j];
     load.n_seen += totals.n_seen[j];
     draft_s += std::min(n_drafting, 1.0) * batch.sizes.pass_seconds(static_cast<int>(std::lround(n_drafting)));
-    const double goodput = goodput_of(batch, load, n_drafts, expected, draft_s, doubt);
+    const double goodput = goodput_of(batch, load, drafted, expected, draft_s, doubt);
     if (goodput > best->goodput) *best = {goodput, level, true, j + 1, reads};
   }
 }
@@ -179,7 +212,7 @@ BASS_HD_CALL void try_lengths(const Batch& batch, int level, bool reads, double 
 BASS_HD_CALL Option best_option(const Batch& batch, double doubt) {
   Option best;
   best.goodput =
-      (kMinGain + kDoubt * batch.costs.scatter) * goodput_of(batch, batch.regular, 0, batch.regular.n_rows, 0, 0);
+      (kMinGain + kDoubt * batch.costs.scatter) * goodput_of(batch, batch.regular, {}, batch.regular.n_rows, 0, 0);
   // Beside prompts the draft model's passes are not measured, so that they would count as nothing for ever.
   const bool is_priced = !batch.regular.has_chunk || batch.sizes.pass_seconds(1) > 0;
   const bool has_model =
@@ -189,7 +222,7 @@ BASS_HD_CALL Option best_option(const Batch& batch, double doubt) {
   const bool has_unread = std::any_of(batch.candidates.begin(), batch.candidates.end(), must_read);
   for (int level = 0; level < ExpectedStops::kLevels; ++level) {
     const Totals ngrams = totals_of(batch, level, /*uses_model=*/false, /*reads=*/false);
-    const double goodput = goodput_of(batch, ngrams.load, 0, ngrams.expected, 0, doubt);
+    const double goodput = goodput_of(batch, ngrams.load, {}, ngrams.expected, 0, doubt);
     if (goodput > best.goodput) best = {goodput, level, false};
     if (has_model) try_lengths(batch, level, /*reads=*/true, doubt, &best);
     if (has_model && has_unread) try_lengths(batch, level, /*reads=*/false, doubt, &best);

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "speculation/policies/goodput_choice.h"
 #include "speculation/policies/goodput_testing.h"
 #include "speculation/step_prediction.h"
 
@@ -47,6 +48,23 @@ TEST(Goodput, DraftsAsFarAsRowsAreFreeAndNothingWhereEachCostsAStep) {
   EXPECT_EQ(candidates[0].len, 8);
   dear_rows.choose(2, candidates);
   EXPECT_EQ(candidates[0].len, 0);
+}
+
+// How much of a model's draft is kept is known when it is drafted: a step that is planned in front of a tile's edge
+// comes out behind it half of the time.
+TEST(Goodput, ATilesEdgeCountsBeforeItIsReached) {
+  Learner learner;
+  for (int rows = 1; rows <= 16; ++rows) measure(learner, rows, rows <= 8 ? 1.0 : 1.6);
+  std::vector<DraftCandidate> candidates = candidates_of(4, DraftSource::kModel);
+  goodput::SizeCosts sizes(learner.costs);
+  const goodput::Batch batch{learner.state.goodput, learner.costs, StepLoad{4}, candidates, sizes};
+  const auto seconds = [&](double n_more, double variance) {
+    return goodput::mean_seconds(batch, batch.regular, {n_more, variance}, 0.0);
+  };
+  EXPECT_NEAR(seconds(4, 0), 1.0, 0.02);
+  EXPECT_GT(seconds(4, 1.5), 1.15);
+  EXPECT_NEAR(seconds(8, 1.5), 1.6, 0.05) << "far behind it nothing changes";
+  EXPECT_NEAR(seconds(1, 0.5), 1.0, 0.02) << "nor far in front of it";
 }
 
 // A machine on which a row costs as much as it brings, unless reading the contexts takes most of the time: a token of
