@@ -25,7 +25,7 @@ inline constexpr float kMaxLogOdds = 7.0f;
 
 /// Log odds of a confidence, within what chances are learnt of.
 BASS_HD float confidence_log_odds(float confidence) {
-  return std::clamp(std::log(confidence / std::max(1.0f - confidence, 1e-6f)), -kMaxLogOdds, kMaxLogOdds);
+  return std::clamp(std::log(confidence / std::max(1.0f - confidence, 1e-6f)), -kMaxLogOdds, float{kMaxLogOdds});
 }
 
 BASS_HD float chance_of_log_odds(float log_odds) { return 1.0f / (1.0f + std::exp(-log_odds)); }

@@ -1,6 +1,7 @@
 #include "speculation/step_costs.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "speculation/step_prediction.h"
@@ -33,15 +34,35 @@ void scale(float factor, float* typical, RecentTimes* times) {
   for (float& seconds : times->seconds) seconds *= factor;
 }
 
-// What an earlier run kept is the table's shape. How fast the machine is today say the steps whose size it knows, by
-// the shorter of the latest: a process' first ones take up to three times as long, and so do those beside other
-// programs.
-void learn_kept_level(double sample, int idx, StepCosts* costs) {
-  if (is_kept(*costs, idx)) costs->kept_s[idx] = costs->step_s[idx] / costs->kept_level;
-  if (costs->kept_s[idx] <= 0) return;
-  add_time(static_cast<float>(sample / costs->kept_s[idx]), RecentTimes::kMax, &costs->kept_ratios);
-  const float level = typical_seconds(costs->kept_ratios);
+// How many times as long as an earlier run kept it steps take today: the median over the sizes that both know, by how
+// often this run has measured them. A process' first steps take up to three times as long, and single sizes may have
+// been kept wrong.
+float kept_level(const StepCosts& costs) {
+  struct Ratio {
+    float ratio;
+    int32_t weight;
+  };
+  std::array<Ratio, StepCosts::kMaxRows> ratios;
+  size_t n = 0;
+  int32_t weight = 0;
+  for (int rows = 1; rows <= costs.max_rows_seen; ++rows) {
+    if (costs.kept_s[rows] <= 0) continue;
+    ratios[n] = {costs.step_s[rows] / costs.kept_s[rows], std::min(costs.recent[rows].n, StepCosts::kGoodTimes)};
+    weight += ratios[n++].weight;
+  }
+  if (n == 0) return costs.kept_level;
+  std::sort(ratios.begin(), ratios.begin() + static_cast<ptrdiff_t>(n),
+            [](const Ratio& a, const Ratio& b) { return a.ratio < b.ratio; });
+  size_t median = 0;
+  for (int32_t below = ratios[0].weight; 2 * below < weight; below += ratios[median].weight) ++median;
+  return ratios[median].ratio;
+}
+
+// What was kept is the table's shape: what this run has not measured yet follows what it has.
+void move_kept_entries(StepCosts* costs) {
+  const float level = kept_level(*costs);
   const float part = level / costs->kept_level;
+  if (part == 1) return;
   costs->kept_level = level;
   for (int rows = 1; rows <= costs->max_rows_seen; ++rows) {
     if (is_kept(*costs, rows)) costs->step_s[rows] *= part;
@@ -72,7 +93,10 @@ void note_measured(int idx, StepCosts* costs) {
 
 // freshness: what the entry's measurements so far count, 0 .. 1
 void add_step_time(double sample, double freshness, int idx, StepCosts* costs) {
-  if (is_kept(*costs, idx)) costs->n_measured[idx] = 0;
+  if (is_kept(*costs, idx)) {
+    costs->kept_s[idx] = costs->step_s[idx] / costs->kept_level;
+    costs->n_measured[idx] = 0;
+  }
   const auto n_kept = static_cast<int>(std::lround(freshness * costs->recent[idx].n));
   add_time(static_cast<float>(sample), n_kept, &costs->recent[idx]);
   costs->step_s[idx] = typical_seconds(costs->recent[idx]);
@@ -84,15 +108,16 @@ void add_step_time(double sample, double freshness, int idx, StepCosts* costs) {
 }
 
 void learn_step_entry(double sample, int idx, StepCosts* costs) {
-  learn_kept_level(sample, idx, costs);
+  const bool was_kept = is_kept(*costs, idx);
   const double before = costs->step_s[idx];
   const double freshness = std::pow(kFading, costs->n_steps - costs->last_measured[idx] - 1);
   add_step_time(sample, freshness, idx, costs);
-  if (before <= 0) return;
-  const double moved = costs->step_s[idx] / before;
-  if (moved != 1 && costs->n_in_row[idx] >= kCommonTimes) {
-    move_others(std::pow(moved, kCommon * freshness), idx, costs);
+  if (before > 0 && !was_kept && costs->n_in_row[idx] >= kCommonTimes) {
+    const double moved = costs->step_s[idx] / before;
+    if (moved != 1) move_others(std::pow(moved, kCommon * freshness), idx, costs);
   }
+  move_kept_entries(costs);
+  if (before <= 0 || was_kept) return;
   const double distance = std::min(std::abs(std::log(sample / before)), kMaxScatter);
   costs->scatter += static_cast<float>(kScatterRate * (distance - costs->scatter));
   costs->slowed += static_cast<float>(kScatterRate * (std::min(sample / before, kMaxSlowed) - costs->slowed));
@@ -121,12 +146,16 @@ void learn_draft_cost(const StepCost& cost, StepCosts* costs) {
   costs->draft_step_s[size] = typical_seconds(costs->recent_drafts[size]);
 }
 
-// Of a step without attention; of one with more rows than the table has, what kMaxRows would take.
+// Of a step without attention; of one with more rows than the table has, what kMaxRows would take: the f whose
+// times_beyond_table makes it the step's time.
 double table_seconds(const StepCost& cost, const StepCosts& costs) {
+  constexpr int kFull = StepCosts::kMaxRows;
   const double rows_s = cost.step_s - cost.attention_s;
-  if (cost.n_rows <= StepCosts::kMaxRows) return rows_s;
-  return rows_s / times_beyond_table(predicted_rows_seconds(costs, StepCosts::kMaxRows),
-                                     predicted_rows_seconds(costs, StepCosts::kMaxRows / 2), cost.n_rows);
+  if (cost.n_rows <= kFull) return rows_s;
+  const double half_s = predicted_rows_seconds(costs, kFull / 2);
+  const double beyond = (cost.n_rows - kFull) / (kFull / 2.0);
+  if (half_s <= 0) return rows_s;
+  return std::min(rows_s, std::max((rows_s + beyond * half_s) / (1 + beyond), rows_s * kFull / cost.n_rows));
 }
 
 }  // namespace

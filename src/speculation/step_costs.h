@@ -47,7 +47,6 @@ struct StepCosts {
   int32_t last_measured[kMaxRows + 1] = {};  // by the how many-th of them; 0: the entry is an earlier run's
   float kept_s[kMaxRows + 1] = {};        // what an earlier run had kept of sizes that were measured since; 0: nothing
   float kept_level = 1;                   // so many times that do this run's steps take
-  RecentTimes kept_ratios;                // of which it is the typical one
   float log_level = 0;                    // sum of all moves of the whole table, as logarithms
   float log_level_at[kMaxRows + 1] = {};  // when the entry was measured last
   float scatter = 0.2f;                   // how far times lie from what was believed (logarithm), on average

@@ -18,7 +18,6 @@ namespace step_prediction {
 
 inline constexpr double kEvenness = 0.08;      // scatter at which other sizes are worth as much as one measurement
 inline constexpr double kMaxOthers = 8;        // measurements that they are worth at most
-inline constexpr double kKeptWeight = 4;       // measurements that an earlier run's entry is worth
 inline constexpr double kLeastPart = 0.01;     // of the weight, for which nobody asks the other sizes
 inline constexpr double kBelievedCost = 0.6;   // of a further row, in those before it, where no measurement says
 inline constexpr double kBelievedFrom = 0.25;  // of the rows: farther away than this measurements say
@@ -43,16 +42,17 @@ struct OwnBelief {
   double weight = 0;
 };
 
-// Few measurements are worth less than their number: any may be another program's doing. What an earlier run has kept
-// had many, and counts beside them.
+// Few measurements are worth less than their number: any may be another program's doing. While they are few, what an
+// earlier run has kept counts beside them, unless it is longer: others' work makes no time shorter.
 BASS_HD_CALL OwnBelief own_belief(const StepCosts& costs, int rows) {
-  if (costs.step_s[rows] <= 0) return {};
+  const double typical = costs.step_s[rows];
+  if (typical <= 0) return {};
   const int n = costs.recent[rows].n;
-  if (n == 0) return {costs.step_s[rows], std::max<double>(costs.n_measured[rows], 1)};
+  if (n == 0) return {typical, std::max<double>(costs.n_measured[rows], 1)};
   const double measured = 1.0 * n * n / StepCosts::kGoodTimes;
-  const double kept = costs.kept_s[rows] > 0 ? kKeptWeight : 0;
-  const double seconds = measured * costs.step_s[rows] + kept * costs.kept_level * costs.kept_s[rows];
-  return {seconds / (measured + kept), measured + kept};
+  const double kept_s = std::min<double>(costs.kept_level * costs.kept_s[rows], typical);
+  const double kept = kept_s > 0 ? std::max(StepCosts::kGoodTimes - n, 0) : 0;
+  return {(measured * typical + kept * kept_s) / (measured + kept), measured + kept};
 }
 
 // The more times scatter, the more other sizes are worth: of many that were measured a few times each some always look
@@ -123,7 +123,7 @@ BASS_HD_CALL double seconds_in_table(const StepCosts& costs, int wanted) {
   const double others = others_weight(costs);
   if (others < kLeastPart * own.weight) return own.seconds;
   const double by_others = seconds_by_others(costs, wanted);
-  if (by_others <= 0) return seconds_by_nearest(costs, wanted);
+  if (by_others <= 0) return own.weight > 0 ? own.seconds : seconds_by_nearest(costs, wanted);
   if (own.weight <= 0) return by_others;
   return (own.weight * own.seconds + others * by_others) / (own.weight + others);
 }

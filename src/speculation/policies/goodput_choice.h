@@ -61,7 +61,7 @@ class SizeCosts {
   // Seconds of a pass of the draft model.
   BASS_HD double pass_seconds(int n_drafting) {
     double& seconds = pass_seconds_[StepCosts::draft_size(1, n_drafting)];
-    if (seconds < 0) seconds = predicted_draft_seconds(*costs_, 1, n_drafting);
+    if (seconds == 0) seconds = predicted_draft_seconds(*costs_, 1, n_drafting);
     return seconds;
   }
 
@@ -74,8 +74,7 @@ class SizeCosts {
 
   const StepCosts* costs_;
   Belief beliefs_[StepCosts::kMaxRows + 1];
-  double pass_seconds_[StepCosts::kDraftSizes] = {-1, -1, -1, -1, -1,
-                                                  -1, -1, -1, -1, -1};  // below 0: not asked for yet
+  double pass_seconds_[StepCosts::kDraftSizes] = {};  // 0: not asked for yet, or not known
 };
 
 // A batch whose next step is planned.
@@ -94,8 +93,10 @@ struct Totals {
   double n_kept[GoodputState::kMaxLen] = {};  // of the model's j-th tokens
   double n_accepted[GoodputState::kMaxLen] = {};
   double n_seen[GoodputState::kMaxLen] = {};
-  int n_drafting = 0;    // sequences that the model drafts for
-  double reading_s = 0;  // a step's part of what it has to read for these
+  double squared_means[GoodputState::kMaxLen] = {};  // of the first j + 1 tokens that are kept of each sequence's draft
+  int n_can_draft[GoodputState::kMaxLen] = {};       // sequences that may draft a j-th token
+  int n_drafting = 0;                                // sequences that the model drafts for
+  double reading_s = 0;                              // a step's part of what it has to read for these
 };
 
 BASS_HD_CALL bool must_read(const DraftCandidate& candidate) { return n_to_catch_up(candidate.n_unread) > 0; }
@@ -111,7 +112,13 @@ BASS_HD_CALL void add_model_draft(const Batch& batch, const DraftCandidate& cand
   totals->reading_s += predicted_catch_up_seconds(batch.costs, n_behind(candidate.n_unread)) +
                        predicted_catch_up_seconds(batch.costs, n_to_catch_up(candidate.n_unread)) /
                            std::clamp(kStayed * candidate.n_left, 1.0, double{kLongestStay});
+  double mean = 0;
+  for (int j = 0; j < GoodputState::kMaxLen; ++j) {
+    if (j < len) mean += stops.n_kept[level][j];
+    totals->squared_means[j] += mean * mean;
+  }
   for (int j = 0; j < len; ++j) {
+    ++totals->n_can_draft[j];
     totals->n_kept[j] += stops.n_kept[level][j];
     totals->n_accepted[j] += stops.n_accepted[level][j];
     totals->n_seen[j] += stops.n_kept[level][j] * candidate.context_len;
@@ -148,6 +155,7 @@ BASS_HD_CALL double step_seconds(const Batch& batch, const StepLoad& load, doubl
 struct DraftedRows {
   double mean = 0;
   double variance = 0;
+  double max = 0;
 };
 
 // Seconds of a step whose rows are so many more than those of `load`, which may be a fraction.
@@ -164,25 +172,33 @@ BASS_HD_CALL double seconds_with(const Batch& batch, StepLoad load, double n_mor
 }
 
 // The mean over what a step's rows may come out as, a normal distribution in five parts: in front of a tile's edge,
-// where one row more takes as long as several, half of such steps would be behind it.
+// where one row more takes as long as several, half of such steps would be behind it. No place is where no step can
+// come out.
 BASS_HD_CALL double mean_seconds(const Batch& batch, const StepLoad& load, const DraftedRows& drafted, double doubt) {
   constexpr double kPlaces[] = {-1.6, -0.8, 0, 0.8, 1.6};  // standard deviations
   constexpr double kWeights[] = {0.10, 0.24, 0.32, 0.24, 0.10};
   if (drafted.variance < kLeastVariance) return seconds_with(batch, load, drafted.mean, doubt);
-  const double deviation = std::sqrt(drafted.variance);
+  const double room = std::min(drafted.mean, drafted.max - drafted.mean) / kPlaces[4];
+  const double deviation = std::min(std::sqrt(drafted.variance), std::max(room, 0.0));
   double seconds = 0;
   for (int i = 0; i < 5; ++i) {
-    seconds += kWeights[i] * seconds_with(batch, load, std::max(drafted.mean + kPlaces[i] * deviation, 0.0), doubt);
+    seconds += kWeights[i] * seconds_with(batch, load, drafted.mean + kPlaces[i] * deviation, doubt);
   }
   return seconds;
+}
+
+// Behind the table's end nothing is measured by its rows, and its slope is believed.
+BASS_HD_CALL int max_rows(const Batch& batch) {
+  const int n_regular = batch.regular.n_rows;
+  const bool is_full = batch.costs.max_rows_seen == StepCosts::kMaxRows;
+  const int n_known = is_full ? std::max(n_regular, int{StepCosts::kMaxRows}) : int{batch.costs.max_rows_seen};
+  return std::max(kGrowth * n_known, n_regular);
 }
 
 // Tokens a second; 0 if the step would have far more rows than any before. load: without the model's drafts
 BASS_HD_CALL double goodput_of(const Batch& batch, const StepLoad& load, const DraftedRows& drafted, double expected,
                                double draft_s, double doubt) {
-  if (load.n_rows + std::ceil(drafted.mean) > std::max(kGrowth * batch.costs.max_rows_seen, batch.regular.n_rows)) {
-    return 0;
-  }
+  if (load.n_rows + std::ceil(drafted.mean) > max_rows(batch)) return 0;
   const double seconds = mean_seconds(batch, load, drafted, doubt);
   return seconds > 0 ? expected / (seconds + draft_s) : 0;
 }
@@ -200,7 +216,8 @@ BASS_HD_CALL void try_lengths(const Batch& batch, int level, bool reads, double 
     const double n_drafting = j == 0 ? totals.n_drafting : totals.n_kept[j - 1];
     drafted.mean += totals.n_kept[j];
     sum_of_squares += (2 * j + 1) * totals.n_kept[j];
-    drafted.variance = sum_of_squares - drafted.mean * drafted.mean / std::max(totals.n_drafting, 1);
+    drafted.variance = sum_of_squares - totals.squared_means[j];
+    drafted.max += totals.n_can_draft[j];
     expected += totals.n_accepted[j];
     load.n_seen += totals.n_seen[j];
     draft_s += std::min(n_drafting, 1.0) * batch.sizes.pass_seconds(static_cast<int>(std::lround(n_drafting)));
@@ -302,7 +319,8 @@ BASS_HD_CALL void choose_goodput(const DraftLengthState& state, const StepCosts&
 /// DraftLengthPolicy::wants_model
 BASS_HD_CALL bool goodput_wants_model(const DraftLengthState& state, const StepCosts& costs, const StepLoad& regular,
                                       std::span<DraftCandidate> candidates) {
-  if (goodput::kGrowth * costs.max_rows_seen <= regular.n_rows) return true;  // nothing is known of such batches
+  const bool is_full = costs.max_rows_seen == StepCosts::kMaxRows;
+  if (!is_full && goodput::kGrowth * costs.max_rows_seen <= regular.n_rows) return true;  // nothing is known of these
   goodput::SizeCosts sizes(costs);
   const goodput::Option best = goodput::best_option({state.goodput, costs, regular, candidates, sizes}, 0.0);
   return best.level >= 0 && best.uses_model;

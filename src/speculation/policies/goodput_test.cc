@@ -58,11 +58,12 @@ TEST(Goodput, ATilesEdgeCountsBeforeItIsReached) {
   std::vector<DraftCandidate> candidates = candidates_of(4, DraftSource::kModel);
   goodput::SizeCosts sizes(learner.costs);
   const goodput::Batch batch{learner.state.goodput, learner.costs, StepLoad{4}, candidates, sizes};
-  const auto seconds = [&](double n_more, double variance) {
-    return goodput::mean_seconds(batch, batch.regular, {n_more, variance}, 0.0);
+  const auto seconds = [&](double n_more, double variance, double max = 12) {
+    return goodput::mean_seconds(batch, batch.regular, {n_more, variance, max}, 0.0);
   };
   EXPECT_NEAR(seconds(4, 0), 1.0, 0.02);
   EXPECT_GT(seconds(4, 1.5), 1.15);
+  EXPECT_NEAR(seconds(3.6, 0.4, 4), 1.0, 0.02) << "drafts of one token for each end in front of it";
   EXPECT_NEAR(seconds(8, 1.5), 1.6, 0.05) << "far behind it nothing changes";
   EXPECT_NEAR(seconds(1, 0.5), 1.0, 0.02) << "nor far in front of it";
 }
