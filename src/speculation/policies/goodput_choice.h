@@ -141,13 +141,18 @@ BASS_HD_CALL Totals totals_of(const Batch& batch, int level, bool uses_model, bo
   return totals;
 }
 
-// Seconds of a step. doubt: how little the costs of larger steps are trusted at least, 0 .. 1.
-BASS_HD_CALL double step_seconds(const Batch& batch, const StepLoad& load, double doubt) {
+// Seconds of a step, as it is believed.
+BASS_HD_CALL double step_seconds(const Batch& batch, const StepLoad& load) {
+  return batch.sizes.of(load.n_rows).seconds + predicted_attention_seconds(batch.costs.attention, load);
+}
+
+// The same with the hope that what was hardly measured takes less. doubt: how little the costs of larger steps are
+// trusted at least, 0 .. 1.
+BASS_HD_CALL double hoped_seconds(const Batch& batch, const StepLoad& load, double doubt) {
   if (load.n_rows == batch.regular.n_rows) doubt = 0;
-  const SizeCosts::Belief rows = batch.sizes.of(load.n_rows);
-  const double seconds = rows.seconds + predicted_attention_seconds(batch.costs.attention, load);
+  const double seconds = step_seconds(batch, load);
   if (load.has_chunk) return seconds;  // nothing will be measured that could correct a hope
-  return seconds * (1 - kOptimism * std::max(rows.novelty, doubt));
+  return seconds * (1 - kOptimism * std::max(batch.sizes.of(load.n_rows).novelty, doubt));
 }
 
 // Rows that drafts add to a step. How many tokens a model's draft keeps is known only when it has been drafted: their
@@ -158,33 +163,34 @@ struct DraftedRows {
   double max = 0;
 };
 
-// Seconds of a step whose rows are so many more than those of `load`, which may be a fraction.
-BASS_HD_CALL double seconds_with(const Batch& batch, StepLoad load, double n_more, double doubt) {
+// Of a step whose rows are so many more than those of `load`, which may be a fraction. seconds(load): of whole rows
+template <class Seconds>
+BASS_HD_CALL double seconds_with(StepLoad load, double n_more, Seconds seconds) {
   const int n_least = static_cast<int>(n_more);
   const double part = n_more - n_least;
   load.n_rows += n_least;
-  double seconds = step_seconds(batch, load, doubt);
-  if (part > 0) {
-    ++load.n_rows;
-    seconds += part * (step_seconds(batch, load, doubt) - seconds);
-  }
-  return seconds;
+  const double least = seconds(load);
+  if (part <= 0) return least;
+  ++load.n_rows;
+  return least + part * (seconds(load) - least);
 }
 
 // The mean over what a step's rows may come out as, a normal distribution in five parts: in front of a tile's edge,
-// where one row more takes as long as several, half of such steps would be behind it. No place is where no step can
-// come out.
+// where one row more takes as long as several, half of such steps would be behind it. No part is where no step can come
+// out. What is hoped for is that of the mean rows, as sizes far from it were measured the less.
 BASS_HD_CALL double mean_seconds(const Batch& batch, const StepLoad& load, const DraftedRows& drafted, double doubt) {
   constexpr double kPlaces[] = {-1.6, -0.8, 0, 0.8, 1.6};  // standard deviations
   constexpr double kWeights[] = {0.10, 0.24, 0.32, 0.24, 0.10};
-  if (drafted.variance < kLeastVariance) return seconds_with(batch, load, drafted.mean, doubt);
+  const auto believed = [&](const StepLoad& at) { return step_seconds(batch, at); };
+  const double hoped =
+      seconds_with(load, drafted.mean, [&](const StepLoad& at) { return hoped_seconds(batch, at, doubt); });
+  const double at_mean = seconds_with(load, drafted.mean, believed);
+  if (drafted.variance < kLeastVariance || at_mean <= 0) return hoped;
   const double room = std::min(drafted.mean, drafted.max - drafted.mean) / kPlaces[4];
   const double deviation = std::min(std::sqrt(drafted.variance), std::max(room, 0.0));
-  double seconds = 0;
-  for (int i = 0; i < 5; ++i) {
-    seconds += kWeights[i] * seconds_with(batch, load, drafted.mean + kPlaces[i] * deviation, doubt);
-  }
-  return seconds;
+  double mean = 0;
+  for (int i = 0; i < 5; ++i) mean += kWeights[i] * seconds_with(load, drafted.mean + kPlaces[i] * deviation, believed);
+  return mean * hoped / at_mean;
 }
 
 // Behind the table's end nothing is measured by its rows, and its slope is believed.
