@@ -260,11 +260,12 @@ BASS_SIMD_INLINE F32x16 broadcast_lane(F32x16 x, int lane) {
 }
 namespace detail {
 
-/// Eight rows from `first` on (the last one again where there are fewer); each step of the tree takes two vectors and
-/// leaves both in one.
+/// Up to eight rows, kMaxNarrowRows being fewer (the last one again where there are fewer); each step of the tree takes
+/// two vectors and leaves both in one.
 template <int kRows, class Combine>
-BASS_SIMD_INLINE __m256 fold_eight(const F32x16 (&rows)[kRows], int first, Combine combine) {
-  const auto row = [&](int r) { return rows[first + r < kRows ? first + r : kRows - 1]; };
+BASS_SIMD_INLINE F32x16 fold_rows(const F32x16 (&rows)[kRows], Combine combine) {
+  static_assert(kRows <= 8);
+  const auto row = [&](int r) { return rows[r < kRows ? r : kRows - 1]; };
   __m256 fours[4];  // row i in the lower half, row 4 + i in the upper
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
@@ -279,15 +280,8 @@ BASS_SIMD_INLINE __m256 fold_eight(const F32x16 (&rows)[kRows], int first, Combi
     const __m256d odd = _mm256_castps_pd(fours[2 * i + 1]);
     twos[i] = combine(_mm256_castpd_ps(_mm256_unpacklo_pd(even, odd)), _mm256_castpd_ps(_mm256_unpackhi_pd(even, odd)));
   }
-  return combine(_mm256_shuffle_ps(twos[0], twos[1], 0x88), _mm256_shuffle_ps(twos[0], twos[1], 0xDD));
-}
-
-template <int kRows, class Combine>
-BASS_SIMD_INLINE F32x16 fold_rows(const F32x16 (&rows)[kRows], Combine combine) {
-  static_assert(kRows <= kLanes);
-  const __m256 low = fold_eight(rows, 0, combine);
-  if constexpr (kRows <= 8) return {low, low};
-  return {low, fold_eight(rows, 8, combine)};
+  const __m256 all = combine(_mm256_shuffle_ps(twos[0], twos[1], 0x88), _mm256_shuffle_ps(twos[0], twos[1], 0xDD));
+  return {all, all};
 }
 
 }  // namespace detail

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 
 #include "kernels/cuda/host_device.h"
 #include "speculation/draft_length.h"

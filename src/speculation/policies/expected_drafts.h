@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "kernels/cuda/host_device.h"
 #include "speculation/draft_length.h"

@@ -1,12 +1,13 @@
 // `goodput`: as many drafted tokens as pay, on this machine, for this batch.
 //
 // A step of S sequences with B drafted tokens brings S plus the sum of their survival probabilities, and costs
-// V(S + B) + A + d D: V is the measured time of a step by its rows, A that of its attention by the contexts that are
-// read and seen, d the number of passes of the draft model and D the time of one. The policy takes the tokens of
-// highest survival, as many as make tokens per second highest, and none if regular decoding is not clearly beaten: by
-// more where the times of steps scatter, as what they cost is known the less. Survival is learnt online: of n-grams by
-// the length of the match and the position, of the model by its confidence (survival_estimate.h). (The objective is
-// that of TurboSpec, arXiv 2406.14066, with a table for the cost and lengths of each sequence's own.)
+// V(S + B) + A + d D (the mean over what B may come out as): V is the measured time of a step by its rows, A that of
+// its attention by the contexts that are read and seen, d the number of passes of the draft model and D the time of
+// one. The policy takes the tokens of highest survival, as many as make tokens per second highest, and none if regular
+// decoding is not clearly beaten: by more where the times of steps scatter, as what they cost is known the less.
+// Survival is learnt online: of n-grams by the length of the match and the position, of the model by its confidence
+// (survival_estimate.h). (The objective is that of TurboSpec, arXiv 2406.14066, with a table for the cost and lengths
+// of each sequence's own.)
 //
 // Drafts that do not pay are looked at again, one token of an eighth of the sequences, so often that it takes a
 // hundredth of the time, or half of that where the device can look at a token without a row for it; now and then one

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "speculation/policies/expected_drafts.h"
-#include "speculation/step_prediction.h"
+#include "speculation/policies/size_costs.h"
 
 namespace bass {
 namespace goodput {
@@ -39,42 +40,6 @@ struct Option {
   bool uses_model = false;
   int max_model_len = GoodputState::kMaxLen;
   bool reads = true;  // the model drafts also for sequences whose text it has to read first
-};
-
-// What is believed of steps by their rows, and of the draft model's passes. All options ask for the same few sizes, and
-// an answer is a regression.
-class SizeCosts {
- public:
-  BASS_HD explicit SizeCosts(const StepCosts& costs) : costs_(&costs) {}
-
-  struct Belief {
-    double seconds = -1;  // without attention; below 0: not asked for yet
-    double novelty = 0;
-  };
-  BASS_HD Belief of(int n_rows) {
-    Belief belief = in_table(StepCosts::row_idx(n_rows));
-    if (n_rows > StepCosts::kMaxRows) {
-      belief.seconds *= times_beyond_table(belief.seconds, in_table(StepCosts::kMaxRows / 2).seconds, n_rows);
-    }
-    return belief;
-  }
-  // Seconds of a pass of the draft model.
-  BASS_HD double pass_seconds(int n_drafting) {
-    double& seconds = pass_seconds_[StepCosts::draft_size(1, n_drafting)];
-    if (seconds == 0) seconds = predicted_draft_seconds(*costs_, 1, n_drafting);
-    return seconds;
-  }
-
- private:
-  BASS_HD const Belief& in_table(int idx) {
-    Belief& belief = beliefs_[idx];
-    if (belief.seconds < 0) belief = {predicted_rows_seconds(*costs_, idx), step_novelty(*costs_, idx)};
-    return belief;
-  }
-
-  const StepCosts* costs_;
-  Belief beliefs_[StepCosts::kMaxRows + 1];
-  double pass_seconds_[StepCosts::kDraftSizes] = {};  // 0: not asked for yet, or not known
 };
 
 // A batch whose next step is planned.

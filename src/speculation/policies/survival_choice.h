@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 
 #include "speculation/policies/expected_drafts.h"
 
