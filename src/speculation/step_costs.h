@@ -66,8 +66,8 @@ struct StepCosts {
 
 /// Learns from a clean step. A size is believed to take what its typical latest step took (recent_times.h). Where that
 /// moves, most of it is the machine's doing and moves the whole table. An entry of an earlier run gives way to the
-/// first measurement, and those that are not measured yet follow this run's latest steps: the machine may be another
-/// one today.
+/// first measurement, and those that are not measured yet follow the median of those that are: the machine may be
+/// another one today.
 void learn_step_cost(const StepCost& cost, StepCosts* costs);
 
 }  // namespace bass

@@ -121,7 +121,7 @@ BASS_HD_CALL double hoped_seconds(const Batch& batch, const StepLoad& load, doub
 }
 
 // Rows that drafts add to a step. How many tokens a model's draft keeps is known only when it has been drafted: their
-// mean and variance.
+// mean, their variance and the most that they can be.
 struct DraftedRows {
   double mean = 0;
   double variance = 0;
@@ -149,8 +149,9 @@ BASS_HD_CALL double mean_seconds(const Batch& batch, const StepLoad& load, const
   const auto believed = [&](const StepLoad& at) { return step_seconds(batch, at); };
   const double hoped =
       seconds_with(load, drafted.mean, [&](const StepLoad& at) { return hoped_seconds(batch, at, doubt); });
+  if (drafted.variance < kLeastVariance) return hoped;
   const double at_mean = seconds_with(load, drafted.mean, believed);
-  if (drafted.variance < kLeastVariance || at_mean <= 0) return hoped;
+  if (at_mean <= 0) return hoped;
   const double room = std::min(drafted.mean, drafted.max - drafted.mean) / kPlaces[4];
   const double deviation = std::min(std::sqrt(drafted.variance), std::max(room, 0.0));
   double mean = 0;
