@@ -61,6 +61,9 @@ struct Request {
   SpeculationOptions speculation;
   std::vector<std::string> stop;  ///< none may be empty
   std::optional<uint64_t> seed;
+  uint64_t job = 0;                     ///< requests of one number are wanted together: while nobody waits for a place,
+                                        ///< drafts bring the end of the last one nearer rather than most tokens a
+                                        ///< second. 0: a job of its own, of all its samples. A time budget: of none
   std::optional<double> time_budget_s;  ///< from submission; > 0. Looked at between steps: overrun by at most the time
                                         ///< of 32 prompt tokens beside one round of decoding
   bool prompt_logprobs = false;         ///< report the log-probability of every prompt token (Event::kPrompt)

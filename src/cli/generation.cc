@@ -13,6 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::duration<double> kPollInterval{0.05};
+constexpr uint64_t kJob = 1;              // all prompts of a run are wanted together
 constexpr double kMaxCancelSeconds = 10;  // an engine that does not answer a cancellation is not waited for
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -29,6 +30,7 @@ class Collector {
     }
     for (PromptSpec& spec : prompts) add_prompt(spec);
     for (size_t i = 0; i < prompts.size(); ++i) {
+      prompts[i].request.job = kJob;
       const Result<RequestId> id = engine_->submit(std::move(prompts[i].request), events_);
       if (!id.ok()) {
         cancel_all();

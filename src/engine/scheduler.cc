@@ -197,9 +197,33 @@ void Scheduler::measure_regular_load() {
   });
 }
 
+// What tokens are worth to those who wait for them. How far one sequence has come says something of its noise, so it
+// must not decide about the drafts of another one that may have the same: only of those who learn together
+// (policy_registry.h).
+void Scheduler::weigh() {
+  const auto is_one_job = [](const RequestState& a, const RequestState& b) {
+    return &a == &b || (a.request.job != 0 && a.request.job == b.request.job && a.policy == b.policy);
+  };
+  weighed_.clear();
+  const RequestState* last = nullptr;
+  int job = 0;
+  for (const Sequence* sequence : running_) {
+    const RequestState& request = *sequence->request;
+    if (last == nullptr || !is_one_job(*last, request)) ++job;
+    last = &request;
+    weighed_.push_back({.job = request.deadline ? 0 : job,
+                        .n_left = request.max_text_len - request.text_len(*sequence),
+                        .may_end = !request.request.sampling.ignore_eos || !request.request.stop.empty()});
+  }
+  const bool has_waiting =
+      std::any_of(requests_.begin(), requests_.end(), [](const auto& request) { return request->has_unstarted(); });
+  weigh_tokens(*costs_, regular_load_, has_waiting, weighed_);
+}
+
 // Host drafters propose first, then each policy chooses how much of what its sequences could draft is drafted.
 void Scheduler::choose_drafts() {
   measure_regular_load();
+  weigh();
   for (Sequence* sequence : running_) propose(sequence);
   for (size_t begin = 0; begin < running_.size(); ++begin) {
     PolicyState* policy = running_[begin]->request->policy.get();
@@ -218,7 +242,8 @@ void Scheduler::choose_drafts() {
            .context_len = text_len,
            .skills = sequence->skills,
            .n_unread = sequence->request->uses_draft_model ? text_len - sequence->draft_pages.len() : 0,
-           .n_left = sequence->request->max_text_len - text_len,
+           .n_left = weighed_[i].n_left,
+           .worth = weighed_[i].worth,
            .can_look = executor_->can_look()});
       candidate_owners_.push_back(sequence);
     }

@@ -3,10 +3,12 @@
 
 #include <list>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/sequence.h"
 #include "executor/step_plan.h"
+#include "speculation/token_worth.h"
 
 namespace bass {
 
@@ -58,6 +60,9 @@ class Scheduler {
   /// What the decoding sequences of the step that was planned last ask for without drafts.
   [[nodiscard]] const StepLoad& regular_load() const { return regular_load_; }
 
+  /// The decoding sequences of that step, and what tokens of each are worth.
+  [[nodiscard]] std::span<const RunningSequence> weighed() const { return weighed_; }
+
   /// A sequence has ended: its pages are free.
   void finish(Sequence* sequence);
   /// Forgets all requests, as they are. Allocates nothing.
@@ -74,6 +79,7 @@ class Scheduler {
   [[nodiscard]] int n_unfinished() const;
   void start_sequence(RequestState* request);
   void measure_regular_load();
+  void weigh();
   void choose_drafts();
   void propose(Sequence* sequence);
   void plan_decode(Sequence* sequence, StepPlan* plan);
@@ -103,6 +109,7 @@ class Scheduler {
   };
   Wish last_wish_;
   int n_unread_left_ = 0;                   // tokens that the draft model may catch up with in the step being planned
+  std::vector<RunningSequence> weighed_;    // running_, what tokens of each are worth in the step being planned
   std::vector<DraftCandidate> candidates_;  // of one policy, in the step being planned
   std::vector<Sequence*> candidate_owners_;
 };

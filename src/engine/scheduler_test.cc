@@ -201,5 +201,86 @@ TEST_F(ReadingPrompts, SequencesBesidePromptsDraftThoughRegularStepsWereNotMeasu
   EXPECT_FALSE(plan.segments[1].wants_sample) << "a prompt";
 }
 
+// What policies are told that tokens of the running sequences are worth, by their requests.
+class Worths : public ReadingPrompts {
+ protected:
+  // Each request has one sample, runs at once and has emitted so many of 50 tokens.
+  std::vector<float> after(std::list<std::unique_ptr<RequestState>> all, const std::vector<int>& n_emitted,
+                           int max_batch = 8) {
+    std::vector<RequestState*> states;
+    for (const auto& state : all) {
+      state->prompt.assign(1, 5);
+      state->prefix_len = 0;
+      state->max_text_len = 51;
+      state->uses_draft_model = false;
+      state->ngram_options = NgramOptions{};
+      states.push_back(state.get());
+    }
+    measure(1.2);
+    Scheduler scheduler({max_batch, 1000, kCpuPageLen, 64, false, 0}, &costs_, &executor_);
+    scheduler.add(&all);
+    StepPlan plan;
+    std::vector<SegmentOwner> owners;
+    scheduler.schedule(100, &plan, &owners);
+    for (size_t i = 0; i < states.size(); ++i) {
+      Sequence* sequence = states[i]->choices[0].get();
+      for (int k = 0; k < n_emitted[i]; ++k) sequence->output.push_back(k);
+    }
+    scheduler.schedule(100, &plan, &owners);
+    std::vector<float> found;
+    for (const RunningSequence& sequence : scheduler.weighed()) found.push_back(sequence.worth);
+    return found;
+  }
+
+  std::list<std::unique_ptr<RequestState>> of_jobs(const std::vector<uint64_t>& jobs) {
+    std::list<std::unique_ptr<RequestState>> all;
+    for (const uint64_t job : jobs) {
+      all.push_back(request("goodput"));
+      all.back()->request.job = job;
+      all.back()->request.sampling.ignore_eos = true;
+    }
+    return all;
+  }
+};
+
+TEST_F(Worths, RequestsOfOneJobWaitForTheLastOne) {
+  const std::vector<float> found = after(of_jobs({1, 1, 1}), {30, 5, 30});
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_GT(found[1], 1.5f);
+  EXPECT_LT(found[0], 0.8f);
+  EXPECT_EQ(found[0], found[2]);
+}
+
+TEST_F(Worths, OthersDoNot) {
+  const std::vector<float> ones(3, 1.0f);
+  EXPECT_EQ(after(of_jobs({0, 0, 0}), {30, 5, 30}), ones);
+  EXPECT_EQ(after(of_jobs({1, 2, 3}), {30, 5, 30}), ones);
+}
+
+TEST_F(Worths, SamplesOfARequestDo) {
+  std::list<std::unique_ptr<RequestState>> all;
+  all.push_back(request("goodput", 2));
+  all.front()->request.sampling.ignore_eos = true;
+  const std::vector<float> found = after(std::move(all), {30});
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_GT(found[1], 1.2f) << "the other sample has emitted nothing";
+}
+
+// Noise may be the same where policies are not.
+TEST_F(Worths, WhoDoesNotLearnTogetherIsNotWeighedTogether) {
+  auto all = of_jobs({1, 1, 1});
+  all.back()->policy = PolicyRegistry().get("goodput", all.back()->draft_length, 7);
+  const std::vector<float> found = after(std::move(all), {30, 5, 5});
+  EXPECT_GT(found[1], 1.2f);
+  EXPECT_EQ(found[2], 1.0f);
+}
+
+TEST_F(Worths, NothingIsWeighedUnderADeadlineOrWhileOthersWait) {
+  auto all = of_jobs({1, 1, 1});
+  for (const auto& state : all) state->deadline = Clock::now();
+  EXPECT_EQ(after(std::move(all), {30, 5, 30}), std::vector<float>(3, 1.0f));
+  EXPECT_EQ(after(of_jobs({1, 1, 1}), {30, 5, 0}, /*max_batch=*/2), std::vector<float>(2, 1.0f));
+}
+
 }  // namespace
 }  // namespace bass

@@ -49,6 +49,7 @@ struct GoodputState {
   ConfidenceState confidence;                      // of the draft model's tokens
   ExpectedStops stops[kOffsets] = {};              // what drafts of such confidences bring
   ConfidenceTerms stops_of;                        // with these terms
+  float hope = 0;                                  // log odds that the draft model may be better; fades with looks
   int32_t n_until_stops = 0;                       // steps until that is computed again
   int32_t n_idle_steps = 0;                        // steps without a draft since the last one that had any
   int32_t n_untried_steps = 0;                     // steps since drafts were last used, or tried whatever they cost
@@ -108,6 +109,7 @@ struct DraftCandidate {
   DraftStop stop = {};    // the policy's answer, too: where the draft model is to end before `len` tokens
   int32_t n_unread = 0;   // tokens of the text that the draft model has to read before it can draft
   int32_t n_left = 32;    // tokens that it may still emit
+  float worth = 1;        // of a token of it, beside those of others (token_worth.h)
   bool can_look = false;  // the device can compare a token with what is said in its place, without a row for it
   bool is_look = false;   // the policy's answer, if it can: `len` is 1, and nothing of it is verified
 };

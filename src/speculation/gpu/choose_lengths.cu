@@ -8,6 +8,7 @@
 #include "speculation/policies/bass.h"
 #include "speculation/policies/goodput_choice.h"
 #include "speculation/policies/survival_choice.h"
+#include "speculation/token_worth.h"
 
 namespace bass {
 
@@ -20,6 +21,12 @@ __global__ void choose_goodput_lengths(const DraftLengthState* state, const Step
 __global__ void choose_survival_lengths(const DraftLengthState* state, const StepCosts* costs, StepLoad regular,
                                         DraftCandidate* candidates, int n) {
   choose_survival(*state, *costs, regular, std::span(candidates, static_cast<size_t>(n)));
+}
+
+/// sequences: [n], what their tokens are worth is written there
+__global__ void weigh_running_sequences(const StepCosts* costs, StepLoad regular, bool has_waiting,
+                                        RunningSequence* sequences, int n) {
+  weigh_tokens(*costs, regular, has_waiting, std::span(sequences, static_cast<size_t>(n)));
 }
 
 /// outcomes: [n]

@@ -95,6 +95,11 @@ BASS_HD_CALL ExpectedDraft model_above(const GoodputState& state, int max_len, i
   return draft;
 }
 
+/// The survival below which a candidate's tokens are left out at a level, which is that of tokens worth 1.
+BASS_HD_CALL float min_survival_of(const DraftCandidate& candidate, int level) {
+  return std::min(stop_level(level) / candidate.worth, stop_level(0));
+}
+
 /// What a candidate drafts if tokens whose survival is below a level are left out: where both drafters could, the one
 /// from which more is expected. An n-gram's tokens cost nothing to draft, so it goes first among equals.
 BASS_HD_CALL ExpectedDraft draft_above(const GoodputState& state, const DraftCandidate& candidate, int level,
@@ -103,10 +108,12 @@ BASS_HD_CALL ExpectedDraft draft_above(const GoodputState& state, const DraftCan
   const int max_model_len = is_ngram ? candidate.max_model_len : candidate.max_len;
   ExpectedDraft draft{candidate.source};
   if (is_ngram) {
-    draft = ngram_above(state, candidate.source, candidate.max_len, stop_level(level), candidate.skills.ngram.offset);
+    draft = ngram_above(state, candidate.source, candidate.max_len, min_survival_of(candidate, level),
+                        candidate.skills.ngram.offset);
   }
   if (!uses_model || max_model_len == 0) return draft;
-  const ExpectedDraft other = model_above(state, max_model_len, level, candidate.skills.model.offset);
+  const int model_level = nearest_stop_level(min_survival_of(candidate, level));
+  const ExpectedDraft other = model_above(state, max_model_len, model_level, candidate.skills.model.offset);
   return other.expected > draft.expected ? other : draft;
 }
 

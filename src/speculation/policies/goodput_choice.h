@@ -73,6 +73,7 @@ BASS_HD_CALL bool may_use_model(const DraftCandidate& candidate, bool uses_model
 BASS_HD_CALL void add_model_draft(const Batch& batch, const DraftCandidate& candidate, int level, int len,
                                   Totals* totals) {
   const ExpectedStops& stops = expected_stops_of(batch.learnt, candidate.skills.model.offset);
+  level = nearest_stop_level(min_survival_of(candidate, level));
   ++totals->n_drafting;
   totals->reading_s += predicted_catch_up_seconds(batch.costs, n_behind(candidate.n_unread)) +
                        predicted_catch_up_seconds(batch.costs, n_to_catch_up(candidate.n_unread)) /
@@ -85,7 +86,7 @@ BASS_HD_CALL void add_model_draft(const Batch& batch, const DraftCandidate& cand
   for (int j = 0; j < len; ++j) {
     ++totals->n_can_draft[j];
     totals->n_kept[j] += stops.n_kept[level][j];
-    totals->n_accepted[j] += stops.n_accepted[level][j];
+    totals->n_accepted[j] += candidate.worth * stops.n_accepted[level][j];
     totals->n_seen[j] += stops.n_kept[level][j] * candidate.context_len;
   }
 }
@@ -99,7 +100,7 @@ BASS_HD_CALL Totals totals_of(const Batch& batch, int level, bool uses_model, bo
       if (draft.len > 0) add_model_draft(batch, candidate, level, draft.len, &totals);
       continue;
     }
-    totals.expected += draft.expected;
+    totals.expected += candidate.worth * draft.expected;
     totals.load.n_rows += draft.len;
     totals.load.n_seen += static_cast<double>(draft.len) * candidate.context_len;
   }
@@ -254,6 +255,13 @@ BASS_HD_CALL bool is_try_due(const Batch& batch) {
                      [](const DraftCandidate& candidate) { return candidate.max_len > 0 && !candidate.can_look; });
 }
 
+// While little was seen of the draft model it is hoped to be better than is believed: texts differ, and only drafts
+// tell what they are worth here. Not for a single sequence, which would pay as much to learn less.
+BASS_HD_CALL void hope(const GoodputState& learnt, const StepLoad& regular, std::span<DraftCandidate> candidates) {
+  if (regular.n_rows < 2) return;
+  for (DraftCandidate& candidate : candidates) candidate.skills.model.offset += learnt.hope;
+}
+
 // A try is verified, which also measures what its rows cost; a look costs none where the device can do without.
 BASS_HD_CALL void try_or_look(const GoodputState& learnt, bool is_try, std::span<DraftCandidate> candidates) {
   probe(learnt, candidates);
@@ -269,6 +277,7 @@ BASS_HD_CALL void choose_goodput(const DraftLengthState& state, const StepCosts&
   const GoodputState& learnt = state.goodput;
   for (DraftCandidate& candidate : candidates) candidate.len = 0;
   if (costs.max_rows_seen == 0) return;  // the first step is a regular one: it is measured
+  goodput::hope(learnt, regular, candidates);
   goodput::SizeCosts sizes(costs);
   const goodput::Batch batch{learnt, costs, regular, candidates, sizes};
   const bool is_due = goodput::is_try_due(batch);
@@ -284,7 +293,8 @@ BASS_HD_CALL void choose_goodput(const DraftLengthState& state, const StepCosts&
   for (DraftCandidate& candidate : candidates) {
     const bool uses_model = goodput::may_use_model(candidate, best.uses_model, best.reads);
     const ExpectedDraft draft = draft_above(learnt, candidate, best.level, uses_model);
-    set_draft(learnt, draft, goodput::kStopMargin * stop_level(best.level), best.max_model_len, &candidate);
+    set_draft(learnt, draft, goodput::kStopMargin * min_survival_of(candidate, best.level), best.max_model_len,
+              &candidate);
   }
 }
 
@@ -293,6 +303,7 @@ BASS_HD_CALL bool goodput_wants_model(const DraftLengthState& state, const StepC
                                       std::span<DraftCandidate> candidates) {
   const bool is_full = costs.max_rows_seen == StepCosts::kMaxRows;
   if (!is_full && goodput::kGrowth * costs.max_rows_seen <= regular.n_rows) return true;  // nothing is known of these
+  goodput::hope(state.goodput, regular, candidates);
   goodput::SizeCosts sizes(costs);
   const goodput::Option best = goodput::best_option({state.goodput, costs, regular, candidates, sizes}, 0.0);
   return best.level >= 0 && best.uses_model;

@@ -50,6 +50,50 @@ TEST(Goodput, DraftsAsFarAsRowsAreFreeAndNothingWhereEachCostsAStep) {
   EXPECT_EQ(candidates[0].len, 0);
 }
 
+// Where rows are dear, tokens of a sequence that the others wait for are drafted, and those of others are not.
+TEST(Goodput, DraftsForThoseWhoseTokensAreWorthMore) {
+  Learner learner;
+  for (int rows = 4; rows <= 64; ++rows) measure(learner, rows, 1.0 + 0.1 * rows);
+  const std::vector<DraftOutcome> fair = {{1, 1, DraftSource::kNgram4}, {1, 0, DraftSource::kNgram4}};
+  for (int i = 0; i < 100; ++i) learner.learn(fair, {});
+  const auto lengths = [&](float first_worth) {
+    refresh(learner, 4);
+    auto candidates = candidates_of(4, DraftSource::kNgram4, 1);
+    for (size_t i = 0; i < candidates.size(); ++i) candidates[i].worth = i == 0 ? first_worth : (4 - first_worth) / 3;
+    learner.choose(4, candidates);
+    std::vector<int> lens;
+    for (const DraftCandidate& candidate : candidates) lens.push_back(candidate.len);
+    return lens;
+  };
+  EXPECT_EQ(lengths(1), (std::vector<int>{1, 1, 1, 1}));
+  EXPECT_EQ(lengths(3.7f), (std::vector<int>{1, 0, 0, 0}));
+}
+
+// Of a text that it does not know a draft model is hoped to be better than is believed, until some drafts were seen.
+TEST(Goodput, HopesForDraftsUntilTheyAreKnown) {
+  Learner learner;
+  for (int rows = 1; rows <= 64; ++rows) measure(learner, rows, 1.0);
+  const auto hope_of = [&](int n_sequences) {
+    refresh(learner, n_sequences);
+    auto candidates = candidates_of(n_sequences, DraftSource::kModel);
+    learner.plan(n_sequences, candidates);
+    EXPECT_GT(candidates.front().len, 0);
+    return candidates.front().stop.offset;
+  };
+  const float first = hope_of(4);
+  EXPECT_GT(first, 0.3f);
+  EXPECT_EQ(hope_of(1), 0) << "one sequence would pay as much to learn less";
+  constexpr float kConfidence[] = {0.5f};
+  const AcceptanceLabel label{0.5f, 1.0f};
+  const std::vector<DraftOutcome> seen(4, {1, 1, DraftSource::kModel, std::span(&label, 1), kConfidence});
+  const std::vector<DraftOutcome> ngrams(4, {1, 1, DraftSource::kNgram4});
+  for (int step = 0; step < 10; ++step) learner.learn(ngrams, {});
+  EXPECT_EQ(hope_of(4), first) << "nothing was seen of it";
+  for (int step = 0; step < 10; ++step) learner.learn(seen, {});
+  EXPECT_LT(hope_of(4), 0.15f * first);
+  EXPECT_GT(hope_of(4), 0);
+}
+
 // How much of a model's draft is kept is known when it is drafted: a step that is planned in front of a tile's edge
 // comes out behind it half of the time.
 TEST(Goodput, ATilesEdgeCountsBeforeItIsReached) {
@@ -221,8 +265,8 @@ struct Simulation {
   double draft_step_s = 0;
 
   // Tokens a second over the steps [from, to). fixed_len < 0: the policy decides, which knows `costs`.
-  double run(int fixed_len, int from, int to, const StepCosts& costs = {}) const {
-    std::mt19937 random(1);
+  double run(int fixed_len, int from, int to, const StepCosts& costs = {}, unsigned seed = 1) const {
+    std::mt19937 random(seed);
     Learner learner;
     learner.costs = costs;
     double tokens = 0, seconds = 0;
@@ -271,17 +315,20 @@ const Machine kMachines[] = {
     {"steps at tile edges", [](int rows) { return 0.5 + 0.4 * std::ceil(rows / 12.0); }},
 };
 
+// Once in a hundred runs a size that was measured long by chance is not tried again, so means of a few runs are judged.
 TEST(Goodput, IsNeverMuchSlowerThanRegularDecodingAndNearTheBestFixedLength) {
+  constexpr int kRuns = 6;
   for (const Machine& machine : kMachines) {
     for (const double acceptance : {0.0, 0.3, 0.6, 0.9}) {
       for (const int n_sequences : {1, 8, 32}) {
         const Simulation simulation{machine.step_s, [=](int) { return acceptance; }, n_sequences, 0.05};
-        const double policy = simulation.run(-1, 0, 2000);
+        double policy = 0;
+        for (unsigned seed = 1; seed <= kRuns; ++seed) policy += simulation.run(-1, 0, 2000, {}, seed) / kRuns;
         const double regular = simulation.run(0, 0, 2000);
         double best = regular;
         for (int len = 1; len <= 8; ++len) best = std::max(best, simulation.run(len, 0, 2000));
         EXPECT_GE(policy, 0.98 * regular) << machine.name << ", acceptance " << acceptance << ", batch " << n_sequences;
-        EXPECT_GE(policy, 0.96 * best) << machine.name << ", acceptance " << acceptance << ", batch " << n_sequences;
+        EXPECT_GE(policy, 0.97 * best) << machine.name << ", acceptance " << acceptance << ", batch " << n_sequences;
       }
     }
   }

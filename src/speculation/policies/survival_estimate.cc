@@ -17,6 +17,7 @@ constexpr float kLuck = 0.15f;        // mean error of a good draft's run of suc
 constexpr float kLeastNews = 0.05f;   // of a model's token: what was seen once is not certain
 constexpr float kMaxWeight = 400.0f;  // observations that count against what is believed
 constexpr float kForget = 0.998f;     // of that weight, in each step that does not look: so much is tried again
+constexpr float kHopeFading = 0.8f;   // with each step that looks at the draft model's tokens
 constexpr int kFirstProbe = 12;       // steps without a draft after which one is tried again; twice as many each time
 constexpr int kLastProbe = 96;        // that it is in vain, up to this
 
@@ -171,6 +172,7 @@ void learn_survival(DraftLengthState& state, std::span<const DraftOutcome> outco
     }
   }
   fade_chances(has_looked, &learnt.confidence);
+  if (has_looked) learnt.hope *= kHopeFading;
   if (--learnt.n_until_stops <= 0 || has_moved(learnt)) expect_stops(&learnt);
   forget_unseen(outcomes, &learnt);
   const bool is_try = is_probe_due(learnt);

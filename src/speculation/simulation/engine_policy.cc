@@ -9,6 +9,9 @@ class EnginePolicy final : public LengthChooser {
       : spec_(spec), state_(spec.policy->start(spec)), costs_(costs) {}
 
   [[nodiscard]] int max_len() const override { return state_.len; }
+  void weigh(const StepLoad& regular, bool has_waiting, std::span<RunningSequence> sequences) override {
+    weigh_tokens(costs_, regular, has_waiting, sequences);
+  }
   void choose(const StepLoad& regular, std::span<DraftCandidate> candidates) override {
     choose_draft_lengths(spec_, state_, costs_, regular, candidates);
   }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "speculation/draft_length.h"
+#include "speculation/token_worth.h"
 
 namespace bass {
 
@@ -14,6 +15,8 @@ class LengthChooser {
 
   /// Tokens that a sequence may draft in the next step at most.
   [[nodiscard]] virtual int max_len() const = 0;
+  /// Sets what tokens of sequences are worth, in front of `choose`. A policy that knows no costs leaves it.
+  virtual void weigh(const StepLoad& /*regular*/, bool /*has_waiting*/, std::span<RunningSequence> /*sequences*/) {}
   /// Sets the lengths (and may change the sources) of a step, which asks for `regular` without drafts.
   virtual void choose(const StepLoad& regular, std::span<DraftCandidate> candidates) = 0;
   /// What became of it, and what it took.

@@ -52,13 +52,15 @@ class Replay {
     const TracedSequence* sequence = nullptr;
     size_t position = 0;
     DraftSource source = DraftSource::kModel;
-    int len = 0;  // of the running step's draft
+    int len = 0;           // of the running step's draft
+    bool is_look = false;  // nothing of that is verified
     SequenceSkills skills = {};
     std::array<float, kMaxDraftLen> confidences = {};  // of the running step's draft, if it is the model's
     int n_confidences = 0;
     int n_unread = 1;  // tokens of the text that the draft model has not read
 
     [[nodiscard]] const TracedRound& round() const { return sequence->rounds[position]; }
+    [[nodiscard]] int n_left() const { return sequence->n_tokens - static_cast<int>(position); }
     [[nodiscard]] int context_len() const { return sequence->prompt_len + static_cast<int>(position); }
     [[nodiscard]] std::span<const DraftEvidence> draft() const {
       const auto& tokens = source == DraftSource::kModel ? round().model : round().ngram;
@@ -75,6 +77,14 @@ class Replay {
     }
   }
 
+  // Places are taken again by other sequences while there are any.
+  void weigh() {
+    const bool has_waiting = options_.n_steps > 0 || next_ < trace_.sequences.size();
+    running_.clear();
+    for (const Slot& slot : slots_) running_.push_back({.job = 1, .n_left = slot.n_left()});
+    chooser_->weigh(regular_, has_waiting, running_);
+  }
+
   // As the scheduler does: an n-gram match's continuation, whatever the draft model says, or the model's draft.
   void choose() {
     regular_ = {};
@@ -83,13 +93,16 @@ class Replay {
       regular_.n_read += slot.context_len();
     }
     regular_.n_seen = regular_.n_read;
+    weigh();
     candidates_.clear();
     owners_.clear();
-    const int max_len = chooser_->max_len();
-    for (Slot& slot : slots_) {
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      Slot& slot = slots_[i];
       slot.len = 0;
+      slot.is_look = false;
       slot.n_confidences = 0;
       const TracedRound& round = slot.round();
+      const int max_len = std::min(chooser_->max_len(), slot.n_left() - 1);
       const bool has_ngram =
           options_.uses_ngrams && !round.ngram.empty() && round.ngram_order >= options_.min_ngram_order;
       const int n_model = options_.uses_model ? std::min(static_cast<int>(round.model.size()), max_len) : 0;
@@ -100,7 +113,10 @@ class Replay {
                              .max_model_len = n_model,
                              .context_len = slot.context_len(),
                              .skills = slot.skills,
-                             .n_unread = slot.n_unread});
+                             .n_unread = slot.n_unread,
+                             .n_left = slot.n_left(),
+                             .worth = running_[i].worth,
+                             .can_look = true});
       owners_.push_back(&slot);
     }
     chooser_->choose(regular_, candidates_);
@@ -108,6 +124,7 @@ class Replay {
       Slot* slot = owners_[i];
       slot->source = candidates_[i].source;
       slot->len = candidates_[i].len;
+      slot->is_look = candidates_[i].is_look;
       if (slot->source == DraftSource::kModel) end_draft(candidates_[i].stop, slot);
     }
   }
@@ -127,19 +144,22 @@ class Replay {
     n_drafting_.fill(0);
     for (Slot& slot : slots_) {
       const int n_accepted = draw_accepted(options_.rule, slot.draft(), [this] { return uniform_(random_); });
-      cost.n_rows += slot.len;
-      cost.n_seen += static_cast<double>(slot.len) * slot.context_len();
       if (slot.len > 0 || slot.n_confidences > 0) {
         outcomes_.push_back({slot.len, n_accepted, slot.source, labels_of(slot.draft(), n_accepted),
                              std::span<const float>(slot.confidences).first(static_cast<size_t>(slot.n_confidences)),
-                             &slot.skills});
+                             &slot.skills, slot.is_look});
+      }
+      if (!slot.is_look) {
+        cost.n_rows += slot.len;
+        cost.n_seen += static_cast<double>(slot.len) * slot.context_len();
       }
       cost.n_draft_steps = std::max(cost.n_draft_steps, slot.n_confidences);
       cost.n_model_drafts += slot.n_confidences;
       for (int pass = 0; pass < slot.n_confidences; ++pass) ++n_drafting_[static_cast<size_t>(pass)];
-      read_text(n_accepted, &slot, &cost);
-      count(slot, n_accepted);
-      slot.position += static_cast<size_t>(n_accepted) + 1;
+      const int n_emitted = slot.is_look ? 1 : n_accepted + 1;
+      read_text(n_emitted, n_accepted, &slot, &cost);
+      count(slot, n_emitted);
+      slot.position += static_cast<size_t>(n_emitted);
     }
     cost.attention_s = attention_seconds(machine_, cost.n_read, cost.n_seen);
     cost.step_s = seconds_at(machine_.step, cost.n_rows) + cost.attention_s;
@@ -158,9 +178,9 @@ class Replay {
   }
 
   // What the draft model reads in this step, and leaves for later: the last token of a draft is not fed to it.
-  static void read_text(int n_accepted, Slot* slot, StepCost* cost) {
+  static void read_text(int n_emitted, int n_accepted, Slot* slot, StepCost* cost) {
     if (slot->n_confidences == 0) {
-      slot->n_unread += n_accepted + 1;
+      slot->n_unread += n_emitted;
       return;
     }
     cost->n_caught_up += n_to_catch_up(slot->n_unread);
@@ -183,11 +203,10 @@ class Replay {
     return std::span(labels_).subspan(begin);
   }
 
-  void count(const Slot& slot, int n_accepted) {
-    const int n_left = slot.sequence->n_tokens - static_cast<int>(slot.position);
-    result_.n_tokens += std::min(n_accepted + 1, n_left);
-    result_.n_drafted += slot.len;
-    result_.n_accepted += n_accepted;
+  void count(const Slot& slot, int n_emitted) {
+    result_.n_tokens += std::min(n_emitted, slot.n_left());
+    result_.n_drafted += slot.is_look ? 0 : slot.len;
+    result_.n_accepted += n_emitted - 1;
     ++result_.n_rounds;
   }
 
@@ -200,8 +219,9 @@ class Replay {
   std::uniform_real_distribution<> uniform_;
   std::normal_distribution<> normal_;
   std::vector<Slot> slots_;
-  size_t next_ = 0;   // sequence, where each comes once
-  StepLoad regular_;  // of the running step without drafts
+  size_t next_ = 0;                       // sequence, where each comes once
+  StepLoad regular_;                      // of the running step without drafts
+  std::vector<RunningSequence> running_;  // the slots
   std::vector<DraftCandidate> candidates_;
   std::vector<Slot*> owners_;  // of the candidates
   std::vector<DraftOutcome> outcomes_;

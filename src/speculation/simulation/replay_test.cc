@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 
 namespace bass {
 namespace {
@@ -109,6 +110,94 @@ TEST(Replay, EverySequenceOnceIsEveryTokenOnce) {
     const ReplayResult result = run(trace, kEachRowCosts, policy, {.batch = 4, .n_steps = 0});
     EXPECT_EQ(result.n_tokens, 6 * 200) << policy;
   }
+}
+
+// Looks at tokens cost a pass of the draft model, but no row of the main model.
+class Looker final : public LengthChooser {
+ public:
+  [[nodiscard]] int max_len() const override { return 1; }
+  void choose(const StepLoad&, std::span<DraftCandidate> candidates) override {
+    for (DraftCandidate& candidate : candidates) {
+      EXPECT_TRUE(candidate.can_look);
+      candidate.len = 1;
+      candidate.is_look = true;
+    }
+  }
+  void learn(const StepCost& cost, int n_sequences, std::span<const DraftOutcome> outcomes) override {
+    EXPECT_EQ(cost.n_rows, n_sequences);
+    for (const DraftOutcome& outcome : outcomes) EXPECT_TRUE(outcome.is_look);
+  }
+};
+
+TEST(Replay, ALookIsNotVerified) {
+  const Trace trace = even_trace(1.0, -1);
+  const ReplayOptions options{.batch = 4, .n_steps = 100};
+  Looker looker;
+  const ReplayResult looked = replay(trace, kEachRowCosts, &looker, options);
+  const ReplayResult off = run(trace, kEachRowCosts, "off", options);
+  EXPECT_EQ(looked.n_tokens, off.n_tokens);
+  EXPECT_EQ(looked.n_drafted, 0);
+  EXPECT_EQ(looked.n_accepted, 0);
+  EXPECT_NEAR(looked.seconds - off.seconds, 100 * seconds_at(kEachRowCosts.draft_pass, 4), 1e-6);
+}
+
+TEST(Replay, NothingIsDraftedBehindASequencesEnd) {
+  const Trace trace = even_trace(1.0, -1, 4, 4, 10);
+  const ReplayResult result = run(trace, kEachRowCosts, "fixed:4", {.batch = 4, .n_steps = 0});
+  EXPECT_EQ(result.n_tokens, 4 * 10);
+  EXPECT_EQ(result.n_drafted, 4 * 8) << "two rounds of five tokens";
+  EXPECT_EQ(result.n_accepted, result.n_drafted);
+}
+
+// `goodput` as if nobody waited for the end of all.
+class Unweighed final : public LengthChooser {
+ public:
+  explicit Unweighed(std::unique_ptr<LengthChooser> chooser) : chooser_(std::move(chooser)) {}
+  [[nodiscard]] int max_len() const override { return chooser_->max_len(); }
+  void choose(const StepLoad& regular, std::span<DraftCandidate> candidates) override {
+    for (const DraftCandidate& candidate : candidates) EXPECT_EQ(candidate.worth, 1);
+    chooser_->choose(regular, candidates);
+  }
+  void learn(const StepCost& cost, int n_sequences, std::span<const DraftOutcome> outcomes) override {
+    chooser_->learn(cost, n_sequences, outcomes);
+  }
+
+ private:
+  std::unique_ptr<LengthChooser> chooser_;
+};
+
+// Texts for which the draft model is better and worse.
+Trace uneven_trace(int n_tokens) {
+  Trace trace;
+  for (const double p : {0.8, 0.65, 0.5, 0.35}) {
+    TracedSequence sequence = even_trace(p, -1, 4, 1, n_tokens).sequences.front();
+    for (TracedRound& round : sequence.rounds) {
+      for (DraftEvidence& token : round.model) token.confidence = static_cast<float>(p);
+    }
+    trace.sequences.push_back(sequence);
+  }
+  return trace;
+}
+
+TEST(Replay, WhatIsWantedTogetherEndsSoonerWhenTokensAreWeighed) {
+  const Trace trace = uneven_trace(96);
+  const MachineCosts machine{{{1, 3.1}, {4, 3.9}, {8, 5.3}, {9, 7.4}, {16, 9.8}, {17, 11.8}, {64, 36.5}},
+                             {{1, 0.21}, {4, 0.28}, {8, 0.4}}};
+  double weighed = 0, unweighed = 0, closed = 0, open = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    ReplayOptions options{.batch = 4, .n_steps = 0, .noise = 0.05, .seed = seed};
+    const auto goodput = [&] { return start_engine_policy(parse_draft_length("goodput").value(), trace, machine); };
+    Unweighed without(goodput());
+    weighed += replay(trace, machine, goodput().get(), options).seconds;
+    unweighed += replay(trace, machine, &without, options).seconds;
+    // Where others take the places nothing is weighed.
+    options.n_steps = 200;
+    Unweighed also_without(goodput());
+    closed += replay(trace, machine, goodput().get(), options).tokens_per_s();
+    open += replay(trace, machine, &also_without, options).tokens_per_s();
+  }
+  EXPECT_LT(weighed, 0.995 * unweighed);
+  EXPECT_DOUBLE_EQ(closed, open);
 }
 
 TEST(Replay, APolicyThatReadsCostsFollowsThem) {
