@@ -61,9 +61,10 @@ struct Request {
   SpeculationOptions speculation;
   std::vector<std::string> stop;  ///< none may be empty
   std::optional<uint64_t> seed;
-  uint64_t job = 0;                     ///< requests of one number are wanted together: while nobody waits for a place,
-                                        ///< drafts bring the end of the last one nearer rather than most tokens a
-                                        ///< second. 0: a job of its own, of all its samples. A time budget: of none
+  /// Requests of one engine that share a number are wanted together: while nobody waits for a place in the batch,
+  /// `goodput` drafts for the end of the last one rather than for most tokens a second. 0: a job of its own, of all its
+  /// samples. Requests with a time budget, and those that do not share a --draft-length, are not weighed so.
+  uint64_t job = 0;
   std::optional<double> time_budget_s;  ///< from submission; > 0. Looked at between steps: overrun by at most the time
                                         ///< of 32 prompt tokens beside one round of decoding
   bool prompt_logprobs = false;         ///< report the log-probability of every prompt token (Event::kPrompt)

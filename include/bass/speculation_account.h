@@ -56,7 +56,8 @@ struct SpeculationAccount {
   double step_error_s = 0;       ///< sum over `sizes` of the distances from prediction to measurement
   int64_t n_draft_passes = 0;    ///< of the draft model
   double predicted_draft_s = 0;  ///< of these passes
-  int64_t n_unpromising = 0;     ///< steps with drafts that were not expected to pay: to see whether they do
+  int64_t n_unpromising = 0;     ///< steps with drafts that were not expected to pay: tries, or for those that others
+                                 ///< wait for
   double unpromising_s = 0;      ///< what they took
 };
 

@@ -101,7 +101,8 @@ std::string explanation_text(const GenerationResult& result, const GenerateOptio
   if (account.n_unpromising > 0) {
     const bool are_tries = options.request.speculation.draft_length == "goodput";
     text += fmt::format("Steps with drafts that were not expected to pay{}: {} ({:.2f} s).\n",
-                        are_tries ? ", but try whether they do" : "", account.n_unpromising, account.unpromising_s);
+                        are_tries ? " (tries, or for sequences that others wait for)" : "", account.n_unpromising,
+                        account.unpromising_s);
   }
   return text + conclusion(result, options) + "\n\n";
 }

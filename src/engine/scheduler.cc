@@ -197,21 +197,26 @@ void Scheduler::measure_regular_load() {
   });
 }
 
-// What tokens are worth to those who wait for them. How far one sequence has come says something of its noise, so it
-// must not decide about the drafts of another one that may have the same: only of those who learn together
-// (policy_registry.h).
+// The job of a request among those of this step; 0: nobody waits for it together with others. How far one sequence has
+// come says something of its noise, so it must not decide about the drafts of one that may have the same: a job is of
+// requests that learn together (policy_registry.h).
+int Scheduler::job_of(const RequestState& request) {
+  if (request.deadline || !request.policy->spec.policy->is_timed) return 0;
+  const uint64_t named = request.request.job;
+  if (named == 0 && request.choices.size() == 1) return 0;
+  const Job job{named, named == 0 ? request.id : 0, request.policy.get()};
+  auto found = std::find(jobs_.begin(), jobs_.end(), job);
+  if (found == jobs_.end()) found = jobs_.insert(found, job);
+  return static_cast<int>(found - jobs_.begin()) + 1;
+}
+
+// What tokens are worth to those who wait for them.
 void Scheduler::weigh() {
-  const auto is_one_job = [](const RequestState& a, const RequestState& b) {
-    return &a == &b || (a.request.job != 0 && a.request.job == b.request.job && a.policy == b.policy);
-  };
   weighed_.clear();
-  const RequestState* last = nullptr;
-  int job = 0;
+  jobs_.clear();
   for (const Sequence* sequence : running_) {
     const RequestState& request = *sequence->request;
-    if (last == nullptr || !is_one_job(*last, request)) ++job;
-    last = &request;
-    weighed_.push_back({.job = request.deadline ? 0 : job,
+    weighed_.push_back({.job = job_of(request),
                         .n_left = request.max_text_len - request.text_len(*sequence),
                         .may_end = !request.request.sampling.ignore_eos || !request.request.stop.empty()});
   }

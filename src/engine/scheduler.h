@@ -79,6 +79,7 @@ class Scheduler {
   [[nodiscard]] int n_unfinished() const;
   void start_sequence(RequestState* request);
   void measure_regular_load();
+  int job_of(const RequestState& request);
   void weigh();
   void choose_drafts();
   void propose(Sequence* sequence);
@@ -108,7 +109,15 @@ class Scheduler {
     bool wants_model = false;
   };
   Wish last_wish_;
-  int n_unread_left_ = 0;                   // tokens that the draft model may catch up with in the step being planned
+  int n_unread_left_ = 0;  // tokens that the draft model may catch up with in the step being planned
+  /// Sequences that are wanted together.
+  struct Job {
+    uint64_t named = 0;  // by Request::job; 0: by the request
+    RequestId request = 0;
+    const PolicyState* policy = nullptr;
+    bool operator==(const Job&) const = default;
+  };
+  std::vector<Job> jobs_;                   // of the step being planned
   std::vector<RunningSequence> weighed_;    // running_, what tokens of each are worth in the step being planned
   std::vector<DraftCandidate> candidates_;  // of one policy, in the step being planned
   std::vector<Sequence*> candidate_owners_;

@@ -251,6 +251,23 @@ TEST_F(Worths, RequestsOfOneJobWaitForTheLastOne) {
   EXPECT_EQ(found[0], found[2]);
 }
 
+TEST_F(Worths, WhereverInTheBatchTheyAre) {
+  const std::vector<float> found = after(of_jobs({1, 0, 1, 2}), {30, 5, 5, 40});
+  EXPECT_GT(found[2], 1.2f);
+  EXPECT_NEAR(found[0] + found[2], 2, 1e-5);
+  EXPECT_EQ(found[1], 1.0f);
+  EXPECT_EQ(found[3], 1.0f);
+}
+
+// What else runs must not reach policies whose choices a seed fixes.
+TEST_F(Worths, OnlyOfPoliciesThatMeasureTimes) {
+  for (const char* policy : {"survival", "bass", "fixed:3"}) {
+    auto all = of_jobs({1, 1, 1});
+    for (const auto& state : all) state->policy = request(policy)->policy;
+    EXPECT_EQ(after(std::move(all), {30, 5, 30}), std::vector<float>(3, 1.0f)) << policy;
+  }
+}
+
 TEST_F(Worths, OthersDoNot) {
   const std::vector<float> ones(3, 1.0f);
   EXPECT_EQ(after(of_jobs({0, 0, 0}), {30, 5, 30}), ones);
@@ -260,6 +277,7 @@ TEST_F(Worths, OthersDoNot) {
 TEST_F(Worths, SamplesOfARequestDo) {
   std::list<std::unique_ptr<RequestState>> all;
   all.push_back(request("goodput", 2));
+  all.front()->request.n = 2;
   all.front()->request.sampling.ignore_eos = true;
   const std::vector<float> found = after(std::move(all), {30});
   ASSERT_EQ(found.size(), 2U);

@@ -73,14 +73,22 @@ TEST(TokenWorth, WhatMayEndByItselfIsHardlyBehind) {
 }
 
 TEST(TokenWorth, JobsAreApart) {
-  std::vector<RunningSequence> sequences = with_left({90, 30}, 1);
+  std::vector<RunningSequence> sequences = with_left({90}, 1);
   for (const RunningSequence& other : with_left({500, 500}, 2)) sequences.push_back(other);
   for (const RunningSequence& alone : with_left({700, 5}, 0)) sequences.push_back(alone);
   sequences.push_back({3, 900});
+  sequences.push_back({1, 30});  // of the first job, with others between them
   const std::vector<float> found = worths(line(3.0, 0.1), sequences);
-  EXPECT_GT(found[0], 1.5f);
-  EXPECT_NEAR(found[0] + found[1], 2, 1e-5);
-  for (size_t i = 2; i < found.size(); ++i) EXPECT_NEAR(found[i], 1, 1e-5) << i;
+  EXPECT_GT(found.front(), 1.5f);
+  EXPECT_NEAR(found.front() + found.back(), 2, 1e-5);
+  for (size_t i = 1; i + 1 < found.size(); ++i) EXPECT_NEAR(found[i], 1, 1e-5) << i;
+}
+
+// A table may say that a step of one sequence takes next to nothing.
+TEST(TokenWorth, TheLastIsNeverWorthLessThanOthers) {
+  StepCosts costs = line(3.0, 0.4);
+  costs.step_s[1] = 0.1f;
+  EXPECT_GE(worths(costs, with_left({90, 30, 30, 30}))[0], 1.0f);
 }
 
 // Asked again, it forgets what it said.

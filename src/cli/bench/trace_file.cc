@@ -180,6 +180,9 @@ Result<MachineCosts> machine_of(const Json& json) {
       return invalid_file(fmt::format("\"{}\" must be a number, at least 0", key));
     machine.*member = seconds.get<double>();
   }
+  const Json can_look = json.value("can_look", Json(true));
+  if (!can_look.is_boolean()) return invalid_file("\"can_look\" must be true or false");
+  machine.can_look = can_look.get<bool>();
   if (json.contains("attention_seconds")) {
     BASS_RETURN_IF_ERROR(
         add_kept_attention(json["attention_seconds"], json.value("attention_free_rows", Json(1)), &machine));

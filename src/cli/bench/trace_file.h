@@ -28,8 +28,8 @@ Result<Trace> read_trace(const std::string& path);
 /// What the steps of a machine cost. The file is a JSON object: of one machine, or {"machines": {NAME: machine, ...}},
 /// then `name` says which. A machine is {"step_seconds": [[rows, seconds], ...], and of these what there is:
 /// "draft_pass_seconds": [[sequences, seconds], ...], "context_token_seconds": s, "seen_token_seconds": s,
-/// "catch_up_seconds": s a token, "draft_step_seconds": [10 numbers], "attention_seconds": [3 numbers],
-/// "attention_free_rows": n}. The last four are how engines keep what they have measured while working
+/// "catch_up_seconds": s a token, "can_look": bool, "draft_step_seconds": [10 numbers], "attention_seconds": [3
+/// numbers], "attention_free_rows": n}. The last four are how engines keep what they have measured while working
 /// (engine/kept_costs.h); such tables are taken without the disturbances of single entries. Errors (kInvalidFile,
 /// kInvalidArgument) name the file and the mend.
 Result<MachineCosts> read_machine(const std::string& path, const std::string& name);

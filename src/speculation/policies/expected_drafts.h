@@ -20,7 +20,8 @@ inline constexpr float kMinSeen = 8.0f;      // observations behind which errors
 inline constexpr float kGoodSignal = 0.7f;   // of errors that deserve another look at once,
 inline constexpr float kGoodDrift = 0.05f;   // if they are as large as this
 inline constexpr float kOffsetStep = 0.5f;
-inline constexpr float kMinKept = 0.05f;  // chance that a model drafts anything, below which it is not asked
+inline constexpr float kLevelMargin = 0.025f;  // half of what levels are apart
+inline constexpr float kMinKept = 0.05f;       // chance that a model drafts anything, below which it is not asked
 
 BASS_HD_CALL float with_offset(float chance, float offset) {
   if (offset == 0) return chance;
@@ -95,36 +96,33 @@ BASS_HD_CALL ExpectedDraft model_above(const GoodputState& state, int max_len, i
   return draft;
 }
 
-/// The survival below which a candidate's tokens are left out at a level, which is that of tokens worth 1.
-BASS_HD_CALL float min_survival_of(const DraftCandidate& candidate, int level) {
-  return std::min(stop_level(level) / candidate.worth, stop_level(0));
-}
-
-/// What a candidate drafts if tokens whose survival is below a level are left out: where both drafters could, the one
-/// from which more is expected. An n-gram's tokens cost nothing to draft, so it goes first among equals.
-BASS_HD_CALL ExpectedDraft draft_above(const GoodputState& state, const DraftCandidate& candidate, int level,
-                                       bool uses_model) {
+/// What a candidate drafts if tokens of less survival are left out (of the model's, to the nearest level): where both
+/// drafters could, the one from which more is expected. An n-gram's tokens cost nothing to draft, so it goes first
+/// among equals. hope: log odds that the model's drafts are taken to be better by
+BASS_HD_CALL ExpectedDraft draft_above(const GoodputState& state, const DraftCandidate& candidate, float min_survival,
+                                       bool uses_model, float hope = 0) {
   const bool is_ngram = candidate.source != DraftSource::kModel;
   const int max_model_len = is_ngram ? candidate.max_model_len : candidate.max_len;
   ExpectedDraft draft{candidate.source};
   if (is_ngram) {
-    draft = ngram_above(state, candidate.source, candidate.max_len, min_survival_of(candidate, level),
-                        candidate.skills.ngram.offset);
+    draft = ngram_above(state, candidate.source, candidate.max_len, min_survival, candidate.skills.ngram.offset);
   }
-  if (!uses_model || max_model_len == 0) return draft;
-  const int model_level = nearest_stop_level(min_survival_of(candidate, level));
-  const ExpectedDraft other = model_above(state, max_model_len, model_level, candidate.skills.model.offset);
+  const bool has_level = min_survival < stop_level(0) + expected_drafts::kLevelMargin;
+  if (!uses_model || max_model_len == 0 || !has_level) return draft;
+  const ExpectedDraft other =
+      model_above(state, max_model_len, nearest_stop_level(min_survival), candidate.skills.model.offset + hope);
   return other.expected > draft.expected ? other : draft;
 }
 
-/// Tells the candidate to draft so, at most max_len tokens, of a model's those whose survival is at least min_survival.
+/// Tells the candidate to draft so, at most max_len tokens, of a model's those whose survival is at least min_survival
+/// (with that hope).
 BASS_HD_CALL void set_draft(const GoodputState& state, const ExpectedDraft& draft, float min_survival, int max_len,
-                            DraftCandidate* candidate) {
+                            DraftCandidate* candidate, float hope = 0) {
   candidate->source = draft.source;
   candidate->len = draft.len;
   if (draft.source != DraftSource::kModel) return;
   candidate->len = std::min(draft.len, max_len);
-  candidate->stop = {min_survival, candidate->skills.model.offset, state.confidence.model};
+  candidate->stop = {min_survival, candidate->skills.model.offset + hope, state.confidence.model};
 }
 
 /// Nothing was drafted for so long that a try is due.

@@ -9,6 +9,9 @@
 // (survival_estimate.h). (The objective is that of TurboSpec, arXiv 2406.14066, with a table for the cost and lengths
 // of each sequence's own.)
 //
+// A token counts by what it is worth to those who wait (token_worth.h): 1, unless sequences are wanted together. The
+// draft model is hoped to be better than is believed until some steps have looked at it.
+//
 // Drafts that do not pay are looked at again, one token of an eighth of the sequences, so often that it takes a
 // hundredth of the time, or half of that where the device can look at a token without a row for it; now and then one
 // is verified, to see what rows cost. Errors of one sign move the estimates at once. So a draft that turns good or bad

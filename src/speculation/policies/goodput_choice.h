@@ -49,6 +49,7 @@ struct Batch {
   StepLoad regular;
   std::span<DraftCandidate> candidates;
   SizeCosts& sizes;
+  float hope = 0;  // log odds that the draft model's tokens are taken to be better by
 };
 
 // Sums over the candidates at one level.
@@ -64,6 +65,17 @@ struct Totals {
   double reading_s = 0;                              // a step's part of what it has to read for these
 };
 
+// Below which a candidate's tokens are left out at a level, which is that of tokens worth 1.
+BASS_HD_CALL float least_survival(const DraftCandidate& candidate, int level) {
+  return stop_level(level) / candidate.worth;
+}
+
+// While little was seen of the draft model it is hoped to be better than is believed: texts differ, and only drafts
+// tell what they are worth here. Not for a single sequence, which would pay as much to learn less.
+BASS_HD_CALL float hope_of(const GoodputState& learnt, size_t n_candidates) {
+  return n_candidates > 1 ? learnt.hope : 0;
+}
+
 BASS_HD_CALL bool must_read(const DraftCandidate& candidate) { return n_to_catch_up(candidate.n_unread) > 0; }
 
 BASS_HD_CALL bool may_use_model(const DraftCandidate& candidate, bool uses_model, bool reads) {
@@ -72,8 +84,8 @@ BASS_HD_CALL bool may_use_model(const DraftCandidate& candidate, bool uses_model
 
 BASS_HD_CALL void add_model_draft(const Batch& batch, const DraftCandidate& candidate, int level, int len,
                                   Totals* totals) {
-  const ExpectedStops& stops = expected_stops_of(batch.learnt, candidate.skills.model.offset);
-  level = nearest_stop_level(min_survival_of(candidate, level));
+  const ExpectedStops& stops = expected_stops_of(batch.learnt, candidate.skills.model.offset + batch.hope);
+  level = nearest_stop_level(least_survival(candidate, level));
   ++totals->n_drafting;
   totals->reading_s += predicted_catch_up_seconds(batch.costs, n_behind(candidate.n_unread)) +
                        predicted_catch_up_seconds(batch.costs, n_to_catch_up(candidate.n_unread)) /
@@ -94,8 +106,8 @@ BASS_HD_CALL void add_model_draft(const Batch& batch, const DraftCandidate& cand
 BASS_HD_CALL Totals totals_of(const Batch& batch, int level, bool uses_model, bool reads) {
   Totals totals{batch.regular, static_cast<double>(batch.regular.n_rows)};
   for (const DraftCandidate& candidate : batch.candidates) {
-    const ExpectedDraft draft =
-        draft_above(batch.learnt, candidate, level, may_use_model(candidate, uses_model, reads));
+    const ExpectedDraft draft = draft_above(batch.learnt, candidate, least_survival(candidate, level),
+                                            may_use_model(candidate, uses_model, reads), batch.hope);
     if (draft.source == DraftSource::kModel) {
       if (draft.len > 0) add_model_draft(batch, candidate, level, draft.len, &totals);
       continue;
@@ -255,13 +267,6 @@ BASS_HD_CALL bool is_try_due(const Batch& batch) {
                      [](const DraftCandidate& candidate) { return candidate.max_len > 0 && !candidate.can_look; });
 }
 
-// While little was seen of the draft model it is hoped to be better than is believed: texts differ, and only drafts
-// tell what they are worth here. Not for a single sequence, which would pay as much to learn less.
-BASS_HD_CALL void hope(const GoodputState& learnt, const StepLoad& regular, std::span<DraftCandidate> candidates) {
-  if (regular.n_rows < 2) return;
-  for (DraftCandidate& candidate : candidates) candidate.skills.model.offset += learnt.hope;
-}
-
 // A try is verified, which also measures what its rows cost; a look costs none where the device can do without.
 BASS_HD_CALL void try_or_look(const GoodputState& learnt, bool is_try, std::span<DraftCandidate> candidates) {
   probe(learnt, candidates);
@@ -277,9 +282,8 @@ BASS_HD_CALL void choose_goodput(const DraftLengthState& state, const StepCosts&
   const GoodputState& learnt = state.goodput;
   for (DraftCandidate& candidate : candidates) candidate.len = 0;
   if (costs.max_rows_seen == 0) return;  // the first step is a regular one: it is measured
-  goodput::hope(learnt, regular, candidates);
   goodput::SizeCosts sizes(costs);
-  const goodput::Batch batch{learnt, costs, regular, candidates, sizes};
+  const goodput::Batch batch{learnt, costs, regular, candidates, sizes, goodput::hope_of(learnt, candidates.size())};
   const bool is_due = goodput::is_try_due(batch);
   const goodput::Option best = goodput::best_option(batch, is_due ? 1.0 : 0.0);
   if (best.level < 0) {
@@ -292,9 +296,10 @@ BASS_HD_CALL void choose_goodput(const DraftLengthState& state, const StepCosts&
   if (!regular.has_chunk && is_step_stale(costs, regular.n_rows)) return;
   for (DraftCandidate& candidate : candidates) {
     const bool uses_model = goodput::may_use_model(candidate, best.uses_model, best.reads);
-    const ExpectedDraft draft = draft_above(learnt, candidate, best.level, uses_model);
-    set_draft(learnt, draft, goodput::kStopMargin * min_survival_of(candidate, best.level), best.max_model_len,
-              &candidate);
+    const float least = goodput::least_survival(candidate, best.level);
+    const ExpectedDraft draft = draft_above(learnt, candidate, least, uses_model, batch.hope);
+    const float stop_below = goodput::kStopMargin * stop_level(nearest_stop_level(least));
+    set_draft(learnt, draft, stop_below, best.max_model_len, &candidate, batch.hope);
   }
 }
 
@@ -303,9 +308,9 @@ BASS_HD_CALL bool goodput_wants_model(const DraftLengthState& state, const StepC
                                       std::span<DraftCandidate> candidates) {
   const bool is_full = costs.max_rows_seen == StepCosts::kMaxRows;
   if (!is_full && goodput::kGrowth * costs.max_rows_seen <= regular.n_rows) return true;  // nothing is known of these
-  goodput::hope(state.goodput, regular, candidates);
   goodput::SizeCosts sizes(costs);
-  const goodput::Option best = goodput::best_option({state.goodput, costs, regular, candidates, sizes}, 0.0);
+  const goodput::Option best = goodput::best_option(
+      {state.goodput, costs, regular, candidates, sizes, goodput::hope_of(state.goodput, candidates.size())}, 0.0);
   return best.level >= 0 && best.uses_model;
 }
 

@@ -15,8 +15,8 @@ BASS_HD_CALL void choose_survival(const DraftLengthState& state, const StepCosts
   constexpr float kLeastLevel = stop_level(ExpectedStops::kLevels - 1);
   bool has_drafts = false;
   for (DraftCandidate& candidate : candidates) {
-    ExpectedDraft draft =
-        draft_above(state.goodput, candidate, nearest_stop_level(state.min_survival), /*uses_model=*/true);
+    const float level = stop_level(nearest_stop_level(state.min_survival));
+    ExpectedDraft draft = draft_above(state.goodput, candidate, level, /*uses_model=*/true);
     if (draft.source != DraftSource::kModel) {  // to the letter, not to the nearest level
       draft = ngram_above(state.goodput, draft.source, candidate.max_len, state.min_survival,
                           candidate.skills.ngram.offset);

@@ -20,6 +20,7 @@ struct MachineCosts {
   double seen_token_s = 0;            // and for each row of the sequence beside its first free_rows ones
   double free_rows = 1;               // computing for so many hides behind the reading
   double catch_up_token_s = 0;        // that the draft model reads a token of text for, where it had not followed it
+  bool can_look = true;               // at drafted tokens without rows for them (DraftCandidate::can_look)
 };
 
 /// Of a step that reads n_read tokens of context, and whose rows see n_seen, by the sum over the rows.

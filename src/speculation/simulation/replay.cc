@@ -34,6 +34,9 @@ class Replay {
         order_(options.seed),
         random_(~options.seed) {
     labels_.reserve(static_cast<size_t>(options.batch) * kMaxDraftLen);
+    for (const TracedSequence& sequence : trace.sequences) longest_ = std::max(longest_, sequence.n_tokens);
+    may_end_ = std::any_of(trace.sequences.begin(), trace.sequences.end(),
+                           [&](const TracedSequence& sequence) { return sequence.n_tokens < longest_; });
   }
 
   ReplayResult run() {
@@ -60,7 +63,6 @@ class Replay {
     int n_unread = 1;  // tokens of the text that the draft model has not read
 
     [[nodiscard]] const TracedRound& round() const { return sequence->rounds[position]; }
-    [[nodiscard]] int n_left() const { return sequence->n_tokens - static_cast<int>(position); }
     [[nodiscard]] int context_len() const { return sequence->prompt_len + static_cast<int>(position); }
     [[nodiscard]] std::span<const DraftEvidence> draft() const {
       const auto& tokens = source == DraftSource::kModel ? round().model : round().ngram;
@@ -77,11 +79,14 @@ class Replay {
     }
   }
 
+  // What an engine knows of that: the longest text has all the tokens that it may have.
+  [[nodiscard]] int n_left(const Slot& slot) const { return std::max(longest_ - static_cast<int>(slot.position), 1); }
+
   // Places are taken again by other sequences while there are any.
   void weigh() {
     const bool has_waiting = options_.n_steps > 0 || next_ < trace_.sequences.size();
     running_.clear();
-    for (const Slot& slot : slots_) running_.push_back({.job = 1, .n_left = slot.n_left()});
+    for (const Slot& slot : slots_) running_.push_back({.job = 1, .n_left = n_left(slot), .may_end = may_end_});
     chooser_->weigh(regular_, has_waiting, running_);
   }
 
@@ -102,7 +107,7 @@ class Replay {
       slot.is_look = false;
       slot.n_confidences = 0;
       const TracedRound& round = slot.round();
-      const int max_len = std::min(chooser_->max_len(), slot.n_left() - 1);
+      const int max_len = std::clamp(n_left(slot) - 1, 0, chooser_->max_len());
       const bool has_ngram =
           options_.uses_ngrams && !round.ngram.empty() && round.ngram_order >= options_.min_ngram_order;
       const int n_model = options_.uses_model ? std::min(static_cast<int>(round.model.size()), max_len) : 0;
@@ -114,9 +119,9 @@ class Replay {
                              .context_len = slot.context_len(),
                              .skills = slot.skills,
                              .n_unread = slot.n_unread,
-                             .n_left = slot.n_left(),
+                             .n_left = n_left(slot),
                              .worth = running_[i].worth,
-                             .can_look = true});
+                             .can_look = machine_.can_look});
       owners_.push_back(&slot);
     }
     chooser_->choose(regular_, candidates_);
@@ -157,7 +162,7 @@ class Replay {
       cost.n_model_drafts += slot.n_confidences;
       for (int pass = 0; pass < slot.n_confidences; ++pass) ++n_drafting_[static_cast<size_t>(pass)];
       const int n_emitted = slot.is_look ? 1 : n_accepted + 1;
-      read_text(n_emitted, n_accepted, &slot, &cost);
+      read_text(n_emitted, &slot, &cost);
       count(slot, n_emitted);
       slot.position += static_cast<size_t>(n_emitted);
     }
@@ -178,14 +183,14 @@ class Replay {
   }
 
   // What the draft model reads in this step, and leaves for later: the last token of a draft is not fed to it.
-  static void read_text(int n_emitted, int n_accepted, Slot* slot, StepCost* cost) {
+  static void read_text(int n_emitted, Slot* slot, StepCost* cost) {
     if (slot->n_confidences == 0) {
       slot->n_unread += n_emitted;
       return;
     }
     cost->n_caught_up += n_to_catch_up(slot->n_unread);
     cost->n_behind += n_behind(slot->n_unread);
-    slot->n_unread = n_accepted == slot->n_confidences ? 2 : 1;
+    slot->n_unread = n_emitted > slot->n_confidences ? 2 : 1;
   }
 
   // As the executor gives them to policies: of the tokens that verification has looked at.
@@ -204,7 +209,8 @@ class Replay {
   }
 
   void count(const Slot& slot, int n_emitted) {
-    result_.n_tokens += std::min(n_emitted, slot.n_left());
+    const int n_to_come = slot.sequence->n_tokens - static_cast<int>(slot.position);
+    result_.n_tokens += std::clamp(n_to_come, 0, n_emitted);
     result_.n_drafted += slot.is_look ? 0 : slot.len;
     result_.n_accepted += n_emitted - 1;
     ++result_.n_rounds;
@@ -219,6 +225,8 @@ class Replay {
   std::uniform_real_distribution<> uniform_;
   std::normal_distribution<> normal_;
   std::vector<Slot> slots_;
+  int longest_ = 0;                       // tokens of a text
+  bool may_end_ = false;                  // texts end before that
   size_t next_ = 0;                       // sequence, where each comes once
   StepLoad regular_;                      // of the running step without drafts
   std::vector<RunningSequence> running_;  // the slots

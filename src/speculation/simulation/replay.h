@@ -27,14 +27,16 @@ struct ReplayResult {
   int64_t n_steps = 0;
   int64_t n_rounds = 0;  // sequences in steps
   int64_t n_drafted = 0;
-  int64_t n_accepted = 0;  // of these, also behind a sequence's end
+  int64_t n_accepted = 0;  // of these, also behind an end token
 
   [[nodiscard]] double tokens_per_s() const { return seconds > 0 ? static_cast<double>(n_tokens) / seconds : 0; }
 };
 
 /// Each step: the policy chooses lengths for what the trace says that the drafters have to offer, acceptances are drawn
 /// from the evidence, sequences advance by the accepted tokens and one more, the machine's time is charged, and the
-/// policy learns from both. A sequence that ends is followed by another one, with n_steps a random one.
+/// policy learns from both. A sequence that ends is followed by another one, with n_steps a random one; where none
+/// follows any more, all are wanted together (token_worth.h), as of a `bass generate`. A sequence may become as long as
+/// the trace's longest, and nothing is drafted behind that.
 ///
 /// A draft model that was not used reads what it has missed before it drafts again (MachineCosts::catch_up_token_s; 0
 /// where a file does not say it). What is left out: prompts, and what a host does between steps. A rejected draft's

@@ -142,11 +142,26 @@ TEST(Replay, ALookIsNotVerified) {
 }
 
 TEST(Replay, NothingIsDraftedBehindASequencesEnd) {
-  const Trace trace = even_trace(1.0, -1, 4, 4, 10);
+  const Trace trace = even_trace(1.0, -1, 4, 4, 12);
   const ReplayResult result = run(trace, kEachRowCosts, "fixed:4", {.batch = 4, .n_steps = 0});
-  EXPECT_EQ(result.n_tokens, 4 * 10);
-  EXPECT_EQ(result.n_drafted, 4 * 8) << "two rounds of five tokens";
+  EXPECT_EQ(result.n_tokens, 4 * 12);
+  EXPECT_EQ(result.n_drafted, 4 * (4 + 4 + 1)) << "two rounds of five tokens and one of two";
   EXPECT_EQ(result.n_accepted, result.n_drafted);
+}
+
+// Where an end token came there is a round more than tokens.
+TEST(Replay, TextsMayEndBeforeTheLongest) {
+  Trace trace = even_trace(0.7, -1, 4, 6, 30);
+  for (size_t i = 1; i < trace.sequences.size(); ++i) trace.sequences[i].n_tokens = 5 + static_cast<int>(i);
+  for (TracedSequence& sequence : trace.sequences) {
+    sequence.rounds.resize(static_cast<size_t>(sequence.n_tokens) + 1, sequence.rounds.front());
+  }
+  for (const bool uses_model : {true, false}) {
+    for (const char* policy : {"off", "fixed:8", "bass", "survival:min=0.01", "survival", "goodput", "bandit"}) {
+      const ReplayOptions options{.uses_model = uses_model, .batch = 4, .n_steps = 0};
+      EXPECT_EQ(run(trace, kRowsAreFree, policy, options).n_tokens, 30 + 6 + 7 + 8 + 9 + 10) << policy;
+    }
+  }
 }
 
 // `goodput` as if nobody waited for the end of all.
