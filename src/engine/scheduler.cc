@@ -217,7 +217,7 @@ void Scheduler::weigh() {
   for (const Sequence* sequence : running_) {
     const RequestState& request = *sequence->request;
     weighed_.push_back({.job = job_of(request),
-                        .n_left = request.max_text_len - request.text_len(*sequence),
+                        .n_left = request.n_left(*sequence),
                         .may_end = !request.request.sampling.ignore_eos || !request.request.stop.empty()});
   }
   const bool has_waiting =
@@ -267,8 +267,7 @@ void Scheduler::choose_drafts() {
 void Scheduler::propose(Sequence* sequence) {
   RequestState* request = sequence->request;
   // A draft behind the last token that may be emitted would be computed for nothing.
-  const int n_left = request->max_text_len - request->text_len(*sequence);
-  const int limit = std::max(0, std::min(request->policy->state.len, n_left - 1));
+  const int limit = std::max(0, std::min(request->policy->state.len, request->n_left(*sequence) - 1));
   sequence->proposed.resize(static_cast<size_t>(limit));
   int n_proposed = 0;
   if (request->ngrams != nullptr && limit > 0) {

@@ -113,6 +113,8 @@ struct RequestState {
   [[nodiscard]] int text_len(const Sequence& sequence) const {
     return static_cast<int>(prompt.size() + sequence.output.size());
   }
+  /// Tokens that it may still emit.
+  [[nodiscard]] int n_left(const Sequence& sequence) const { return max_text_len - text_len(sequence); }
   [[nodiscard]] TokenId token_at(const Sequence& sequence, int position) const {
     const auto i = static_cast<size_t>(position);
     return i < prompt.size() ? prompt[i] : sequence.output[i - prompt.size()];

@@ -77,7 +77,7 @@ Result<std::vector<Request>> BenchRunner::make_requests(const BenchCase& bench_c
     request.max_tokens = bench_case.n_generated;
     if (request.seed) *request.seed += i;
     request.sampling.ignore_eos = true;
-    request.job = 1;
+    request.job = 1;  // all are timed together
     if (!bench_case.is_speculative) request.speculation.drafter = DrafterChoice::kOff;
   }
   return requests;

@@ -70,6 +70,11 @@ BASS_HD_CALL float least_survival(const DraftCandidate& candidate, int level) {
   return stop_level(level) / candidate.worth;
 }
 
+// The level of the draft model's tokens that comes nearest to that.
+BASS_HD_CALL int model_level(const DraftCandidate& candidate, int level) {
+  return nearest_stop_level(least_survival(candidate, level));
+}
+
 // While little was seen of the draft model it is hoped to be better than is believed: texts differ, and only drafts
 // tell what they are worth here. Not for a single sequence, which would pay as much to learn less.
 BASS_HD_CALL float hope_of(const GoodputState& learnt, size_t n_candidates) {
@@ -85,7 +90,7 @@ BASS_HD_CALL bool may_use_model(const DraftCandidate& candidate, bool uses_model
 BASS_HD_CALL void add_model_draft(const Batch& batch, const DraftCandidate& candidate, int level, int len,
                                   Totals* totals) {
   const ExpectedStops& stops = expected_stops_of(batch.learnt, candidate.skills.model.offset + batch.hope);
-  level = nearest_stop_level(least_survival(candidate, level));
+  level = model_level(candidate, level);
   ++totals->n_drafting;
   totals->reading_s += predicted_catch_up_seconds(batch.costs, n_behind(candidate.n_unread)) +
                        predicted_catch_up_seconds(batch.costs, n_to_catch_up(candidate.n_unread)) /
@@ -298,7 +303,7 @@ BASS_HD_CALL void choose_goodput(const DraftLengthState& state, const StepCosts&
     const bool uses_model = goodput::may_use_model(candidate, best.uses_model, best.reads);
     const float least = goodput::least_survival(candidate, best.level);
     const ExpectedDraft draft = draft_above(learnt, candidate, least, uses_model, batch.hope);
-    const float stop_below = goodput::kStopMargin * stop_level(nearest_stop_level(least));
+    const float stop_below = goodput::kStopMargin * stop_level(goodput::model_level(candidate, best.level));
     set_draft(learnt, draft, stop_below, best.max_model_len, &candidate, batch.hope);
   }
 }
