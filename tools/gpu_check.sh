@@ -54,27 +54,54 @@ run_program() { # program, arguments...
 }
 wrapper=() limit=()
 
-# Runs a test program; adds its report to the results.
-run_tests() { # name of the report, seconds, program, gtest filter
-  local name=$1 limit_s=$2 program=$3 filter=$4 rc=0
-  limit=(timeout -k 10 "$limit_s")
-  BASS_TEST_GPU=1 run_program "$program" "--gtest_filter=$filter" "--gtest_output=json:$out/$name.json" \
-    >"$out/$name.log" 2>&1 || rc=$?
-  limit=()
-  if [ "$rc" -eq 124 ] || [ "$rc" -eq 137 ]; then echo "timed out or was killed (limit $limit_s s)" >>"$out/$name.log"; fi
-  tail -n 5 "$out/$name.log"
+# Runs a test program in shards beside each other, as an error of a GPU is the end of the process that met it; adds their
+# reports and one log to the results.
+run_tests() { # name of the reports, seconds, program, gtest filter, [shards]
+  local name=$1 limit_s=$2 program=$3 filter=$4 n_shards=${5:-1} rc=0 shard
+  local -a runs=()
+  for ((shard = 0; shard < n_shards; ++shard)); do
+    run_shard "$name" "$limit_s" "$program" "$filter" "$shard" "$n_shards" &
+    runs+=($!)
+  done
+  for shard in "${!runs[@]}"; do
+    wait "${runs[shard]}" || rc=1
+    { echo "== shard $shard of $n_shards"; cat "$out/$name.$shard.log"; } >>"$out/$name.log"
+    rm "$out/$name.$shard.log"
+  done
+  grep -E '^\[  (PASSED|FAILED|SKIPPED) |timed out|Check failed' "$out/$name.log" | sort | uniq -c | tail -n 20
   return "$rc"
+}
+
+run_shard() { # name, seconds, program, filter, shard, shards
+  local log=$out/$1.$5.log rc=0
+  limit=(timeout -k 10 "$2")
+  BASS_TEST_GPU=1 GTEST_TOTAL_SHARDS=$6 GTEST_SHARD_INDEX=$5 run_program "$3" "--gtest_filter=$4" \
+    "--gtest_output=json:$out/$1.$5.json" >"$log" 2>&1 || rc=$?
+  if [ "$rc" -eq 124 ] || [ "$rc" -eq 137 ]; then echo "timed out or was killed (limit $2 s)" >>"$log"; fi
+  return "$rc"
+}
+
+# The library of a Python package or of a toolkit that ldconfig does not know.
+find_cublaslt() {
+  local library
+  if ldconfig -p 2>/dev/null | grep 'libcublasLt\.so' >/dev/null; then return 0; fi
+  library=$(find /usr/local/cuda*/lib64 /usr/local/cuda*/targets/*/lib \
+    "$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))' 2>/dev/null)"/nvidia \
+    -name 'libcublasLt.so.*' 2>/dev/null | head -n 1)
+  if [ -z "$library" ]; then
+    echo "there is no cuBLASLt, unless LD_LIBRARY_PATH names its folder: what needs it fails"
+    return 0
+  fi
+  LD_LIBRARY_PATH=$(dirname "$library")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export LD_LIBRARY_PATH
 }
 
 # Kernels against the CPU's and reference/, and whole generations against the CPU backend: bit by bit.
 stage_correctness() {
-  local rc=0 without=""
+  local rc=0 without="" n_shards=$((($(nproc) + 1) / 2))
   [ -f "${BASS_TEST_MODEL:-}" ] || { without="-*TheDefaultModel*"; echo "without the default model: BASS_TEST_MODEL is not a file"; }
-  if ! ldconfig -p 2>/dev/null | grep 'libcublasLt\.so' >/dev/null; then
-    echo "cuBLASLt is not among ldconfig's libraries: unless LD_LIBRARY_PATH names its folder, what needs it fails"
-  fi
-  run_tests kernels 240 bass_kernels_test 'Gpu*' || rc=1
-  run_tests identity 400 bass_gpu_test "*$without" || rc=1
+  run_tests kernels 240 bass_kernels_test 'Gpu*' "$n_shards" || rc=1
+  run_tests identity 400 bass_gpu_test "*$without" "$n_shards" || rc=1
   return "$rc"
 }
 
@@ -188,6 +215,7 @@ mkdir -p "$out" build
 if [ -z "${BASS_GPU_PACK:-}" ]; then build >"$out/build.log" 2>&1 || fail "the build failed: $out/build.log"; fi
 
 echo "GPU: $gpu" | tee "$out/summary.txt"
+find_cublaslt
 results="" n_failed=0
 for stage in "${stages[@]}"; do
   echo "== $stage"
