@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "executor/executor.h"
-#include "kernels/cuda/rows/activate_rows.h"
 #include "kernels/cuda/rows/quantise_tokens.h"
 
 namespace bass::cuda {
@@ -32,13 +31,12 @@ GpuForward::GpuForward(Device* device, GpuModel* model, Staging* staging, const 
   qkv_ = floats(max_rows * (config.q_dim() + 2 * config.kv_dim()));
   attended_ = floats(max_rows * config.q_dim());
   const int64_t feed_forward_rows = max_rows * std::max(config.n_experts_used, 1);
-  gate_ = floats(feed_forward_rows * config.d_ff);
-  if (config.is_gated) up_ = floats(feed_forward_rows * config.d_ff);
+  gate_up_ = floats(feed_forward_rows * config.d_ff * (config.is_gated ? 2 : 1));
   if (config.has_post_norms) added_ = floats(max_rows * config.d_model);
   make_library_sums();
   normed_ = make_stage(options_.max_rows, config.d_model);
   attended_stage_ = make_stage(options_.max_rows, config.q_dim(), attended_.as<float>());
-  gated_ = make_stage(static_cast<int>(feed_forward_rows), config.d_ff, gate_.as<float>());
+  gated_ = make_stage(static_cast<int>(feed_forward_rows), config.d_ff);
   head_input_ = make_stage(kLogitsBlockRows, config.d_model);
   if (config.main) make_draft_input();
   if (config.n_experts > 0) make_experts();
@@ -102,8 +100,7 @@ GpuStage GpuForward::make_stage(int n_rows, int n_cols, float* shared_f32) {
           : 0;
   const size_t token_scale_bytes = has_tokens ? Staging::aligned(static_cast<size_t>(n_rows) * sizeof(float)) : 0;
   const bool quantised = model_->has_quantised_weights() && n_cols % kGroupLen == 0;
-  // What is written in parts becomes bytes behind that.
-  const bool has_f32 = model_->has_float_weights() || (has_tokens && shared_f32 != nullptr);
+  const bool has_f32 = model_->has_float_weights();
   const size_t f32_bytes = has_f32 && shared_f32 == nullptr ? n * sizeof(float) : 0;
   const size_t q_bytes = quantised ? n * static_cast<size_t>(options_.n_planes) : 0;
   const size_t n_groups = quantised ? n / kGroupLen : 0;
@@ -139,14 +136,14 @@ void GpuForward::make_library_sums() {
     return static_cast<size_t>(n_rows + kLibraryAlignment) *
            static_cast<size_t>(library_padded(n_out, model_->library()));
   };
-  const int widest = std::max({config.d_model, config.q_dim(), config.kv_dim(), config.d_ff});
+  const int widest = std::max({config.d_model, config.q_dim() + 2 * config.kv_dim(), 2 * config.d_ff});
   const int head = std::max(model_->head().n_out, kMaxPromptHeadTokens);
   library_sums_ = DeviceBuffer(
       device_, std::max(n_sums(options_.max_rows, widest), n_sums(kLogitsBlockRows, head)) * sizeof(int32_t));
 }
 
 std::vector<const DeviceBuffer*> GpuForward::buffers() const {
-  std::vector<const DeviceBuffer*> all{&batch_->memory(), &residual_, &qkv_,    &attended_,    &gate_, &up_,
+  std::vector<const DeviceBuffer*> all{&batch_->memory(), &residual_, &qkv_,    &attended_,    &gate_up_,
                                        &added_,           &features_, &hidden_, &library_sums_};
   const GpuExpertRows& e = experts_;
   all.insert(all.end(), {&e.probabilities, &e.chosen, &e.weights, &e.slots, &e.rows, &e.begins, &e.results});
@@ -331,9 +328,9 @@ void GpuOps::project_qkv(int layer) {
   const GpuLayer& weights = model_.layer(layer);
   const int stride = config_.q_dim() + 2 * config_.kv_dim();
   float* out = f_.qkv_.as<float>();
-  for (const DeviceMatrix* matrix : {&weights.q, &weights.k, &weights.v}) {
-    multiply(*matrix, f_.normed_.rows, out, stride);
-    out += matrix->n_out;
+  for (const DeviceMatrix& matrix : weights.qkv) {
+    multiply(matrix, f_.normed_.rows, out, stride);
+    out += matrix.n_out;
   }
 }
 
@@ -383,23 +380,23 @@ void GpuOps::attend(int layer) {
   arguments.window = config_.layer(layer).window;
   arguments.out = f_.attended_.as<float>();
   f_.attention_of(arguments.window).attend(arguments);
-  if (quantise_tokens(f_.attended_stage_.rows, n_rows())) return;
-  if (f_.attended_stage_.rows.q == nullptr && f_.attended_stage_.rows.bf16 == nullptr) return;
-  ActivateRows quantise;
-  quantise.gate = f_.attended_.as<float>();
-  quantise.n_rows = n_rows();
-  quantise.n = config_.q_dim();
-  quantise.out = f_.attended_stage_.rows;
-  quantise.out.f32 = nullptr;  // it is there already
-  launch(device_, quantise, quantise.shape());
+  ActivatedRows rows;
+  rows.gate = f_.attended_.as<float>();
+  rows.stride = rows.n = config_.q_dim();
+  rows.n_rows = n_rows();
+  DeviceActivations out = f_.attended_stage_.rows;
+  out.f32 = nullptr;  // it is there already
+  activate(rows, out);
 }
 
-// For a library's product of bytes. false: that is not what multiplies
-bool GpuOps::quantise_tokens(const DeviceActivations& rows, int n_rows) {
-  if (rows.token.q == nullptr) return false;
-  const QuantiseTokens quantise{rows.f32, n_rows, rows.n_cols, rows.token};
+void GpuOps::activate(const ActivatedRows& rows, const DeviceActivations& out) {
+  if (out.q != nullptr || out.bf16 != nullptr || out.f32 != nullptr) {
+    const ActivateRows activate{rows, out};
+    launch(device_, activate, activate.shape());
+  }
+  if (out.token.q == nullptr) return;
+  const QuantiseTokens quantise{rows, out.token};
   launch(device_, quantise, quantise.shape());
-  return true;
 }
 
 void GpuOps::project_residual(const DeviceMatrix& weight, const DeviceNorm& post_norm, const DeviceActivations& input) {
@@ -425,23 +422,26 @@ void GpuOps::project_output(int layer) {
 
 void GpuOps::gate_up(int layer) {
   if (config_.n_experts > 0) return gate_up_experts(layer);
-  const GpuLayer& weights = model_.layer(layer);
-  const bool is_gated = config_.is_gated;
-  multiply(is_gated ? weights.gate : weights.up, f_.normed_.rows, f_.gate_.as<float>(), config_.d_ff);
-  if (is_gated) multiply(weights.up, f_.normed_.rows, f_.up_.as<float>(), config_.d_ff);
-  activate(n_rows());
+  // Rows of the gate's channels and behind them the other's.
+  const int64_t stride = int64_t{config_.d_ff} * (config_.is_gated ? 2 : 1);
+  float* out = f_.gate_up_.as<float>();
+  for (const DeviceMatrix& matrix : model_.layer(layer).gate_up) {
+    multiply(matrix, f_.normed_.rows, out, stride);
+    out += matrix.n_out;
+  }
+  activate_gated(n_rows(), stride, config_.d_ff);
 }
 
-void GpuOps::activate(int n_rows) {
-  ActivateRows activate;
-  activate.gate = f_.gate_.as<float>();
-  activate.up = config_.is_gated ? f_.up_.as<float>() : nullptr;
-  activate.n_rows = n_rows;
-  activate.n = config_.d_ff;
-  activate.kind = static_cast<ActivateRows::Kind>(config_.activation);
-  activate.out = f_.gated_.rows;
-  launch(device_, activate, activate.shape());
-  quantise_tokens(f_.gated_.rows, n_rows);
+// up_offset: from a row's gate
+void GpuOps::activate_gated(int n_rows, int64_t stride, int64_t up_offset) {
+  ActivatedRows rows;
+  rows.gate = f_.gate_up_.as<float>();
+  rows.up = config_.is_gated ? rows.gate + up_offset : nullptr;
+  rows.stride = stride;
+  rows.n_rows = n_rows;
+  rows.n = config_.d_ff;
+  rows.kind = static_cast<ActivatedRows::Kind>(config_.activation);
+  activate(rows, f_.gated_.rows);
 }
 
 void GpuOps::project_down(int layer) {

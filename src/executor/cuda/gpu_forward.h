@@ -13,6 +13,7 @@
 #include "executor/step_sampling.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/matmul/launch_product.h"
+#include "kernels/cuda/rows/activate_rows.h"
 #include "model/decoder.h"
 
 namespace bass::cuda {
@@ -116,12 +117,11 @@ class GpuForward {
   DeviceBuffer residual_;      // float [max_rows, d_model]
   DeviceBuffer qkv_;           // float [max_rows, q_dim + 2 kv_dim]
   DeviceBuffer attended_;      // float [max_rows, q_dim]
-  DeviceBuffer gate_;          // float [max_rows, d_ff]; with experts a row for each slot
-  DeviceBuffer up_;            // the same, where the feed-forward block is gated
+  DeviceBuffer gate_up_;       // float [max_rows, 2 or 1, d_ff]; with experts [2 or 1, n_slots, d_ff]
   DeviceBuffer added_;         // float [max_rows, d_model], where it is normalised before it is added
   GpuStage normed_;            // [max_rows, d_model]
   GpuStage attended_stage_;    // [max_rows, q_dim]
-  GpuStage gated_;             // as gate_
+  GpuStage gated_;             // [max_rows or max_slots, d_ff]
   GpuStage head_input_;        // [kLogitsBlockRows, d_model]
   GpuStage taps_;              // [max_rows, n_taps d_main]
   GpuStage joined_;            // [max_rows, input.n_in]
@@ -158,12 +158,12 @@ class GpuOps {
   void norm_heads(const float* weight, int first_column, int n);
   void multiply(const DeviceMatrix& weight, const DeviceActivations& input, float* out, int64_t stride,
                 bool accumulates = false);
-  void activate(int n_rows);
+  void activate(const ActivatedRows& rows, const DeviceActivations& out);
+  void activate_gated(int n_rows, int64_t stride, int64_t up_offset);
   void gate_up_experts(int layer);
   void project_down_experts(int layer);
   [[nodiscard]] int n_slots() const { return n_rows() * config_.n_experts_used; }
   void multiply_experts(const GpuExpertMatrix& weights, const DeviceActivations& input, float* out);
-  bool quantise_tokens(const DeviceActivations& rows, int n_rows);
   void project_residual(const DeviceMatrix& weight, const DeviceNorm& post_norm, const DeviceActivations& input);
 
   GpuForward& f_;

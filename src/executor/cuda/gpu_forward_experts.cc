@@ -54,9 +54,11 @@ void GpuOps::multiply_experts(const GpuExpertMatrix& weights, const DeviceActiva
 
 void GpuOps::gate_up_experts(int layer) {
   const GpuLayer& weights = model_.layer(layer);
-  multiply_experts(weights.expert_gate, f_.experts_.input.rows, f_.gate_.as<float>());
-  multiply_experts(weights.expert_up, f_.experts_.input.rows, f_.up_.as<float>());
-  activate(n_slots());
+  const int64_t up_offset = int64_t{n_slots()} * config_.d_ff;
+  float* out = f_.gate_up_.as<float>();
+  multiply_experts(weights.expert_gate, f_.experts_.input.rows, out);
+  multiply_experts(weights.expert_up, f_.experts_.input.rows, out + up_offset);
+  activate_gated(n_slots(), config_.d_ff, up_offset);
 }
 
 void GpuOps::project_down_experts(int layer) {

@@ -94,7 +94,9 @@ Result<size_t> GpuModel::weight_bytes(Device* device, const ModelFile& main, con
 Status GpuModel::choose_kernels() {
   std::vector<DeviceMatrix*> matrices{&draft_input_.tap, &draft_input_.input, &head_};
   for (GpuLayer& layer : layers_) {
-    matrices.insert(matrices.end(), {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down});
+    for (DeviceMatrix& matrix : layer.qkv) matrices.push_back(&matrix);
+    for (DeviceMatrix& matrix : layer.gate_up) matrices.push_back(&matrix);
+    matrices.insert(matrices.end(), {&layer.output, &layer.down});
   }
   std::erase_if(matrices, [](const DeviceMatrix* matrix) { return matrix->n_out == 0; });
   return choose_all_products(device_, std::move(matrices));
@@ -190,6 +192,19 @@ DeviceMatrix GpuModel::place_product(const MatrixRef& ref, WeightArena* arena, c
   return matrix;
 }
 
+std::vector<DeviceMatrix> GpuModel::place_joint(std::vector<const MatrixRef*> refs, WeightArena* arena) {
+  std::erase_if(refs, [](const MatrixRef* ref) { return ref->n_out == 0; });
+  std::vector<DeviceMatrix> matrices;
+  if (WeightArena::can_join(refs)) {
+    const size_t before = arena->n_bytes();
+    matrices.push_back(arena->joint_product(refs));
+    count_product(matrices.back(), arena->n_bytes() - before);
+    return matrices;
+  }
+  for (const MatrixRef* ref : refs) matrices.push_back(place_product(*ref, arena));
+  return matrices;
+}
+
 GpuExpertMatrix GpuModel::place_experts(const std::vector<ExpertRefs>& experts, MatrixRef ExpertRefs::*kind,
                                         WeightArena* arena) {
   std::vector<DeviceMatrix> matrices;
@@ -210,13 +225,10 @@ void GpuModel::place_layer(const LayerRefs& refs, WeightArena* arena) {
   layer.feed_forward_post_norm = arena->norm(refs.feed_forward_post_norm);
   layer.q_norm = arena->floats(refs.q_norm);
   layer.k_norm = arena->floats(refs.k_norm);
-  layer.q = place_product(refs.q, arena);
-  layer.k = place_product(refs.k, arena);
-  layer.v = place_product(refs.v, arena);
+  layer.qkv = place_joint({&refs.q, &refs.k, &refs.v}, arena);
   layer.output = place_product(refs.output, arena);
   if (refs.experts.empty()) {
-    layer.gate = place_product(refs.gate, arena);
-    layer.up = place_product(refs.up, arena);
+    layer.gate_up = place_joint({&refs.gate, &refs.up}, arena);
     layer.down = place_product(refs.down, arena);
     return;
   }

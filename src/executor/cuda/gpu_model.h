@@ -24,9 +24,12 @@ struct GpuLayer {
   DeviceNorm attention_norm, feed_forward_norm, attention_post_norm, feed_forward_post_norm;
   const float* q_norm = nullptr;
   const float* k_norm = nullptr;
-  DeviceMatrix q, k, v, output, gate, up, down;
+  /// q, k and v, and the gate and up of a feed-forward block: one matrix where their formats allow it, so that a step
+  /// has fewer and larger products.
+  std::vector<DeviceMatrix> qkv, gate_up;
+  DeviceMatrix output, down;
   DeviceMatrix router;                                  // where there are experts
-  GpuExpertMatrix expert_gate, expert_up, expert_down;  // the same, instead of gate, up and down
+  GpuExpertMatrix expert_gate, expert_up, expert_down;  // the same, instead of gate_up and down
 };
 
 /// The KV cache of a model.
@@ -106,6 +109,8 @@ class GpuModel {
   void place_weights(WeightArena* arena);
   void place_layer(const LayerRefs& refs, WeightArena* arena);
   DeviceMatrix place_product(const MatrixRef& ref, WeightArena* arena, const HeadPart* part = nullptr);
+  /// Products of the same rows, whose results lie side by side.
+  std::vector<DeviceMatrix> place_joint(std::vector<const MatrixRef*> refs, WeightArena* arena);
   GpuExpertMatrix place_experts(const std::vector<ExpertRefs>& experts, MatrixRef ExpertRefs::*kind,
                                 WeightArena* arena);
   void place_head(WeightArena* arena);

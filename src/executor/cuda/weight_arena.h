@@ -38,6 +38,10 @@ class WeightArena {
   DeviceMatrix matrix(const MatrixRef& ref);
   /// The matrix of a product, or what is left of it by `part`.
   DeviceMatrix product(const MatrixRef& ref, const HeadPart* part = nullptr);
+  /// Several matrices as one, the channels of the first in front; can_join has said that they have one type, one n_in
+  /// and whole tiles.
+  static bool can_join(std::span<const MatrixRef* const> refs);
+  DeviceMatrix joint_product(std::span<const MatrixRef* const> refs);
   const float* floats(std::span<const float> values);  // null for none
   /// Descriptions of matrices that lie in this arena, for kernels that choose among them.
   const DeviceMatrix* matrices(std::span<const DeviceMatrix> values);
@@ -46,10 +50,13 @@ class WeightArena {
   std::byte* room(size_t n_bytes);
 
  private:
-  DeviceMatrix tiles(const MatrixRef& ref, const HeadPart* part);
-  DeviceMatrix library_matrix(const MatrixRef& ref, const HeadPart* part);
-  void pack_library_rows(const MatrixRef& ref, const HeadPart* part, int n_channels, std::byte* numbers, float* scales);
-  const float* bias(const MatrixRef& ref, const HeadPart* part);
+  /// Matrices as one; with `part` a part of one matrix.
+  using Refs = std::span<const MatrixRef* const>;
+  DeviceMatrix any_product(Refs refs, const HeadPart* part);
+  DeviceMatrix tiles(Refs refs, const HeadPart* part);
+  DeviceMatrix library_matrix(Refs refs, const HeadPart* part);
+  void pack_library_rows(Refs refs, const HeadPart* part, int n_channels, std::byte* numbers, float* scales);
+  const float* bias(Refs refs, const HeadPart* part);
   void note_misfit(bool fits);
   void upload(std::byte* to, const void* from, size_t n_bytes);
 

@@ -5,6 +5,7 @@
 #include "kernels/cuda/attention/padded_attention.h"
 #include "kernels/cuda/experts/route_rows.h"
 #include "kernels/cuda/matmul/product.h"
+#include "kernels/cuda/matmul/skinny_product.h"
 #include "kernels/cuda/matmul/tile_product.h"
 #include "kernels/cuda/rows/activate_rows.h"
 #include "kernels/cuda/rows/draft_input.h"

@@ -34,6 +34,29 @@
   X(JudgeRounds)                 \
   X(CollectRounds)
 
+#define BASS_SKINNY_KERNELS(X) \
+  X(SkinnyBf16x1x1)            \
+  X(SkinnyBf16x1x2)            \
+  X(SkinnyBf16x2x1)            \
+  X(SkinnyBf16x2x2)            \
+  X(SkinnyBf16x4x1)            \
+  X(SkinnyBf16x4x2)            \
+  X(SkinnyBf16x8x1)            \
+  X(SkinnyInt8x1x1)            \
+  X(SkinnyInt8x1x2)            \
+  X(SkinnyInt8x2x1)            \
+  X(SkinnyInt8x2x2)            \
+  X(SkinnyInt8x4x1)            \
+  X(SkinnyInt8x4x2)            \
+  X(SkinnyInt8x8x1)            \
+  X(SkinnyFp8x1x1)             \
+  X(SkinnyFp8x1x2)             \
+  X(SkinnyFp8x2x1)             \
+  X(SkinnyFp8x2x2)             \
+  X(SkinnyFp8x4x1)             \
+  X(SkinnyFp8x4x2)             \
+  X(SkinnyFp8x8x1)
+
 #define BASS_GPU_KERNELS(X) \
   X(EmbedRows)              \
   X(GatherRows)             \
@@ -64,6 +87,7 @@
   X(Tile8Whole)             \
   X(Tile8Half)              \
   X(Tile8HalfMinima)        \
+  BASS_SKINNY_KERNELS(X)    \
   BASS_ATTENTION_KERNELS(X) \
   BASS_EXPERT_KERNELS(X)    \
   BASS_SAMPLING_KERNELS(X)

@@ -6,6 +6,8 @@
 //     static constexpr const char* kName = "add";
 //     static constexpr int kMaxThreads = 128;      // of a block: the bound that registers are allotted for
 //     static constexpr bool kCooperates = false;   // true: its threads meet (sync, shuffles, shared memory)
+//     static constexpr int kMinBlocks = 1;         // of a multiprocessor: bounds registers too. Need not be there
+//     static constexpr bool kStartsEarly = false;  // true: it calls wait_for_input itself. Need not be there
 //     const float* x;  // [n]
 //     float* y;        // [n]
 //     int n;
@@ -32,7 +34,12 @@
 //   atomic_add(p, x), atomic_max(p, x), atomic_min(p, x)    int32_t, uint32_t (add, max, min: uint64_t too); the old *p
 //   pick_bytes(a, b, selector) byte i of the result: byte (selector >> 4 i & 7) of the 8 bytes of a and, behind it, b
 //   dot4(a, b, c)              c + the sum of the products of 4 int8 in a and 4 in b
-//   multiply_s8(a, b, c)       one m16n8k32 tile product of a warp on tensor cores (fragments: multiply_s8 below)
+//   multiply_s8(tile, c)       one m16n8k32 tile product of a warp on tensor cores (fragments: TileS8 below)
+//   multiply_e4m3(tile, c)     the same of FP8, sums in float32; from compute capability 8.9 on
+//   multiply_bf16(tile, c)     m16n8k16 of bfloat16, sums in float32: in TileS8 two numbers take the place of four
+//   wait_for_input()           what the kernels in front of this one have written may be read, and what they read
+//                              written. Called for a kernel before its operator(), unless kStartsEarly is true: such a
+//                              kernel calls it itself, in all of its threads, and until then touches weights alone
 //
 // Arithmetic: both compilers are told not to contract (g++ -ffp-contract=off, nvcc -fmad=false), so a + b * c rounds
 // twice, fmaf(a, b, c) once, and division and sqrtf are IEEE's. Written so, a kernel gives the same bits everywhere.
@@ -44,6 +51,18 @@
 #include "kernels/cuda/host_device.h"
 
 namespace bass::cuda {
+
+/// What a kernel says of itself, or else the usual.
+template <class Kernel>
+constexpr bool starts_early() {
+  if constexpr (requires { Kernel::kStartsEarly; }) return Kernel::kStartsEarly;
+  return false;
+}
+template <class Kernel>
+constexpr int min_blocks() {
+  if constexpr (requires { Kernel::kMinBlocks; }) return Kernel::kMinBlocks;
+  return 1;
+}
 
 inline constexpr int kWarpLen = 32;
 inline constexpr int kMaxBlockThreads = 1024;

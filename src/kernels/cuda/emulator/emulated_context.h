@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "base/check.h"
+#include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/thread_context.h"
 
 namespace bass::cuda {
@@ -100,23 +101,45 @@ class EmulatedContext {
   }
 
   void multiply_s8(const TileS8& tile, int32_t (&c)[4]) {
-    exchange(tile);
-    const int group = lane() / 4;
-    const int column = lane() % 4 * 2;
-    for (int i = 0; i < 4; ++i) {
-      const int row = group + i / 2 * 8;
-      for (int part = 0; part < 8; ++part) {  // four elements of k
-        const auto a = read<TileS8>(row % 8 * 4 + part % 4);
-        const auto b = read<TileS8>((column + i % 2) * 4 + part % 4);
-        c[i] = dot4(a.a[part / 4 * 2 + row / 8], b.b[part / 4], c[i]);
-      }
-    }
+    multiply(tile, c, [this](int32_t a, int32_t b, int32_t sum) { return dot4(a, b, sum); });
   }
+  // Sums in one of the orders that tensor cores might take.
+  void multiply_e4m3(const TileS8& tile, float (&c)[4]) {
+    multiply(tile, c, [](int32_t a, int32_t b, float sum) {
+      for (int i = 0; i < 32; i += 8) sum += from_e4m3(byte_of(a, i)) * from_e4m3(byte_of(b, i));
+      return sum;
+    });
+  }
+  void multiply_bf16(const TileS8& tile, float (&c)[4]) {
+    multiply(tile, c, [](int32_t a, int32_t b, float sum) {
+      const auto low = [](int32_t x) { return float_of(static_cast<uint32_t>(x) << 16); };
+      const auto high = [](int32_t x) { return float_of(static_cast<uint32_t>(x) & 0xFFFF0000u); };
+      return (sum + low(a) * low(b)) + high(a) * high(b);
+    });
+  }
+
+  void wait_for_input() const {}  // kernels run one after the other
 
  private:
   EmulatedBlock& meeting() {
     BASS_CHECK(state_ != nullptr);  // the kernel says that its threads do not cooperate
     return *state_;
+  }
+  static uint8_t byte_of(int32_t word, int shift) { return static_cast<uint8_t>(static_cast<uint32_t>(word) >> shift); }
+  // add(a, b, sum): the sum and the products of the numbers in both words.
+  template <class Sum, class Add>
+  void multiply(const TileS8& tile, Sum (&c)[4], Add add) {
+    exchange(tile);
+    const int group = lane() / 4;
+    const int column = lane() % 4 * 2;
+    for (int i = 0; i < 4; ++i) {
+      const int row = group + i / 2 * 8;
+      for (int part = 0; part < 8; ++part) {  // a word of k
+        const auto a = read<TileS8>(row % 8 * 4 + part % 4);
+        const auto b = read<TileS8>((column + i % 2) * 4 + part % 4);
+        c[i] = add(a.a[part / 4 * 2 + row / 8], b.b[part / 4], c[i]);
+      }
+    }
   }
   template <class T>
   void exchange(const T& x) {

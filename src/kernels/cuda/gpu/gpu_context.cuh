@@ -65,6 +65,34 @@ class GpuContext {
                  : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
                  : "r"(tile.a[0]), "r"(tile.a[1]), "r"(tile.a[2]), "r"(tile.a[3]), "r"(tile.b[0]), "r"(tile.b[1]));
   }
+  __device__ void multiply_bf16(const TileS8& tile, float (&c)[4]) const {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(tile.a[0]), "r"(tile.a[1]), "r"(tile.a[2]), "r"(tile.a[3]), "r"(tile.b[0]), "r"(tile.b[1]));
+  }
+  __device__ void multiply_e4m3(const TileS8& tile, float (&c)[4]) const {
+#if __CUDA_ARCH__ >= 890
+    asm volatile(
+        "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(tile.a[0]), "r"(tile.a[1]), "r"(tile.a[2]), "r"(tile.a[3]), "r"(tile.b[0]), "r"(tile.b[1]));
+#else
+    __trap();  // FP8 is refused at load
+#endif
+  }
+
+  // From Hopper on a kernel's blocks may start while the one in front of it ends (programmatic dependent launch).
+  __device__ void wait_for_input() const {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+  }
+  __device__ void let_next_start() const {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+  }
 
  private:
   static constexpr unsigned kAll = 0xFFFFFFFFu;

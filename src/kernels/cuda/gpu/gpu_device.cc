@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -27,6 +28,8 @@ class GpuDevice final : public Device {
     info_.n_multiprocessors = properties.multiProcessorCount;
     info_.compute_capability = properties.major * 10 + properties.minor;
     info_.max_shared_bytes = properties.sharedMemPerBlockOptin;
+    constexpr int kHopper = 90;
+    starts_early_ = info_.compute_capability >= kHopper && std::getenv("BASS_NO_EARLY_START") == nullptr;
   }
   ~GpuDevice() override {
     make_current();
@@ -103,8 +106,18 @@ class GpuDevice final : public Device {
     const auto size = [](int n) { return static_cast<unsigned>(n); };
     const dim3 grid(size(shape.grid.x), size(shape.grid.y), size(shape.grid.z));
     void* parameters[] = {const_cast<void*>(arguments)};
-    note(cudaLaunchKernel(kernels_[static_cast<size_t>(kernel)].function, grid, dim3(size(shape.n_threads)), parameters,
-                          shape.shared_bytes, stream_));
+    // Blocks may come before the kernel in front has ended: they wait for what they read (GpuContext::wait_for_input).
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = dim3(size(shape.n_threads));
+    config.dynamicSmemBytes = shape.shared_bytes;
+    config.stream = stream_;
+    config.attrs = &attribute;
+    config.numAttrs = starts_early_ ? 1 : 0;
+    note(cudaLaunchKernelExC(&config, kernels_[static_cast<size_t>(kernel)].function, parameters));
   }
 
   Status open_library() override {
@@ -193,6 +206,7 @@ class GpuDevice final : public Device {
 
   int idx_;
   DeviceInfo info_;
+  bool starts_early_ = false;  // kernels, before those in front of them have ended
   cudaStream_t stream_ = nullptr;
   cudaError_t error_ = cudaSuccess;  // the first one
   Status library_status_;            // the first product that the library refused

@@ -8,9 +8,14 @@
 
 namespace bass::cuda {
 
+// The next kernel's blocks may come as soon as all of this one's are there: they take only what these leave free, and
+// wait themselves.
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kMaxThreads, 1) run_kernel(const __grid_constant__ Kernel kernel) {
+__global__ void __launch_bounds__(Kernel::kMaxThreads, min_blocks<Kernel>())
+    run_kernel(const __grid_constant__ Kernel kernel) {
   GpuContext context;
+  context.let_next_start();
+  if constexpr (!starts_early<Kernel>()) context.wait_for_input();
   kernel(context);
 }
 

@@ -6,11 +6,15 @@
 
 namespace bass::cuda {
 
-/// All have the same bits, so only speed speaks for one or the other.
+/// Those of quantised weights have the same bits, and so have those of a library's int8; of its other numbers sums are
+/// in another order.
 enum class ProductKind {
-  kChosen,  // by the number of rows: DeviceMatrix::byte_rows
-  kBytes,   // ByteProduct
-  kTiles    // TileProduct
+  kChosen,   // by the number of rows: DeviceMatrix::byte_rows, skinny_tiles
+  kBytes,    // ByteProduct
+  kTiles,    // TileProduct
+  kLibrary,  // of a library's numbers, as the following
+  kSkinny1,  // SkinnyProduct with one tile of channels a block; up to 64 rows
+  kSkinny2   // with two; up to 32 rows
 };
 
 /// Queues out (+)= x W for all rows and channels. No rows: nothing. Float weights have one kernel.

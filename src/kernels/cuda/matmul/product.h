@@ -27,6 +27,12 @@ BASS_HD void store_product(const ProductArguments& a, int row, int channel, floa
   *out = a.accumulates != 0 ? *out + sum : sum;
 }
 
+/// Of numbers with a scale for each row and channel: fl(sum * fl(row's scale * channel's scale)).
+BASS_HD void store_scaled(const ProductArguments& a, int row, int channel, float sum) {
+  if (row >= a.n_rows || channel >= a.w.n_out) return;
+  store_product(a, row, channel, sum * (a.x.token.scale[row] * a.w.channel_scales[channel]));
+}
+
 /// A thread computes channels g and g + 8 of a tile for kRows rows, from dot products of four bytes. Threads of a tile
 /// lie together, so that a warp reads four tiles' groups of 512 (or 256) bytes.
 template <int kBits, ScaleKind kKind, bool kHasMinima>
@@ -201,7 +207,7 @@ struct ScaleSums {
     const float sum = a.w.library == LibraryNumbers::kInt8
                           ? static_cast<float>(reinterpret_cast<const int32_t*>(a.x.token.sums)[at])
                           : reinterpret_cast<const float*>(a.x.token.sums)[at];
-    store_product(a, row, channel, sum * (a.x.token.scale[row] * a.w.channel_scales[channel]));
+    store_scaled(a, row, channel, sum);
   }
 };
 

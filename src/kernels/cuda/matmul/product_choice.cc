@@ -5,43 +5,62 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "kernels/cuda/matmul/skinny_product.h"
 
 namespace bass::cuda {
 namespace {
 
 constexpr std::array kRows{1, 2, 4, 8, 16, 32, 64};
-constexpr int kRounds = 5;  // of which the shortest counts
+constexpr int kRounds = 5;    // of which the shortest counts
+constexpr int kProducts = 4;  // of a round: what a launch takes the host hides behind the one in front
 constexpr int kPlanes = 1;
 
 auto kind_of(const DeviceMatrix& w) {
   return std::tuple(w.bits, w.scale_kind, w.has_minima, w.library, w.n_out, w.n_in);
 }
 
-/// Rows to multiply with, and room for the products.
+/// Rows to multiply with, in the form that the weights read, and room for the products.
 class Rows {
  public:
   Rows(Device* device, const DeviceMatrix& shape)
       : n_out_(shape.n_out),
-        q_(device, size_t{kRows.back()} * static_cast<size_t>(shape.n_in)),
+        q_(device, kMaxRows * static_cast<size_t>(shape.n_in) * number_bytes(shape)),
         scale_(device, q_.n_bytes() / kGroupLen * sizeof(float)),
         sums_(device, q_.n_bytes() / kGroupLen * 2 * sizeof(int32_t)),
-        out_(device, size_t{kRows.back()} * static_cast<size_t>(shape.n_out) * sizeof(float)) {
+        library_sums_(device, has_byte_numbers(shape.library)
+                                  ? kMaxRows * sizeof(int32_t) *
+                                        static_cast<size_t>(library_padded(shape.n_out, shape.library))
+                                  : 0),
+        out_(device, kMaxRows * static_cast<size_t>(shape.n_out) * sizeof(float)) {
     if (!ok()) return;
-    x_ = {.n_cols = shape.n_in,
-          .n_planes = kPlanes,
-          .q = q_.as<int8_t>(),
-          .scale = scale_.as<float>(),
-          .sums = sums_.as<int32_t>()};
+    x_.n_cols = shape.n_in;
     for (const DeviceBuffer* buffer : {&q_, &scale_, &sums_}) device->fill(buffer->data(), 1, buffer->n_bytes());
+    if (has_byte_numbers(shape.library)) {
+      x_.token = {shape.library, q_.as<uint8_t>(), scale_.as<float>(), library_sums_.data()};
+    } else if (shape.library == LibraryNumbers::kBf16) {
+      x_.bf16 = q_.as<uint16_t>();
+    } else {
+      x_.n_planes = kPlanes;
+      x_.q = q_.as<int8_t>();
+      x_.scale = scale_.as<float>();
+      x_.sums = sums_.as<int32_t>();
+    }
   }
-  [[nodiscard]] bool ok() const { return q_.ok() && scale_.ok() && sums_.ok() && out_.ok(); }
+  [[nodiscard]] bool ok() const {
+    return q_.ok() && scale_.ok() && sums_.ok() && library_sums_.ok() && out_.ok();
+  }
   [[nodiscard]] ProductArguments product(const DeviceMatrix& w, int n_rows) const {
     return {w, x_, out_.as<float>(), n_out_, n_rows, 0};
   }
 
  private:
+  static constexpr auto kMaxRows = static_cast<size_t>(kRows.back());
+  static size_t number_bytes(const DeviceMatrix& w) {
+    return w.library == LibraryNumbers::kNone ? 1 : library_number_bytes(w.library);
+  }
+
   int n_out_;
-  DeviceBuffer q_, scale_, sums_, out_;
+  DeviceBuffer q_, scale_, sums_, library_sums_, out_;
   DeviceActivations x_;
 };
 
@@ -51,12 +70,14 @@ class Stopwatch {
   Stopwatch(Device* device, const Rows* rows, std::span<DeviceMatrix* const> matrices)
       : device_(device), rows_(rows), matrices_(matrices) {}
 
-  /// The shortest time; the device's errors come out at `synchronize`.
+  /// The shortest time of some products in a row; the device's errors come out at `synchronize`.
   double seconds(int n_rows, ProductKind kind) {
     double least = 0;
     for (int round = 0; round < kRounds; ++round) {
       device_->mark(0);
-      launch_product(*device_, rows_->product(*matrices_[next_++ % matrices_.size()], n_rows), kind);
+      for (int i = 0; i < kProducts; ++i) {
+        launch_product(*device_, rows_->product(*matrices_[next_++ % matrices_.size()], n_rows), kind);
+      }
       device_->mark(1);
       if (!device_->synchronize().ok()) return 0;
       const double elapsed = device_->seconds_between(0, 1);
@@ -72,22 +93,55 @@ class Stopwatch {
   size_t next_ = 0;
 };
 
-// Of one type and shape.
-Status choose_products(Device* device, std::span<DeviceMatrix* const> matrices) {
-  if (matrices.empty() || !matrices.front()->is_quantised() || !device->info().has_own_speed) return ok_status();
-  const Rows rows(device, *matrices.front());
-  if (!rows.ok()) return device->synchronize();  // no room to measure in: the guess stays
-  Stopwatch stopwatch(device, &rows, matrices);
-  stopwatch.seconds(kRows.front(), ProductKind::kBytes);  // the first launch of a kernel loads it
-  stopwatch.seconds(kRows.front(), ProductKind::kTiles);
+int choose_byte_rows(Stopwatch* stopwatch) {
+  stopwatch->seconds(kRows.front(), ProductKind::kBytes);  // the first launch of a kernel loads it
+  stopwatch->seconds(kRows.front(), ProductKind::kTiles);
   std::vector<ProductTimes> times;
   for (const int n_rows : kRows) {
     times.push_back(
-        {n_rows, stopwatch.seconds(n_rows, ProductKind::kBytes), stopwatch.seconds(n_rows, ProductKind::kTiles)});
+        {n_rows, stopwatch->seconds(n_rows, ProductKind::kBytes), stopwatch->seconds(n_rows, ProductKind::kTiles)});
+  }
+  return choose_byte_rows(times);
+}
+
+// With as many rows as such a product may have.
+int choose_skinny_tiles(Stopwatch* stopwatch, int n_rows) {
+  constexpr std::array kKinds{ProductKind::kLibrary, ProductKind::kSkinny1, ProductKind::kSkinny2};  // by tiles
+  int fastest = 0;
+  double least = 0;
+  for (int tiles = 0; tiles < static_cast<int>(kKinds.size()); ++tiles) {
+    if (tiles == 2 && n_rows == kSkinnyMaxRows[kSkinnySizes - 1]) break;
+    stopwatch->seconds(n_rows, kKinds[static_cast<size_t>(tiles)]);  // loads the kernel
+    const double elapsed = stopwatch->seconds(n_rows, kKinds[static_cast<size_t>(tiles)]);
+    if (tiles > 0 && elapsed >= least) continue;
+    fastest = tiles;
+    least = elapsed;
+  }
+  return fastest;
+}
+
+// Of one type and shape.
+Status choose_products(Device* device, std::span<DeviceMatrix* const> matrices) {
+  if (matrices.empty() || !device->info().has_own_speed) return ok_status();
+  const DeviceMatrix& shape = *matrices.front();
+  const bool has_skinny = fits_skinny_product(shape.library, shape.n_in);
+  if (!shape.is_quantised() && !has_skinny) return ok_status();
+  const Rows rows(device, shape);
+  if (!rows.ok()) return device->synchronize();  // no room to measure in: the guess stays
+  Stopwatch stopwatch(device, &rows, matrices);
+  DeviceMatrix choice;
+  if (has_skinny) {
+    for (int size = 0; size < kSkinnySizes; ++size) {
+      choice.skinny_tiles[size] = static_cast<uint8_t>(choose_skinny_tiles(&stopwatch, kSkinnyMaxRows[size]));
+    }
+  } else {
+    choice.byte_rows = choose_byte_rows(&stopwatch);
   }
   BASS_RETURN_IF_ERROR(device->synchronize());
-  const int byte_rows = choose_byte_rows(times);
-  for (DeviceMatrix* matrix : matrices) matrix->byte_rows = byte_rows;
+  for (DeviceMatrix* matrix : matrices) {
+    matrix->byte_rows = choice.byte_rows;
+    std::copy(std::begin(choice.skinny_tiles), std::end(choice.skinny_tiles), matrix->skinny_tiles);
+  }
   return ok_status();
 }
 

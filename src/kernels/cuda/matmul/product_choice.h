@@ -1,5 +1,4 @@
-// Which of the two kernels of a quantised product is the faster one, by shape and number of rows: measured when a model
-// is loaded. Both have the same bits.
+// Which kernel multiplies fastest, by shape and number of rows: measured when a model is loaded.
 #pragma once
 
 #include <span>
@@ -20,9 +19,9 @@ struct ProductTimes {
 /// DeviceMatrix::byte_rows for these times, ascending by rows: the most rows up to which bytes were nowhere slower.
 int choose_byte_rows(std::span<const ProductTimes> times);
 
-/// Times both kernels with 1 to 64 rows for each type and shape and sets byte_rows. Matrices of one shape are read one
-/// after the other, so that no cache holds what a step would read from memory. Those that have one kernel, and devices
-/// without a speed of their own, are left as they are. Error: the device's.
+/// Times the kernels with 1 to 64 rows for each type and shape and sets byte_rows, or skinny_tiles. Matrices of one
+/// shape are read one after the other, so that no cache holds what a step would read from memory. Those that have one
+/// kernel, and devices without a speed of their own, are left as they are. Error: the device's.
 Status choose_all_products(Device* device, std::vector<DeviceMatrix*> matrices);
 
 }  // namespace bass::cuda

@@ -45,7 +45,7 @@ struct Rows {
         sums(device, std::vector<int32_t>(x.size() / kGroupLen * 2 + 1)) {
     view = {n_cols, n_planes, static_cast<int64_t>(x.size()), q.data(), scale.data(), sums.data(), f32.data()};
     if (n_planes == 0) view.q = nullptr;
-    const ActivateRows kernel{.gate = f32.data(), .n_rows = n_rows, .n = n_cols, .out = view};
+    const ActivateRows kernel{{.gate = f32.data(), .stride = n_cols, .n_rows = n_rows, .n = n_cols}, view};
     launch(*device, kernel, kernel.shape());
   }
 };

@@ -6,51 +6,57 @@
 
 namespace bass::cuda {
 
-/// out = up * f(gate) (kernels.h, `activate`), or out = gate where there is no activation. A block has 1024 columns of
-/// a row.
-struct ActivateRows {
-  static constexpr const char* kName = "activate_rows";
-  static constexpr int kMaxThreads = 128;
-  static constexpr bool kCooperates = true;
-  static constexpr int kColumns = 1024;
+/// Rows of up * f(gate) (kernels.h, `activate`), or of gate where there is no activation.
+struct ActivatedRows {
   enum class Kind : int32_t { kSilu, kGeluTanh, kGelu, kRelu, kNone };  // as cpu::Activation
 
-  const float* gate = nullptr;  // [n_rows, n]
-  const float* up = nullptr;    // [n_rows, n], or null: f(gate) gate
+  const float* gate = nullptr;  // [n_rows, n]: row r at gate + r * stride
+  const float* up = nullptr;    // the same, or null: f(gate) gate
+  int64_t stride = 0;
   int32_t n_rows = 0;
   int32_t n = 0;
   Kind kind = Kind::kNone;
-  DeviceActivations out;  // n_cols is n; out.f32 may be gate
+
+  /// Columns column .. + 3 of a row, as far as they are there.
+  [[nodiscard]] BASS_HD FourFloats load(int row, int column) const {
+    const int64_t at = row * stride + column;
+    FourFloats four = load_four(gate + at, n - column);
+    if (kind == Kind::kNone) return four;
+    const FourFloats other = up != nullptr ? load_four(up + at, n - column) : FourFloats{};
+    BASS_UNROLL
+    for (int i = 0; i < 4; ++i) four.x[i] = activated(four.x[i], up != nullptr ? other.x[i] * four.x[i] : four.x[i]);
+    return four;
+  }
+
+ private:
+  [[nodiscard]] BASS_HD float activated(float g, float product) const {
+    if (kind == Kind::kSilu) return silu(g, product);
+    if (kind == Kind::kGeluTanh) return gelu_tanh(g, product);
+    return kind == Kind::kGelu ? gelu(g, product) : relu(g, product);
+  }
+};
+
+/// out = rows, a thread four columns.
+struct ActivateRows {
+  static constexpr const char* kName = "activate_rows";
+  static constexpr int kMaxThreads = 256;
+  static constexpr bool kCooperates = true;
+  static constexpr int kColumns = 4 * kMaxThreads;
+
+  ActivatedRows rows;
+  DeviceActivations out;  // n_cols is rows.n; out.f32 may be rows.gate, if its rows follow one another
 
   [[nodiscard]] LaunchShape shape() const {
-    SharedBytes bytes;
-    return {{n_rows, ceil_div(n, kColumns), 1}, kMaxThreads, add_quantise_room(bytes, kColumns).bytes()};
+    return {{rows.n_rows, ceil_div(rows.n, kColumns), 1}, kMaxThreads, 0};
   }
 
   template <class Context>
   BASS_HD void operator()(Context& context) const {
-    float* values = context.template shared<float>(kColumns);
-    float* inverses = context.template shared<float>(kColumns / kGroupLen);
     const int row = context.block().x;
-    const int begin = context.block().y * kColumns;
-    const int end = n - begin < kColumns ? n : begin + kColumns;
-    for (int i = begin + context.thread(); i < end; i += context.n_threads()) {
-      const int64_t at = int64_t{row} * n + i;
-      const float value = activated(gate[at], at);
-      values[i - begin] = value;
-      out.store(at, value);
-    }
-    context.sync();
-    if (out.q != nullptr) quantise_columns(context, values, inverses, row, begin, end, out);
-  }
-
- private:
-  BASS_HD float activated(float g, int64_t at) const {
-    if (kind == Kind::kNone) return g;
-    const float product = up != nullptr ? up[at] * g : g;
-    if (kind == Kind::kSilu) return silu(g, product);
-    if (kind == Kind::kGeluTanh) return gelu_tanh(g, product);
-    return kind == Kind::kGelu ? gelu(g, product) : relu(g, product);
+    const int column = context.block().y * kColumns + 4 * context.thread();
+    const FourFloats four = column < rows.n ? rows.load(row, column) : FourFloats{};
+    for (int i = 0; i < 4 && column + i < rows.n; ++i) out.store(int64_t{row} * rows.n + column + i, four.x[i]);
+    if (out.q != nullptr) quantise_four(context, four, column < rows.n, row, column, out);
   }
 };
 

@@ -43,7 +43,7 @@ struct TapRows {
 /// first token and for rows that stand on a kept row.
 struct FeatureRows {
   static constexpr const char* kName = "feature_rows";
-  static constexpr int kMaxThreads = kRowScratch * kWarpLen;
+  static constexpr int kMaxThreads = kWholeRowThreads;
   static constexpr bool kCooperates = true;
   DeviceBatch batch;
   DeviceTaps taps;
@@ -52,15 +52,13 @@ struct FeatureRows {
   float eps = 0;
   DeviceActivations out;  // n_cols is n_values
   [[nodiscard]] LaunchShape shape() const {
-    SharedBytes bytes;
-    add_quantise_room(bytes, taps.n_values).add<float>(kRowScratch);
-    return {{batch.n_rows, 1, 1}, kMaxThreads, bytes.bytes()};
+    const size_t bytes = SharedBytes().add<float>(taps.n_values).add<float>(kRowScratch).bytes();
+    return {{batch.n_rows, 1, 1}, kMaxThreads, bytes};
   }
   template <class Context>
   BASS_HD void operator()(Context& context) const {
     const int n = taps.n_values;
     float* values = context.template shared<float>(n);
-    float* inverses = context.template shared<float>(n / kGroupLen);
     float* scratch = context.template shared<float>(kRowScratch);
     const int row_idx = context.block().x;
     const DeviceRow row = batch.rows[row_idx];
@@ -77,7 +75,7 @@ struct FeatureRows {
     }
     context.sync();
     for (int i = context.thread(); i < n; i += context.n_threads()) out.store(int64_t{row_idx} * n + i, values[i]);
-    if (out.q != nullptr) quantise_columns(context, values, inverses, row_idx, 0, n, out);
+    if (out.q != nullptr) quantise_columns(context, values, row_idx, n, out);
     if (out.token.q != nullptr)
       quantise_token(context, values, reinterpret_cast<uint32_t*>(scratch), row_idx, n, out.token);
   }
@@ -86,7 +84,7 @@ struct FeatureRows {
 /// out = concat(rms_norm(embedding) * embed_norm, rms_norm(feature) * feature_norm), or the first part alone.
 struct JoinRows {
   static constexpr const char* kName = "join_rows";
-  static constexpr int kMaxThreads = kRowScratch * kWarpLen;
+  static constexpr int kMaxThreads = kWholeRowThreads;
   static constexpr bool kCooperates = true;
   DeviceMatrix embedding;  // the main model's
   const DeviceRow* rows = nullptr;
@@ -102,14 +100,11 @@ struct JoinRows {
   DeviceActivations out;
   [[nodiscard]] BASS_HD int n() const { return embedding.n_in + (feature_norm != nullptr ? d_model : 0); }
   [[nodiscard]] LaunchShape shape() const {
-    SharedBytes bytes;
-    add_quantise_room(bytes, n()).add<float>(kRowScratch);
-    return {{n_rows, 1, 1}, kMaxThreads, bytes.bytes()};
+    return {{n_rows, 1, 1}, kMaxThreads, SharedBytes().add<float>(n()).add<float>(kRowScratch).bytes()};
   }
   template <class Context>
   BASS_HD void operator()(Context& context) const {
     float* values = context.template shared<float>(n());
-    float* inverses = context.template shared<float>(n() / kGroupLen);
     float* scratch = context.template shared<float>(kRowScratch);
     const int row_idx = context.block().x;
     const DeviceRow row = rows[row_idx];
@@ -127,7 +122,7 @@ struct JoinRows {
       normalise_shared(context, values + d_main, d_model, {feature_norm, nullptr}, eps, scratch);
     }
     for (int i = context.thread(); i < n(); i += context.n_threads()) out.store(int64_t{row_idx} * n() + i, values[i]);
-    if (out.q != nullptr) quantise_columns(context, values, inverses, row_idx, 0, n(), out);
+    if (out.q != nullptr) quantise_columns(context, values, row_idx, n(), out);
     if (out.token.q != nullptr)
       quantise_token(context, values, reinterpret_cast<uint32_t*>(scratch), row_idx, n(), out.token);
   }

@@ -11,11 +11,21 @@ struct DeviceNorm {
   const float* bias = nullptr;    // [n]
 };
 
-/// The 16-lane sum of f(values[i]), f adding to a lane's sum; called by one warp, result in all of its lanes.
+/// The 16-lane sum of f(values[i]), f adding to a lane's sum; called by one warp, result in all of its lanes. A lane's
+/// numbers are read some at a time, in front of the chain of additions that they go into.
 template <class Context, class Add>
-BASS_HD float lane_sum(Context& context, int n, Add add) {
+BASS_HD float lane_sum(Context& context, const float* values, int n, Add add) {
+  constexpr int kAhead = 16;
   float sum = 0.0f;
-  for (int i = context.lane() % kLanes; i < n; i += kLanes) sum = add(sum, i);
+  int i = context.lane() % kLanes;
+  for (; i + (kAhead - 1) * kLanes < n; i += kAhead * kLanes) {
+    float ahead[kAhead];
+    BASS_UNROLL
+    for (int k = 0; k < kAhead; ++k) ahead[k] = values[i + k * kLanes];
+    BASS_UNROLL
+    for (int k = 0; k < kAhead; ++k) sum = add(sum, ahead[k]);
+  }
+  for (; i < n; i += kLanes) sum = add(sum, values[i]);
   return sum_16_lanes(context, sum);
 }
 
@@ -28,10 +38,10 @@ template <class Context>
 BASS_HD NormFactors norm_factors(Context& context, const float* values, int n, float eps, bool is_layer) {
   float mean = 0.0f;
   if (is_layer) {
-    mean = lane_sum(context, n, [values](float sum, int i) { return sum + values[i]; }) / static_cast<float>(n);
+    mean = lane_sum(context, values, n, [](float sum, float x) { return sum + x; }) / static_cast<float>(n);
   }
-  const float squares = lane_sum(context, n, [values, mean, is_layer](float sum, int i) {
-    const float v = is_layer ? values[i] - mean : values[i];
+  const float squares = lane_sum(context, values, n, [mean, is_layer](float sum, float x) {
+    const float v = is_layer ? x - mean : x;
     return fmaf(v, v, sum);
   });
   return {mean, 1.0f / sqrtf(squares / static_cast<float>(n) + eps)};
@@ -42,8 +52,9 @@ BASS_HD float normalised(float x, const NormFactors& factors, const DeviceNorm& 
   return fmaf((x - factors.mean) * factors.factor, norm.weight[i], norm.bias[i]);
 }
 
-/// Floats of shared memory that the threads of a row's block tell each other of it by.
-inline constexpr int kRowScratch = 4;
+/// Threads of a block that has a row, and floats of shared memory by which they tell each other of it.
+inline constexpr int kWholeRowThreads = 512;
+inline constexpr int kRowScratch = kWholeRowThreads / kWarpLen;
 
 /// values[0 .. n) of shared memory become their norm. All threads of the block; ends at a barrier. scratch:
 /// kRowScratch, shared.
@@ -67,7 +78,7 @@ BASS_HD void normalise_shared(Context& context, float* values, int n, const Devi
 /// out = norm(x) for some rows, in the forms that `out` asks for; and with add_to, add_to += norm(x).
 struct NormRows {
   static constexpr const char* kName = "norm_rows";
-  static constexpr int kMaxThreads = kRowScratch * kWarpLen;
+  static constexpr int kMaxThreads = kWholeRowThreads;
   static constexpr bool kCooperates = true;
 
   const float* x = nullptr;  // row r at x + r * x_stride
@@ -82,15 +93,12 @@ struct NormRows {
   float* add_to = nullptr;  // [n_rows, n], or null
 
   [[nodiscard]] LaunchShape shape() const {
-    SharedBytes bytes;
-    add_quantise_room(bytes, n).add<float>(kRowScratch);
-    return {{n_rows, 1, 1}, kMaxThreads, bytes.bytes()};
+    return {{n_rows, 1, 1}, kMaxThreads, SharedBytes().add<float>(n).add<float>(kRowScratch).bytes()};
   }
 
   template <class Context>
   BASS_HD void operator()(Context& context) const {
     float* values = context.template shared<float>(n);
-    float* inverses = context.template shared<float>(n / kGroupLen);
     float* scratch = context.template shared<float>(kRowScratch);
     const int row = context.block().x;
     const float* from = x + (ids != nullptr ? ids[row] : row) * x_stride;
@@ -101,7 +109,7 @@ struct NormRows {
       out.store(out_stride > 0 ? row * out_stride + i : at, values[i]);
       if (add_to != nullptr) add_to[at] = add_to[at] + values[i];
     }
-    if (out.q != nullptr) quantise_columns(context, values, inverses, row, 0, n, out);
+    if (out.q != nullptr) quantise_columns(context, values, row, n, out);
     if (out.token.q != nullptr)
       quantise_token(context, values, reinterpret_cast<uint32_t*>(scratch), row, n, out.token);
   }

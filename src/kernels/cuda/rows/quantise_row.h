@@ -18,45 +18,57 @@ BASS_HD GroupScale group_scale(float largest, int n_planes) {
   return {inverse, float_of(bits_of(largest / q_max) & ~3u)};
 }
 
-/// Writes q, scales and sums of the columns [begin, end) of a row, whole groups. Every thread of the block calls it
-/// after `values` is complete. values: [end - begin] in shared memory. inverses: [(end - begin) / 32] of it, to work
-/// in.
-template <class Context>
-BASS_HD void quantise_columns(Context& context, const float* values, float* inverses, int row, int begin, int end,
-                              const DeviceActivations& out) {
-  const int n_groups = (end - begin) / kGroupLen;
-  const int64_t first_group = int64_t{row} * (out.n_cols / kGroupLen) + begin / kGroupLen;
-  for (int g = context.thread(); g < n_groups; g += context.n_threads()) {
-    // Threads begin at different elements, so that they do not read the same bank of shared memory at once.
-    float largest = 0.0f;
-    for (int i = 0; i < kGroupLen; ++i) {
-      largest = max_of(largest, fabsf(values[g * kGroupLen + (i + g) % kGroupLen]));
-    }
-    const GroupScale scale = group_scale(largest, out.n_planes);
-    int32_t sums[2] = {};
-    for (int i = 0; i < kGroupLen; ++i) {
-      const int at = (i + g) % kGroupLen;
-      sums[at / 16] += round_to_int(values[g * kGroupLen + at] * scale.inverse);
-    }
-    inverses[g] = scale.inverse;
-    out.scale[first_group + g] = scale.scale;
-    out.sums[(first_group + g) * 2] = sums[0];
-    out.sums[(first_group + g) * 2 + 1] = sums[1];
+/// Four neighbouring numbers of a row, a lane's part of what a warp reads and writes at once.
+struct alignas(16) FourFloats {
+  float x[4];
+};
+/// p[0 .. 4), of which the first n are there; the others are 0. Needs no alignment, and reads at once what has one.
+BASS_HD FourFloats load_four(const float* p, int n) {
+  if (n >= 4 && reinterpret_cast<uintptr_t>(p) % sizeof(FourFloats) == 0) return *reinterpret_cast<const FourFloats*>(p);
+  FourFloats four{};
+  BASS_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    if (i < n) four.x[i] = p[i];
   }
-  context.sync();
-  int8_t* row_q = out.q + int64_t{row} * out.n_cols + begin;
-  for (int word = context.thread(); word < (end - begin) / 4; word += context.n_threads()) {
-    const float inverse = inverses[word * 4 / kGroupLen];
-    uint32_t low = 0;
-    uint32_t high = 0;
-    for (int i = 0; i < 4; ++i) {
-      const int32_t q = round_to_int(values[word * 4 + i] * inverse);
-      const int32_t upper = out.n_planes == 1 ? q : (q + 128) >> 8;
-      high |= (static_cast<uint32_t>(upper) & 255u) << (8 * i);
-      low |= (static_cast<uint32_t>(q - upper * 256) & 255u) << (8 * i);
-    }
-    reinterpret_cast<uint32_t*>(row_q)[word] = high;
-    if (out.n_planes == 2) reinterpret_cast<uint32_t*>(row_q + out.plane_stride)[word] = low;
+  return four;
+}
+
+/// Rounds four numbers of a row, eight lanes a group, and writes q, scale and sums. All lanes of the warp come.
+template <class Context>
+BASS_HD void quantise_four(Context& context, const FourFloats& four, bool is_there, int row, int column,
+                           const DeviceActivations& out) {
+  float largest = 0.0f;
+  BASS_UNROLL
+  for (int i = 0; i < 4; ++i) largest = max_of(largest, fabsf(four.x[i]));
+  for (int step = 1; step <= 4; step *= 2) largest = max_of(largest, context.shuffle_xor(largest, step));
+  const GroupScale scale = group_scale(largest, out.n_planes);
+  uint32_t low = 0, high = 0;
+  int32_t sum = 0;
+  BASS_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const int32_t q = round_to_int(four.x[i] * scale.inverse);
+    const int32_t upper = out.n_planes == 1 ? q : (q + 128) >> 8;
+    sum += q;
+    high |= (static_cast<uint32_t>(upper) & 255u) << (8 * i);
+    low |= (static_cast<uint32_t>(q - upper * 256) & 255u) << (8 * i);
+  }
+  for (int step = 1; step <= 2; step *= 2) sum += context.shuffle_xor(sum, step);  // of a half group
+  if (!is_there) return;
+  const int64_t group = int64_t{row} * (out.n_cols / kGroupLen) + column / kGroupLen;
+  int8_t* q = out.q + int64_t{row} * out.n_cols + column;
+  *reinterpret_cast<uint32_t*>(q) = high;
+  if (out.n_planes == 2) *reinterpret_cast<uint32_t*>(q + out.plane_stride) = low;
+  if (column % 16 == 0) out.sums[group * 2 + column % kGroupLen / 16] = sum;
+  if (column % kGroupLen == 0) out.scale[group] = scale.scale;
+}
+
+/// Writes q, scales and sums of a row, whole groups. Every thread of the block calls it after values [n], in shared
+/// memory, are complete.
+template <class Context>
+BASS_HD void quantise_columns(Context& context, const float* values, int row, int n, const DeviceActivations& out) {
+  for (int base = 0; base < n; base += 4 * context.n_threads()) {
+    const int column = base + 4 * context.thread();
+    quantise_four(context, load_four(values + column, n - column), column < n, row, column, out);
   }
 }
 
@@ -73,30 +85,54 @@ BASS_HD uint8_t library_byte(float scaled, LibraryNumbers numbers) {
   return numbers == LibraryNumbers::kFp8 ? to_e4m3(scaled) : static_cast<uint8_t>(round_to_int(scaled));
 }
 
-/// Writes a row's bytes and scale. Every thread of the block calls it after values [n] are complete. largest_of_warps:
-/// a number for each warp in shared memory, to work in.
+/// The larger of two absolute values as bits, whose order is theirs, with infinity and what is no number above all.
+BASS_HD uint32_t larger_size(uint32_t bits, float x) {
+  const uint32_t other = bits_of(x) & 0x7FFFFFFFu;
+  return other > bits ? other : bits;
+}
+
+/// The factor of a row that becomes a library's bytes, from what each thread of the block found to be the largest;
+/// writes the row's scale. largest_of_warps: a number for each warp in shared memory, to work in.
+template <class Context>
+BASS_HD float token_factor(Context& context, uint32_t largest, uint32_t* largest_of_warps, int row,
+                           const TokenQuants& out) {
+  const auto add = [&largest](uint32_t bits) { largest = bits > largest ? bits : largest; };
+  for (int half = kWarpLen / 2; half >= 1; half /= 2) add(context.shuffle_xor(largest, half));
+  if (context.lane() == 0) largest_of_warps[context.warp()] = largest;
+  context.sync();
+  for (int warp = 0; warp < context.n_threads() / kWarpLen; ++warp) add(largest_of_warps[warp]);
+  const GroupScale scale = byte_scale(float_of(largest), out.numbers);
+  if (context.thread() == 0) out.scale[row] = scale.scale;
+  return scale.inverse;
+}
+
+/// Writes the bytes of four numbers of a row, n of which are there.
+BASS_HD void store_bytes(const FourFloats& four, int n, float factor, uint8_t* q, LibraryNumbers numbers) {
+  uint32_t word = 0;
+  BASS_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const uint8_t byte = library_byte(four.x[i] * factor, numbers);
+    word |= static_cast<uint32_t>(byte) << (8 * i);
+  }
+  if (n >= 4 && reinterpret_cast<uintptr_t>(q) % 4 == 0) {
+    *reinterpret_cast<uint32_t*>(q) = word;
+    return;
+  }
+  for (int i = 0; i < n && i < 4; ++i) q[i] = static_cast<uint8_t>(word >> (8 * i));
+}
+
+/// Writes a row's bytes and scale. Every thread of the block calls it after values [n], in shared memory, are complete.
+/// largest_of_warps: token_factor's
 template <class Context>
 BASS_HD void quantise_token(Context& context, const float* values, uint32_t* largest_of_warps, int row, int n,
                             const TokenQuants& out) {
-  // As bits, whose order is that of the absolute values, with infinity and what is no number above all.
-  uint32_t largest_bits = 0;
-  const auto add = [&largest_bits](uint32_t bits) { largest_bits = bits > largest_bits ? bits : largest_bits; };
-  for (int i = context.thread(); i < n; i += context.n_threads()) add(bits_of(values[i]) & 0x7FFFFFFFu);
-  for (int half = kWarpLen / 2; half >= 1; half /= 2) add(context.shuffle_xor(largest_bits, half));
-  if (context.lane() == 0) largest_of_warps[context.warp()] = largest_bits;
-  context.sync();
-  for (int warp = 0; warp < context.n_threads() / kWarpLen; ++warp) add(largest_of_warps[warp]);
-  const GroupScale scale = byte_scale(float_of(largest_bits), out.numbers);
-  if (context.thread() == 0) out.scale[row] = scale.scale;
-  uint8_t* q = out.q + int64_t{row} * n;
-  for (int i = context.thread(); i < n; i += context.n_threads()) {
-    q[i] = library_byte(values[i] * scale.inverse, out.numbers);
+  uint32_t largest = 0;
+  for (int i = context.thread(); i < n; i += context.n_threads()) largest = larger_size(largest, values[i]);
+  const float factor = token_factor(context, largest, largest_of_warps, row, out);
+  for (int column = 4 * context.thread(); column < n; column += 4 * context.n_threads()) {
+    store_bytes(load_four(values + column, n - column), n - column, factor, out.q + int64_t{row} * n + column,
+                out.numbers);
   }
-}
-
-/// Room for quantise_columns of n columns.
-inline SharedBytes& add_quantise_room(SharedBytes& bytes, int n) {
-  return bytes.add<float>(n).add<float>(n / kGroupLen);
 }
 
 }  // namespace bass::cuda

@@ -107,7 +107,7 @@ struct RopeAndWriteKv {
       for (int i = context.lane(); i < n; i += kWarpLen) size = max_of(size, fabsf(values[i]));
       size = max_of_warp(context, size);
     } else {
-      size = sqrtf(lane_sum(context, n, [values](float sum, int i) { return fmaf(values[i], values[i], sum); }));
+      size = sqrtf(lane_sum(context, values, n, [](float sum, float x) { return fmaf(x, x, sum); }));
     }
     const bool is_zero = !(size > 1e-30f);
     const float inverse = is_zero ? 0.0f : steps / size;

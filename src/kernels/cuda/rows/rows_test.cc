@@ -123,7 +123,9 @@ TEST(GpuRows, NormsAlsoGiveALibrarysBytes) {
       norm.out.f32 = normed.data();
       norm.out.token = {numbers, q.data(), scale.data(), nullptr};
       launch(*device, norm, norm.shape());
-      const QuantiseTokens later{normed.data(), kRows, kCols, {numbers, later_q.data(), later_scale.data(), nullptr}};
+      const QuantiseTokens later{
+          {.gate = normed.data(), .stride = kCols, .n_rows = kRows, .n = kCols},
+          {numbers, later_q.data(), later_scale.data(), nullptr}};
       launch(*device, later, later.shape());
       EXPECT_EQ(q.read(), later_q.read());
       EXPECT_EQ(scale.read(), later_scale.read());
@@ -149,12 +151,13 @@ TEST(GpuRows, ActivationsAndRoundingHaveTheBitsOfTheCpu) {
           const DeviceArray<float> device_gate(device.get(), gate), device_up(device.get(), up);
           QuantisedRows rows(device.get(), kRows, kColumns, n_planes);
           rows.view.f32 = device_gate.data();
-          const ActivateRows kernel{.gate = device_gate.data(),
-                                    .up = is_gated ? device_up.data() : nullptr,
-                                    .n_rows = kRows,
-                                    .n = kColumns,
-                                    .kind = static_cast<ActivateRows::Kind>(kind),
-                                    .out = rows.view};
+          const ActivateRows kernel{{.gate = device_gate.data(),
+                                     .up = is_gated ? device_up.data() : nullptr,
+                                     .stride = kColumns,
+                                     .n_rows = kRows,
+                                     .n = kColumns,
+                                     .kind = static_cast<ActivatedRows::Kind>(kind)},
+                                    rows.view};
           launch(*device, kernel, kernel.shape());
           EXPECT_TRUE(same_bits(device_gate.read(), expected));
           rows.expect_cpu_bits(expected);
