@@ -16,8 +16,7 @@ import tempfile
 
 # 65536 registers of a multiprocessor for at least 384 threads. Kernels that need more say why here.
 MAX_REGISTERS = 168
-# Blocks of 256 threads, one a multiprocessor, that keep the sums of many rows and what they read ahead.
-EXCEPTIONS = {f"Skinny{numbers}{tiles}": 200 for numbers in ("Bf16", "Int8", "Fp8") for tiles in ("x2x2", "x4x2", "x8x1")}
+EXCEPTIONS = {}
 
 
 def cuda_commands(folder):

@@ -148,7 +148,8 @@ DeviceMatrix WeightArena::library_matrix(Refs refs, const HeadPart* part) {
   matrix.library = library_;
   matrix.n_out = n_channels(refs, part);
   matrix.n_in = ref.n_in;
-  if (fits_skinny_product(library_, ref.n_in)) std::fill_n(matrix.skinny_tiles, kSkinnySizes - 1, uint8_t{1});  // a guess
+  if (fits_skinny_product(library_, ref.n_in))
+    std::fill_n(matrix.skinny, kSkinnySizes, SkinnyKind::kOneTile);  // a guess
   const auto n_rows = static_cast<size_t>(library_padded(matrix.n_out, library_));
   const size_t numbers_bytes = n_rows * static_cast<size_t>(matrix.n_in) * library_number_bytes(library_);
   const size_t scales_bytes = has_byte_numbers(library_) ? n_rows * sizeof(float) : 0;

@@ -40,22 +40,28 @@
   X(SkinnyBf16x2x1)            \
   X(SkinnyBf16x2x2)            \
   X(SkinnyBf16x4x1)            \
-  X(SkinnyBf16x4x2)            \
-  X(SkinnyBf16x8x1)            \
+  X(ResidentBf16x1x4)          \
+  X(ResidentBf16x1x8)          \
+  X(ResidentBf16x1x14)         \
+  X(ResidentBf16x2x4)          \
   X(SkinnyInt8x1x1)            \
   X(SkinnyInt8x1x2)            \
   X(SkinnyInt8x2x1)            \
   X(SkinnyInt8x2x2)            \
   X(SkinnyInt8x4x1)            \
-  X(SkinnyInt8x4x2)            \
-  X(SkinnyInt8x8x1)            \
+  X(ResidentInt8x1x4)          \
+  X(ResidentInt8x1x8)          \
+  X(ResidentInt8x1x14)         \
+  X(ResidentInt8x2x4)          \
   X(SkinnyFp8x1x1)             \
   X(SkinnyFp8x1x2)             \
   X(SkinnyFp8x2x1)             \
   X(SkinnyFp8x2x2)             \
   X(SkinnyFp8x4x1)             \
-  X(SkinnyFp8x4x2)             \
-  X(SkinnyFp8x8x1)
+  X(ResidentFp8x1x4)           \
+  X(ResidentFp8x1x8)           \
+  X(ResidentFp8x1x14)          \
+  X(ResidentFp8x2x4)
 
 #define BASS_GPU_KERNELS(X) \
   X(EmbedRows)              \

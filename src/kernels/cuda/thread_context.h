@@ -39,7 +39,8 @@
 //   multiply_bf16(tile, c)     m16n8k16 of bfloat16, sums in float32: in TileS8 two numbers take the place of four
 //   wait_for_input()           what the kernels in front of this one have written may be read, and what they read
 //                              written. Called for a kernel before its operator(), unless kStartsEarly is true: such a
-//                              kernel calls it itself, in all of its threads, and until then touches weights alone
+//                              kernel calls it itself, in all of its threads, and until then reads weights alone, and
+//                              the rows, segments and pages of its pass
 //
 // Arithmetic: both compilers are told not to contract (g++ -ffp-contract=off, nvcc -fmad=false), so a + b * c rounds
 // twice, fmaf(a, b, c) once, and division and sqrtf are IEEE's. Written so, a kernel gives the same bits everywhere.

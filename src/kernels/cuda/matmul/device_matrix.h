@@ -21,9 +21,16 @@ enum class ScaleKind : int32_t {
   kWholeHalf  // int8 a half group of 16, times an f16 for 256 elements
 };
 
+/// What multiplies few rows of a library's numbers (skinny_product.h).
+enum class SkinnyKind : uint8_t {
+  kNone,      // the library
+  kOneTile,   // SkinnyProduct with one tile of channels a block
+  kTwoTiles,  // with two
+  kResident   // ResidentProduct
+};
 /// Numbers of rows, ascending, up to which skinny products come in kinds of their own.
-inline constexpr int kSkinnySizes = 4;
-inline constexpr int kSkinnyMaxRows[kSkinnySizes] = {8, 16, 32, 64};
+inline constexpr int kSkinnySizes = 3;
+inline constexpr int kSkinnyMaxRows[kSkinnySizes] = {8, 16, 32};
 
 /// A weight matrix W [n_out, n_in] in tiles of kChannels output channels; n_out is padded with zero channels. Does not
 /// own its memory.
@@ -45,9 +52,7 @@ struct DeviceMatrix {
   int32_t n_out = 0;
   int32_t n_in = 0;
   int32_t byte_rows = 4;  // up to so many rows are multiplied by ByteProduct, more by TileProduct (quantised only)
-  // Of a library's numbers: up to kSkinnyMaxRows[i] rows are multiplied by a skinny product whose blocks have so many
-  // tiles of channels (skinny_product.h); 0: by the library.
-  uint8_t skinny_tiles[kSkinnySizes] = {};
+  SkinnyKind skinny[kSkinnySizes] = {};  // of a library's numbers: what multiplies up to kSkinnyMaxRows[i] rows
   const std::byte* quants = nullptr;
   const std::byte* scales = nullptr;       // [n_tiles, n_scales, kChannels] f16 or int8; n_scales: of all of n_in
   const std::byte* minima = nullptr;       // the same

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <tuple>
 
 #include "base/check.h"
@@ -27,10 +28,10 @@ class Rows {
         q_(device, kMaxRows * static_cast<size_t>(shape.n_in) * number_bytes(shape)),
         scale_(device, q_.n_bytes() / kGroupLen * sizeof(float)),
         sums_(device, q_.n_bytes() / kGroupLen * 2 * sizeof(int32_t)),
-        library_sums_(device, has_byte_numbers(shape.library)
-                                  ? kMaxRows * sizeof(int32_t) *
-                                        static_cast<size_t>(library_padded(shape.n_out, shape.library))
-                                  : 0),
+        library_sums_(device,
+                      has_byte_numbers(shape.library)
+                          ? kMaxRows * sizeof(int32_t) * static_cast<size_t>(library_padded(shape.n_out, shape.library))
+                          : 0),
         out_(device, kMaxRows * static_cast<size_t>(shape.n_out) * sizeof(float)) {
     if (!ok()) return;
     x_.n_cols = shape.n_in;
@@ -46,9 +47,7 @@ class Rows {
       x_.sums = sums_.as<int32_t>();
     }
   }
-  [[nodiscard]] bool ok() const {
-    return q_.ok() && scale_.ok() && sums_.ok() && library_sums_.ok() && out_.ok();
-  }
+  [[nodiscard]] bool ok() const { return q_.ok() && scale_.ok() && sums_.ok() && library_sums_.ok() && out_.ok(); }
   [[nodiscard]] ProductArguments product(const DeviceMatrix& w, int n_rows) const {
     return {w, x_, out_.as<float>(), n_out_, n_rows, 0};
   }
@@ -70,20 +69,25 @@ class Stopwatch {
   Stopwatch(Device* device, const Rows* rows, std::span<DeviceMatrix* const> matrices)
       : device_(device), rows_(rows), matrices_(matrices) {}
 
-  /// The shortest time of some products in a row; the device's errors come out at `synchronize`.
-  double seconds(int n_rows, ProductKind kind) {
+  /// The shortest time of some products in a row; the device's errors come out at `synchronize`. launch(arguments)
+  template <class Launch>
+  double seconds(int n_rows, Launch launch) {
     double least = 0;
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = -1; round < kRounds; ++round) {  // the first launch of a kernel loads it
       device_->mark(0);
-      for (int i = 0; i < kProducts; ++i) {
-        launch_product(*device_, rows_->product(*matrices_[next_++ % matrices_.size()], n_rows), kind);
-      }
+      for (int i = 0; i < kProducts; ++i) launch(rows_->product(*matrices_[next_++ % matrices_.size()], n_rows));
       device_->mark(1);
       if (!device_->synchronize().ok()) return 0;
       const double elapsed = device_->seconds_between(0, 1);
-      least = round == 0 ? elapsed : std::min(least, elapsed);
+      if (round >= 0) least = round == 0 ? elapsed : std::min(least, elapsed);
     }
     return least;
+  }
+  double seconds(int n_rows, ProductKind kind) {
+    return seconds(n_rows, [&](const ProductArguments& product) { launch_product(*device_, product, kind); });
+  }
+  double seconds(int n_rows, SkinnyKind kind) {
+    return seconds(n_rows, [&](const ProductArguments& product) { launch_skinny(*device_, product, kind); });
   }
 
  private:
@@ -94,8 +98,6 @@ class Stopwatch {
 };
 
 int choose_byte_rows(Stopwatch* stopwatch) {
-  stopwatch->seconds(kRows.front(), ProductKind::kBytes);  // the first launch of a kernel loads it
-  stopwatch->seconds(kRows.front(), ProductKind::kTiles);
   std::vector<ProductTimes> times;
   for (const int n_rows : kRows) {
     times.push_back(
@@ -104,17 +106,15 @@ int choose_byte_rows(Stopwatch* stopwatch) {
   return choose_byte_rows(times);
 }
 
-// With as many rows as such a product may have.
-int choose_skinny_tiles(Stopwatch* stopwatch, int n_rows) {
-  constexpr std::array kKinds{ProductKind::kLibrary, ProductKind::kSkinny1, ProductKind::kSkinny2};  // by tiles
-  int fastest = 0;
-  double least = 0;
-  for (int tiles = 0; tiles < static_cast<int>(kKinds.size()); ++tiles) {
-    if (tiles == 2 && n_rows == kSkinnyMaxRows[kSkinnySizes - 1]) break;
-    stopwatch->seconds(n_rows, kKinds[static_cast<size_t>(tiles)]);  // loads the kernel
-    const double elapsed = stopwatch->seconds(n_rows, kKinds[static_cast<size_t>(tiles)]);
-    if (tiles > 0 && elapsed >= least) continue;
-    fastest = tiles;
+SkinnyKind choose_skinny(Stopwatch* stopwatch, const DeviceMatrix& shape, int n_rows) {
+  SkinnyKind fastest = SkinnyKind::kNone;
+  double least = INFINITY;
+  for (const SkinnyKind kind :
+       {SkinnyKind::kNone, SkinnyKind::kOneTile, SkinnyKind::kTwoTiles, SkinnyKind::kResident}) {
+    if (!can_launch_skinny(shape, n_rows, kind)) continue;
+    const double elapsed = stopwatch->seconds(n_rows, kind);
+    if (elapsed >= least) continue;
+    fastest = kind;
     least = elapsed;
   }
   return fastest;
@@ -132,7 +132,7 @@ Status choose_products(Device* device, std::span<DeviceMatrix* const> matrices) 
   DeviceMatrix choice;
   if (has_skinny) {
     for (int size = 0; size < kSkinnySizes; ++size) {
-      choice.skinny_tiles[size] = static_cast<uint8_t>(choose_skinny_tiles(&stopwatch, kSkinnyMaxRows[size]));
+      choice.skinny[size] = choose_skinny(&stopwatch, shape, kSkinnyMaxRows[size]);
     }
   } else {
     choice.byte_rows = choose_byte_rows(&stopwatch);
@@ -140,7 +140,7 @@ Status choose_products(Device* device, std::span<DeviceMatrix* const> matrices) 
   BASS_RETURN_IF_ERROR(device->synchronize());
   for (DeviceMatrix* matrix : matrices) {
     matrix->byte_rows = choice.byte_rows;
-    std::copy(std::begin(choice.skinny_tiles), std::end(choice.skinny_tiles), matrix->skinny_tiles);
+    std::copy(std::begin(choice.skinny), std::end(choice.skinny), matrix->skinny);
   }
   return ok_status();
 }

@@ -18,203 +18,294 @@ struct alignas(16) SkinnyWords {
 inline constexpr int kSkinnyRows = 8;
 /// Bytes of a row that the four lanes of a channel take in a step. n_in must have whole ones.
 inline constexpr int kSkinnyStepBytes = 64;
+/// Warps of a block, which share the steps through n_in among themselves: warp w has the steps w, w + kSkinnyWarps, ...
+inline constexpr int kSkinnyWarps = 16;
 
+constexpr int skinny_steps(LibraryNumbers numbers, int n_in) {
+  return static_cast<int>(library_number_bytes(numbers)) * n_in / kSkinnyStepBytes;
+}
 constexpr bool fits_skinny_product(LibraryNumbers numbers, int n_in) {
   return numbers != LibraryNumbers::kNone &&
          static_cast<int>(library_number_bytes(numbers)) * n_in % kSkinnyStepBytes == 0;
 }
 
-/// A block computes kTiles tiles of kChannels channels for kRowTiles tiles of rows; its warps share the steps through
-/// n_in among themselves (warp w has the steps w, w + kWarps, ...), each with loads of kAhead steps under way, and their
-/// sums are added in the order of the warps. Weights and activations are as the library has them, [n_out, n_in] and
-/// [n_rows, n_in]: a product of tiles may take k in any order as long as both sides agree on it, so a lane takes 16
-/// neighbouring bytes of a row, of which words 2 i and 2 i + 1 are its part of the step's i-th product of tiles.
-/// A result depends on its row and channel alone: neither on how many rows there are nor on kTiles. Sums of int8 are
-/// exact, those in float32 in the order of the tensor cores.
-template <LibraryNumbers kNumbers, int kRowTiles, int kTiles>
-struct SkinnyProduct {
-  static constexpr bool kCooperates = true;
-  static constexpr bool kStartsEarly = true;
-  static constexpr int kWarps = 8;
-  static constexpr int kMaxThreads = kWarps * kWarpLen;
-  static constexpr int kMinBlocks = kRowTiles * kTiles <= 2 ? 2 : 1;
-  static constexpr int kAhead = kRowTiles <= 2 ? 4 : 2;
-  static constexpr int kBlockChannels = kTiles * kChannels;
-  static constexpr int kBlockRows = kRowTiles * kSkinnyRows;
-  static constexpr int kSumStride = kBlockChannels + 4;  // so that a warp's stores lie in different banks
-  using Sum = std::conditional_t<kNumbers == LibraryNumbers::kInt8, int32_t, float>;
-
-  ProductArguments a;
-
-  [[nodiscard]] LaunchShape shape() const {
-    return {{ceil_div(a.w.n_out, kBlockChannels), ceil_div(a.n_rows, kBlockRows), 1},
-            kMaxThreads,
-            SharedBytes().add<Sum>(kWarps * kBlockRows * kSumStride).bytes()};
-  }
-
-  template <class Context>
-  BASS_HD void operator()(Context& context) const {
-    Sum* shared_sums = context.template shared<Sum>(kWarps * kBlockRows * kSumStride);
-    const Place place = place_of(context);
-    Sum sums[kTiles][kRowTiles][4] = {};
-    SkinnyWords weights[kAhead][kTiles][2];
-    BASS_UNROLL
-    for (int i = 0; i < kAhead; ++i) load_weights(place, context.warp() + i * kWarps, weights[i]);
-    context.wait_for_input();  // of which the weights are no part
-    for (int base = context.warp(); base < place.n_steps; base += kAhead * kWarps) {
-      BASS_UNROLL
-      for (int i = 0; i < kAhead; ++i) {
-        const int step = base + i * kWarps;
-        if (step >= place.n_steps) break;  // the same for the whole warp
-        add_step(context, place, step, weights[i], sums);
-        load_weights(place, step + kAhead * kWarps, weights[i]);
-      }
-    }
-    lay_sums(context, sums, shared_sums + context.warp() * kBlockRows * kSumStride);
-    context.sync();
-    for (int i = context.thread(); i < kBlockRows * kBlockChannels; i += kMaxThreads) {
-      store(shared_sums, i / kBlockChannels, i % kBlockChannels, context.block());
-    }
-  }
-
- private:
+/// What skinny products of some kind of numbers have in common. Weights and activations are as the library has them,
+/// [n_out, n_in] and [n_rows, n_in]: a product of tiles may take k in any order as long as both sides agree on it, so a
+/// lane takes 16 neighbouring bytes of a row, of which words 2 i and 2 i + 1 are its part of the step's i-th product of
+/// tiles. A warp adds up its steps in ascending order, and the warps' sums are added in theirs. So a result depends on
+/// its row and channel alone, and not on the kernel. Sums of int8 are exact, those in float32 in the order of the
+/// tensor cores.
+template <LibraryNumbers kNumbers, int kRowTiles>
+struct SkinnyPart {
   static constexpr int64_t kNumberBytes = static_cast<int64_t>(library_number_bytes(kNumbers));
+  static constexpr int kBlockRows = kRowTiles * kSkinnyRows;
+  using Sum = std::conditional_t<kNumbers == LibraryNumbers::kInt8, int32_t, float>;
+  using TileSums = Sum[kRowTiles][4];  // a lane's of a tile of channels
 
-  /// Where a lane reads: of channel g + 8 half of each tile, and of row g of each tile of rows.
-  struct Place {
-    const std::byte* channels[kTiles][2];
-    const std::byte* rows[kRowTiles];
-    int n_steps;
-  };
-
-  template <class Context>
-  BASS_HD Place place_of(const Context& context) const {
-    const auto* w = a.w.quants;
+  /// Where a lane's words of a row of weights, or of activations, begin. What is behind the last channel, or row, is
+  /// another one's result, which nobody stores.
+  BASS_HD static const std::byte* channel_words(const ProductArguments& a, int channel, int lane) {
+    return a.w.quants + (channel < a.w.n_out ? channel : a.w.n_out - 1) * (a.w.n_in * kNumberBytes) + in_step(lane);
+  }
+  BASS_HD static const std::byte* row_words(const ProductArguments& a, int row, int lane) {
     const auto* x = kNumbers == LibraryNumbers::kBf16 ? reinterpret_cast<const std::byte*>(a.x.bf16)
                                                       : reinterpret_cast<const std::byte*>(a.x.token.q);
-    const int64_t row_bytes = a.w.n_in * kNumberBytes;
-    const int group = context.lane() / 4;
-    const int64_t in_step = context.lane() % 4 * static_cast<int64_t>(sizeof(SkinnyWords));
-    Place place;
-    place.n_steps = static_cast<int>(row_bytes / kSkinnyStepBytes);
-    // What is behind the last channel, or row, is another one's result, which nobody stores.
-    BASS_UNROLL
-    for (int i = 0; i < 2 * kTiles; ++i) {
-      const int channel = context.block().x * kBlockChannels + i * 8 + group;
-      place.channels[i / 2][i % 2] = w + (channel < a.w.n_out ? channel : a.w.n_out - 1) * row_bytes + in_step;
-    }
-    BASS_UNROLL
-    for (int i = 0; i < kRowTiles; ++i) {
-      const int row = context.block().y * kBlockRows + i * kSkinnyRows + group;
-      place.rows[i] = x + (row < a.n_rows ? row : a.n_rows - 1) * row_bytes + in_step;
-    }
-    return place;
+    return x + (row < a.n_rows ? row : a.n_rows - 1) * (a.w.n_in * kNumberBytes) + in_step(lane);
+  }
+  BASS_HD static SkinnyWords load(const std::byte* words, int step) {
+    return *reinterpret_cast<const SkinnyWords*>(words + int64_t{step} * kSkinnyStepBytes);
   }
 
-  BASS_HD void load_weights(const Place& place, int step, SkinnyWords (&weights)[kTiles][2]) const {
-    if (step >= place.n_steps) return;
-    BASS_UNROLL
-    for (int i = 0; i < 2 * kTiles; ++i) {
-      weights[i / 2][i % 2] =
-          *reinterpret_cast<const SkinnyWords*>(place.channels[i / 2][i % 2] + int64_t{step} * kSkinnyStepBytes);
-    }
-  }
-
+  /// A step's products. weights: of the channels lane / 4 and 8 more; rows: of row lane / 4 of each tile
   template <class Context>
-  BASS_HD void add_step(Context& context, const Place& place, int step, const SkinnyWords (&weights)[kTiles][2],
-                        Sum (&sums)[kTiles][kRowTiles][4]) const {
-    SkinnyWords rows[kRowTiles];
-    BASS_UNROLL
-    for (int r = 0; r < kRowTiles; ++r) {
-      rows[r] = *reinterpret_cast<const SkinnyWords*>(place.rows[r] + int64_t{step} * kSkinnyStepBytes);
-    }
+  BASS_HD static void add_step(Context& context, const SkinnyWords (&weights)[2], const SkinnyWords (&rows)[kRowTiles],
+                               TileSums& sums) {
+    const auto word = [](const SkinnyWords& words, int i) { return static_cast<int32_t>(words.word[i]); };
     BASS_UNROLL
     for (int i = 0; i < 4; i += 2) {
       BASS_UNROLL
-      for (int tile = 0; tile < kTiles; ++tile) {
-        const SkinnyWords &upper = weights[tile][0], &lower = weights[tile][1];
-        BASS_UNROLL
-        for (int r = 0; r < kRowTiles; ++r) {
-          multiply(context,
-                   {{static_cast<int32_t>(upper.word[i]), static_cast<int32_t>(lower.word[i]),
-                     static_cast<int32_t>(upper.word[i + 1]), static_cast<int32_t>(lower.word[i + 1])},
-                    {static_cast<int32_t>(rows[r].word[i]), static_cast<int32_t>(rows[r].word[i + 1])}},
-                   sums[tile][r]);
-        }
-      }
-    }
-  }
-
-  template <class Context>
-  BASS_HD void multiply(Context& context, const TileS8& tile, Sum (&sums)[4]) const {
-    if constexpr (kNumbers == LibraryNumbers::kInt8) {
-      context.multiply_s8(tile, sums);
-    } else if constexpr (kNumbers == LibraryNumbers::kFp8) {
-      context.multiply_e4m3(tile, sums);
-    } else {
-      context.multiply_bf16(tile, sums);
-    }
-  }
-
-  // place: this warp's [kBlockRows, kSumStride]
-  template <class Context>
-  BASS_HD void lay_sums(const Context& context, const Sum (&sums)[kTiles][kRowTiles][4], Sum* place) const {
-    const int group = context.lane() / 4;
-    const int t = context.lane() % 4;
-    BASS_UNROLL
-    for (int tile = 0; tile < kTiles; ++tile) {
-      BASS_UNROLL
       for (int r = 0; r < kRowTiles; ++r) {
-        BASS_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const int row = r * kSkinnyRows + 2 * t + i % 2;
-          place[row * kSumStride + tile * kChannels + i / 2 * 8 + group] = sums[tile][r][i];
+        const TileS8 tile{{word(weights[0], i), word(weights[1], i), word(weights[0], i + 1), word(weights[1], i + 1)},
+                          {word(rows[r], i), word(rows[r], i + 1)}};
+        if constexpr (kNumbers == LibraryNumbers::kInt8) {
+          context.multiply_s8(tile, sums[r]);
+        } else if constexpr (kNumbers == LibraryNumbers::kFp8) {
+          context.multiply_e4m3(tile, sums[r]);
+        } else {
+          context.multiply_bf16(tile, sums[r]);
         }
       }
     }
   }
 
-  BASS_HD void store(const Sum* shared_sums, int row_idx, int channel_idx, const Index3& block) const {
-    const int row = block.y * kBlockRows + row_idx;
-    const int channel = block.x * kBlockChannels + channel_idx;
+  /// place: this warp's sums in shared memory, [kBlockRows, stride], at a tile's first channel
+  BASS_HD static void lay_sums(int lane, const TileSums& sums, Sum* place, int stride) {
+    BASS_UNROLL
+    for (int r = 0; r < kRowTiles; ++r) {
+      BASS_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        place[(r * kSkinnyRows + lane % 4 * 2 + i % 2) * stride + i / 2 * 8 + lane / 4] = sums[r][i];
+      }
+    }
+  }
+
+  /// at: warp 0's sum of a row and channel in shared memory
+  BASS_HD static void store(const ProductArguments& a, const Sum* at, int warp_stride, int row, int channel) {
     if (row >= a.n_rows || channel >= a.w.n_out) return;
-    const Sum* at = shared_sums + row_idx * kSumStride + channel_idx;
     Sum sum = 0;
     BASS_UNROLL
-    for (int warp = 0; warp < kWarps; ++warp) sum += at[warp * kBlockRows * kSumStride];
+    for (int warp = 0; warp < kSkinnyWarps; ++warp) sum += at[warp * warp_stride];
     if constexpr (kNumbers == LibraryNumbers::kBf16) {
       store_product(a, row, channel, sum);
     } else {
       store_scaled(a, row, channel, static_cast<float>(sum));
     }
   }
+
+ private:
+  BASS_HD static int64_t in_step(int lane) { return lane % 4 * static_cast<int64_t>(sizeof(SkinnyWords)); }
 };
 
-#define BASS_SKINNY_KERNEL(prefix, numbers, row_tiles, tiles)                               \
-  struct prefix##x##row_tiles##x##tiles                                                     \
-      : SkinnyProduct<LibraryNumbers::numbers, row_tiles, tiles> {                          \
-    static constexpr const char* kName = "skinny_" #numbers "_" #row_tiles "_" #tiles;      \
+/// A block computes kTiles tiles of kChannels channels for kRowTiles tiles of rows, each warp with loads of kAhead
+/// steps under way.
+template <LibraryNumbers kNumbers, int kRowTiles, int kTiles>
+struct SkinnyProduct {
+  static constexpr bool kCooperates = true;
+  static constexpr bool kStartsEarly = true;
+  static constexpr int kMaxThreads = kSkinnyWarps * kWarpLen;
+  static constexpr int kAhead = kRowTiles * kTiles <= 2 ? 4 : 2;
+  static constexpr int kBlockChannels = kTiles * kChannels;
+  static constexpr int kSumStride = kBlockChannels + 4;  // so that a warp's stores lie in different banks
+  using Part = SkinnyPart<kNumbers, kRowTiles>;
+  static constexpr int kBlockRows = Part::kBlockRows;
+  static constexpr int kWarpSums = kBlockRows * kSumStride;
+
+  ProductArguments a;
+
+  [[nodiscard]] LaunchShape shape(int /*n_multiprocessors*/) const {
+    return {{ceil_div(a.w.n_out, kBlockChannels), ceil_div(a.n_rows, kBlockRows), 1},
+            kMaxThreads,
+            SharedBytes().add<typename Part::Sum>(kSkinnyWarps * kWarpSums).bytes()};
+  }
+
+  template <class Context>
+  BASS_HD void operator()(Context& context) const {
+    auto* shared_sums = context.template shared<typename Part::Sum>(kSkinnyWarps * kWarpSums);
+    const int n_steps = skinny_steps(kNumbers, a.w.n_in);
+    const Place place = place_of(context);
+    typename Part::TileSums sums[kTiles] = {};
+    SkinnyWords weights[kAhead][kTiles][2];
+    BASS_UNROLL
+    for (int i = 0; i < kAhead; ++i) load_weights(place, context.warp() + i * kSkinnyWarps, n_steps, weights[i]);
+    context.wait_for_input();  // of which the weights are no part
+    for (int base = context.warp(); base < n_steps; base += kAhead * kSkinnyWarps) {
+      BASS_UNROLL
+      for (int i = 0; i < kAhead; ++i) {
+        const int step = base + i * kSkinnyWarps;
+        if (step >= n_steps) break;  // the same for the whole warp
+        SkinnyWords rows[kRowTiles];
+        BASS_UNROLL
+        for (int r = 0; r < kRowTiles; ++r) rows[r] = Part::load(place.rows[r], step);
+        BASS_UNROLL
+        for (int tile = 0; tile < kTiles; ++tile) Part::add_step(context, weights[i][tile], rows, sums[tile]);
+        load_weights(place, step + kAhead * kSkinnyWarps, n_steps, weights[i]);
+      }
+    }
+    BASS_UNROLL
+    for (int tile = 0; tile < kTiles; ++tile) {
+      Part::lay_sums(context.lane(), sums[tile], shared_sums + context.warp() * kWarpSums + tile * kChannels,
+                     kSumStride);
+    }
+    context.sync();
+    for (int i = context.thread(); i < kBlockRows * kBlockChannels; i += kMaxThreads) {
+      const int row = i / kBlockChannels, channel = i % kBlockChannels;
+      Part::store(a, shared_sums + row * kSumStride + channel, kWarpSums, context.block().y * kBlockRows + row,
+                  context.block().x * kBlockChannels + channel);
+    }
+  }
+
+ private:
+  /// Where a lane reads: of channel lane / 4 + 8 half of each tile, and of row lane / 4 of each tile of rows.
+  struct Place {
+    const std::byte* channels[kTiles][2];
+    const std::byte* rows[kRowTiles];
   };
-#define BASS_SKINNY_KERNELS_OF(prefix, numbers)                                             \
-  BASS_SKINNY_KERNEL(prefix, numbers, 1, 1)                                                 \
-  BASS_SKINNY_KERNEL(prefix, numbers, 1, 2)                                                 \
-  BASS_SKINNY_KERNEL(prefix, numbers, 2, 1)                                                 \
-  BASS_SKINNY_KERNEL(prefix, numbers, 2, 2)                                                 \
-  BASS_SKINNY_KERNEL(prefix, numbers, 4, 1)                                                 \
-  BASS_SKINNY_KERNEL(prefix, numbers, 4, 2)                                                 \
-  BASS_SKINNY_KERNEL(prefix, numbers, 8, 1)                                                 \
-  struct prefix { /* by tiles of rows and of channels */                                    \
-    using x1x1 = prefix##x1x1;                                                              \
-    using x1x2 = prefix##x1x2;                                                              \
-    using x2x1 = prefix##x2x1;                                                              \
-    using x2x2 = prefix##x2x2;                                                              \
-    using x4x1 = prefix##x4x1;                                                              \
-    using x4x2 = prefix##x4x2;                                                              \
-    using x8x1 = prefix##x8x1;                                                              \
+
+  template <class Context>
+  BASS_HD Place place_of(const Context& context) const {
+    const int group = context.lane() / 4;
+    Place place;
+    BASS_UNROLL
+    for (int i = 0; i < 2 * kTiles; ++i) {
+      const int channel = context.block().x * kBlockChannels + i * 8 + group;
+      place.channels[i / 2][i % 2] = Part::channel_words(a, channel, context.lane());
+    }
+    BASS_UNROLL
+    for (int i = 0; i < kRowTiles; ++i) {
+      place.rows[i] = Part::row_words(a, context.block().y * kBlockRows + i * kSkinnyRows + group, context.lane());
+    }
+    return place;
+  }
+
+  BASS_HD static void load_weights(const Place& place, int step, int n_steps, SkinnyWords (&weights)[kTiles][2]) {
+    if (step >= n_steps) return;
+    BASS_UNROLL
+    for (int i = 0; i < 2 * kTiles; ++i) weights[i / 2][i % 2] = Part::load(place.channels[i / 2][i % 2], step);
+  }
+};
+
+/// A block computes every grid.x-th tile of channels for all rows, which are no more than kRowTiles tiles: each warp
+/// keeps its steps of them, kSteps at most, in registers, so that next to the weights nothing is read. Weights of
+/// kAhead steps are under way, at a tile's end those of the next one.
+template <LibraryNumbers kNumbers, int kRowTiles, int kSteps>
+struct ResidentProduct {
+  static constexpr bool kCooperates = true;
+  static constexpr bool kStartsEarly = true;
+  static constexpr int kMaxThreads = kSkinnyWarps * kWarpLen;
+  static constexpr int kAhead = kRowTiles * kSteps > 8 ? 2 : 4;
+  static_assert(kSteps % kAhead == 0);
+  static constexpr int kSumStride = kChannels + 4;
+  using Part = SkinnyPart<kNumbers, kRowTiles>;
+  static constexpr int kWarpSums = Part::kBlockRows * kSumStride;
+
+  static constexpr bool fits(int n_rows, int n_in) {
+    return n_rows <= Part::kBlockRows && skinny_steps(kNumbers, n_in) <= kSteps * kSkinnyWarps;
+  }
+
+  ProductArguments a;
+
+  [[nodiscard]] LaunchShape shape(int n_multiprocessors) const {
+    return {{a.w.n_tiles() < n_multiprocessors ? a.w.n_tiles() : n_multiprocessors, 1, 1},
+            kMaxThreads,
+            SharedBytes().add<typename Part::Sum>(2 * kSkinnyWarps * kWarpSums).bytes()};
+  }
+
+  template <class Context>
+  BASS_HD void operator()(Context& context) const {
+    auto* shared_sums = context.template shared<typename Part::Sum>(2 * kSkinnyWarps * kWarpSums);
+    const int n_steps = skinny_steps(kNumbers, a.w.n_in);
+    SkinnyWords weights[kAhead][2], rows[kSteps][kRowTiles];
+    Tile next = tile_at(context, context.block().x);
+    BASS_UNROLL
+    for (int i = 0; i < kAhead; ++i) load_weights(context, next, i, n_steps, weights[i]);
+    context.wait_for_input();  // of which the weights are no part
+    load_rows(context, n_steps, rows);
+    for (int idx = context.block().x, turn = 0; idx < a.w.n_tiles(); idx += context.grid().x, turn ^= 1) {
+      const Tile tile = next;
+      next = tile_at(context, idx + context.grid().x);
+      typename Part::TileSums sums = {};
+      BASS_UNROLL
+      for (int i = 0; i < kSteps; ++i) {
+        if (context.warp() + i * kSkinnyWarps < n_steps) {  // the same for the whole warp
+          Part::add_step(context, weights[i % kAhead], rows[i], sums);
+        }
+        const bool is_next = i + kAhead >= kSteps;
+        load_weights(context, is_next ? next : tile, (i + kAhead) % kSteps, n_steps, weights[i % kAhead]);
+      }
+      // Whoever still reads the sums of the tile in front reads the other half.
+      typename Part::Sum* tile_sums = shared_sums + turn * kSkinnyWarps * kWarpSums;
+      Part::lay_sums(context.lane(), sums, tile_sums + context.warp() * kWarpSums, kSumStride);
+      context.sync();
+      for (int i = context.thread(); i < Part::kBlockRows * kChannels; i += kMaxThreads) {
+        const int row = i / kChannels, channel = i % kChannels;
+        Part::store(a, tile_sums + row * kSumStride + channel, kWarpSums, row, idx * kChannels + channel);
+      }
+    }
+  }
+
+ private:
+  /// Where a lane reads of a tile.
+  struct Tile {
+    const std::byte* channels[2];
+    bool is_there;
   };
-BASS_SKINNY_KERNELS_OF(SkinnyBf16, kBf16)
-BASS_SKINNY_KERNELS_OF(SkinnyInt8, kInt8)
-BASS_SKINNY_KERNELS_OF(SkinnyFp8, kFp8)
+  template <class Context>
+  BASS_HD Tile tile_at(const Context& context, int idx) const {
+    const int channel = idx * kChannels + context.lane() / 4;
+    return {{Part::channel_words(a, channel, context.lane()), Part::channel_words(a, channel + 8, context.lane())},
+            idx < a.w.n_tiles()};
+  }
+
+  template <class Context>
+  BASS_HD static void load_weights(const Context& context, const Tile& tile, int i, int n_steps,
+                                   SkinnyWords (&weights)[2]) {
+    const int step = context.warp() + i * kSkinnyWarps;
+    if (!tile.is_there || step >= n_steps) return;
+    for (int half = 0; half < 2; ++half) weights[half] = Part::load(tile.channels[half], step);
+  }
+
+  template <class Context>
+  BASS_HD void load_rows(const Context& context, int n_steps, SkinnyWords (&rows)[kSteps][kRowTiles]) const {
+    BASS_UNROLL
+    for (int r = 0; r < kRowTiles; ++r) {
+      const std::byte* words = Part::row_words(a, r * kSkinnyRows + context.lane() / 4, context.lane());
+      BASS_UNROLL
+      for (int i = 0; i < kSteps; ++i) {
+        const int step = context.warp() + i * kSkinnyWarps;
+        if (step < n_steps) rows[i][r] = Part::load(words, step);
+      }
+    }
+  }
+};
+
+// Skinny: by tiles of rows and of channels; Resident: by tiles of rows and steps.
+#define BASS_SKINNY_KERNEL(Template, prefix, numbers, row_tiles, n)                     \
+  struct prefix##x##row_tiles##x##n : Template<LibraryNumbers::numbers, row_tiles, n> { \
+    static constexpr const char* kName = #prefix "_" #row_tiles "_" #n;                 \
+  };
+#define BASS_SKINNY_KERNELS_OF(suffix, numbers)                         \
+  BASS_SKINNY_KERNEL(SkinnyProduct, Skinny##suffix, numbers, 1, 1)      \
+  BASS_SKINNY_KERNEL(SkinnyProduct, Skinny##suffix, numbers, 1, 2)      \
+  BASS_SKINNY_KERNEL(SkinnyProduct, Skinny##suffix, numbers, 2, 1)      \
+  BASS_SKINNY_KERNEL(SkinnyProduct, Skinny##suffix, numbers, 2, 2)      \
+  BASS_SKINNY_KERNEL(SkinnyProduct, Skinny##suffix, numbers, 4, 1)      \
+  BASS_SKINNY_KERNEL(ResidentProduct, Resident##suffix, numbers, 1, 4)  \
+  BASS_SKINNY_KERNEL(ResidentProduct, Resident##suffix, numbers, 1, 8)  \
+  BASS_SKINNY_KERNEL(ResidentProduct, Resident##suffix, numbers, 1, 14) \
+  BASS_SKINNY_KERNEL(ResidentProduct, Resident##suffix, numbers, 2, 4)
+BASS_SKINNY_KERNELS_OF(Bf16, kBf16)
+BASS_SKINNY_KERNELS_OF(Int8, kInt8)
+BASS_SKINNY_KERNELS_OF(Fp8, kFp8)
 #undef BASS_SKINNY_KERNELS_OF
 #undef BASS_SKINNY_KERNEL
 

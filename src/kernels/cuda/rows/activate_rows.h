@@ -46,9 +46,7 @@ struct ActivateRows {
   ActivatedRows rows;
   DeviceActivations out;  // n_cols is rows.n; out.f32 may be rows.gate, if its rows follow one another
 
-  [[nodiscard]] LaunchShape shape() const {
-    return {{rows.n_rows, ceil_div(rows.n, kColumns), 1}, kMaxThreads, 0};
-  }
+  [[nodiscard]] LaunchShape shape() const { return {{rows.n_rows, ceil_div(rows.n, kColumns), 1}, kMaxThreads, 0}; }
 
   template <class Context>
   BASS_HD void operator()(Context& context) const {

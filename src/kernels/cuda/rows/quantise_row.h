@@ -24,7 +24,8 @@ struct alignas(16) FourFloats {
 };
 /// p[0 .. 4), of which the first n are there; the others are 0. Needs no alignment, and reads at once what has one.
 BASS_HD FourFloats load_four(const float* p, int n) {
-  if (n >= 4 && reinterpret_cast<uintptr_t>(p) % sizeof(FourFloats) == 0) return *reinterpret_cast<const FourFloats*>(p);
+  if (n >= 4 && reinterpret_cast<uintptr_t>(p) % sizeof(FourFloats) == 0)
+    return *reinterpret_cast<const FourFloats*>(p);
   FourFloats four{};
   BASS_UNROLL
   for (int i = 0; i < 4; ++i) {

@@ -22,6 +22,7 @@ struct RopeAndWriteKv {
   static constexpr const char* kName = "rope_and_write_kv";
   static constexpr int kMaxThreads = 128;
   static constexpr bool kCooperates = true;
+  static constexpr bool kStartsEarly = true;  // what it reads before was there when the pass began
   static constexpr int kWarps = kMaxThreads / kWarpLen;
 
   DeviceBatch batch;
@@ -44,10 +45,12 @@ struct RopeAndWriteKv {
     float* values = context.template shared<float>(kWarps * kv.head_dim) + context.warp() * kv.head_dim;
     const int head = context.block().y * kWarps + context.warp();  // q, then k, then v
     const int n_heads = kv.n_heads + 2 * kv.n_kv_heads;
-    if (head >= n_heads) return;  // the whole warp
     const int row_idx = context.block().x;
     const DeviceRow row = batch.rows[row_idx];
     const DeviceSegment segment = batch.segments[row.segment];
+    const int32_t page = batch.pages[segment.first_page + row.position / kPageLen];
+    context.wait_for_input();
+    if (head >= n_heads) return;  // the whole warp
     float* x = qkv + (int64_t{row_idx} * n_heads + head) * kv.head_dim;
     for (int i = context.lane(); i < kv.head_dim; i += kWarpLen) values[i] = x[i];
     context.sync_warp();
@@ -61,7 +64,6 @@ struct RopeAndWriteKv {
       for (int i = context.lane(); i < kv.head_dim; i += kWarpLen) x[i] = values[i];
       return;
     }
-    const int32_t page = batch.pages[segment.first_page + row.position / kPageLen];
     const int kv_head = (head - kv.n_heads) % kv.n_kv_heads;
     std::byte* place = kv.pages + page * kv.page_bytes + layer_offset + kv_head * kv.head_bytes;
     write_head(context, values, is_v, row.position % kPageLen, place);

@@ -123,9 +123,8 @@ TEST(GpuRows, NormsAlsoGiveALibrarysBytes) {
       norm.out.f32 = normed.data();
       norm.out.token = {numbers, q.data(), scale.data(), nullptr};
       launch(*device, norm, norm.shape());
-      const QuantiseTokens later{
-          {.gate = normed.data(), .stride = kCols, .n_rows = kRows, .n = kCols},
-          {numbers, later_q.data(), later_scale.data(), nullptr}};
+      const QuantiseTokens later{{.gate = normed.data(), .stride = kCols, .n_rows = kRows, .n = kCols},
+                                 {numbers, later_q.data(), later_scale.data(), nullptr}};
       launch(*device, later, later.shape());
       EXPECT_EQ(q.read(), later_q.read());
       EXPECT_EQ(scale.read(), later_scale.read());
