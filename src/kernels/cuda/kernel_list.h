@@ -1,6 +1,21 @@
 // All kernels: a line here, its header in all_kernels.h, and a line in the file of gpu/ that compiles it.
 #pragma once
 
+// Of a format, by the rows of a block.
+#define BASS_TILE_KERNELS_OF(X, Format) \
+  X(Format##Split) X(Format##Rows8) X(Format##Rows16) X(Format##Rows32) X(Format##Rows64)
+#define BASS_TILE_4_KERNELS(X)         \
+  BASS_TILE_KERNELS_OF(X, Tile4)       \
+  BASS_TILE_KERNELS_OF(X, Tile4Minima) \
+  BASS_TILE_KERNELS_OF(X, Tile4Whole)
+#define BASS_TILE_8_KERNELS(X)         \
+  BASS_TILE_KERNELS_OF(X, Tile8)       \
+  BASS_TILE_KERNELS_OF(X, Tile8Minima) \
+  BASS_TILE_KERNELS_OF(X, Tile8Whole)  \
+  BASS_TILE_KERNELS_OF(X, Tile8Half)   \
+  BASS_TILE_KERNELS_OF(X, Tile8HalfMinima)
+#define BASS_TILE_KERNELS(X) BASS_TILE_4_KERNELS(X) BASS_TILE_8_KERNELS(X)
+
 #define BASS_ATTENTION_KERNELS(X) \
   X(AttendSegment)                \
   X(CountTiles)                   \
@@ -85,15 +100,8 @@
   X(Product8Whole)          \
   X(Product8Half)           \
   X(Product8HalfMinima)     \
-  X(Tile4)                  \
-  X(Tile4Minima)            \
-  X(Tile4Whole)             \
-  X(Tile8)                  \
-  X(Tile8Minima)            \
-  X(Tile8Whole)             \
-  X(Tile8Half)              \
-  X(Tile8HalfMinima)        \
   BASS_SKINNY_KERNELS(X)    \
+  BASS_TILE_KERNELS(X)      \
   BASS_ATTENTION_KERNELS(X) \
   BASS_EXPERT_KERNELS(X)    \
   BASS_SAMPLING_KERNELS(X)

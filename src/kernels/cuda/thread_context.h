@@ -41,6 +41,11 @@
 //                              written. Called for a kernel before its operator(), unless kStartsEarly is true: such a
 //                              kernel calls it itself, in all of its threads, and until then reads weights alone, and
 //                              the rows, segments and pages of its pass
+//   from_f16(bits)             the number, exactly
+//   copy_ahead(to, from)       begins to copy 16 bytes (aligned to that) from global to shared memory
+//   commit_copies()            makes the thread's copies begun since the last call, none or more, a group
+//   wait_copies(n)             waits until all but the last n groups (at most kMostCopiesAhead) have come. They are the
+//                              thread's own: what others have copied is there after a barrier behind their wait
 //
 // Arithmetic: both compilers are told not to contract (g++ -ffp-contract=off, nvcc -fmad=false), so a + b * c rounds
 // twice, fmaf(a, b, c) once, and division and sqrtf are IEEE's. Written so, a kernel gives the same bits everywhere.
@@ -67,6 +72,7 @@ constexpr int min_blocks() {
 
 inline constexpr int kWarpLen = 32;
 inline constexpr int kMaxBlockThreads = 1024;
+inline constexpr int kMostCopiesAhead = 7;
 
 struct Index3 {
   int x = 0;

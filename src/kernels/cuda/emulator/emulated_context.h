@@ -4,10 +4,12 @@
 #include <atomic>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "base/check.h"
 #include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/thread_context.h"
+#include "tensor/dtype.h"
 
 namespace bass::cuda {
 
@@ -100,6 +102,26 @@ class EmulatedContext {
     return c + x[0] * y[0] + x[1] * y[1] + x[2] * y[2] + x[3] * y[3];
   }
 
+  [[nodiscard]] float from_f16(uint16_t bits) const { return f16_to_f32(bits); }
+
+  // Copied as late as can be. Until then there are NaNs, so that who reads too early is found, and whoever still needed
+  // what was there.
+  void copy_ahead(void* to, const void* from) {
+    BASS_CHECK(reinterpret_cast<uintptr_t>(to) % kCopyBytes == 0 &&
+               reinterpret_cast<uintptr_t>(from) % kCopyBytes == 0);
+    std::memset(to, 0xFF, kCopyBytes);
+    copies_.push_back({to, from, n_copy_groups_});
+  }
+  void commit_copies() { ++n_copy_groups_; }
+  void wait_copies(int n) {
+    BASS_CHECK(n >= 0 && n <= kMostCopiesAhead);
+    size_t n_done = 0;
+    for (; n_done < copies_.size() && copies_[n_done].group < n_copy_groups_ - n; ++n_done) {
+      std::memcpy(copies_[n_done].to, copies_[n_done].from, kCopyBytes);
+    }
+    copies_.erase(copies_.begin(), copies_.begin() + static_cast<std::ptrdiff_t>(n_done));
+  }
+
   void multiply_s8(const TileS8& tile, int32_t (&c)[4]) {
     multiply(tile, c, [this](int32_t a, int32_t b, int32_t sum) { return dot4(a, b, sum); });
   }
@@ -162,6 +184,15 @@ class EmulatedContext {
     }
     return current;
   }
+
+  struct Copy {
+    void* to;
+    const void* from;
+    int group;
+  };
+  static constexpr size_t kCopyBytes = 16;
+  std::vector<Copy> copies_;  // that nobody has waited for
+  int n_copy_groups_ = 0;
 
   EmulatedBlock* state_;  // null: the threads do not cooperate
   Index3 block_;

@@ -35,6 +35,7 @@ struct ForExperts {
   [[nodiscard]] LaunchShape shape() const {
     ProductArguments of_one;
     of_one.w = a.first;
+    of_one.x = a.x;
     of_one.n_rows = a.max_rows;
     LaunchShape shape = Product{{of_one}}.shape();
     shape.grid.z = a.slots.n_experts;
@@ -46,7 +47,7 @@ struct ForExperts {
     const int expert = context.block().z;
     const int begin = a.slots.begins[expert];
     const int n_rows = a.slots.begins[expert + 1] - begin;
-    if (context.block().y * Product::kRows >= n_rows) return;
+    if (Product::first_row(context.block()) >= n_rows) return;
     ProductArguments of_one;
     of_one.w = a.matrices[expert];
     of_one.x = a.x.from_row(begin);
@@ -60,28 +61,28 @@ struct ForExperts {
 struct ExpertFloat : ForExperts<FloatProduct> {
   static constexpr const char* kName = "expert_float";
 };
-struct Expert4 : ForExperts<Tile4> {
+struct Expert4 : ForExperts<Tile4Rows16> {
   static constexpr const char* kName = "expert_4";
 };
-struct Expert4Minima : ForExperts<Tile4Minima> {
+struct Expert4Minima : ForExperts<Tile4MinimaRows16> {
   static constexpr const char* kName = "expert_4_minima";
 };
-struct Expert4Whole : ForExperts<Tile4Whole> {
+struct Expert4Whole : ForExperts<Tile4WholeRows16> {
   static constexpr const char* kName = "expert_4_whole";
 };
-struct Expert8 : ForExperts<Tile8> {
+struct Expert8 : ForExperts<Tile8Rows16> {
   static constexpr const char* kName = "expert_8";
 };
-struct Expert8Minima : ForExperts<Tile8Minima> {
+struct Expert8Minima : ForExperts<Tile8MinimaRows16> {
   static constexpr const char* kName = "expert_8_minima";
 };
-struct Expert8Whole : ForExperts<Tile8Whole> {
+struct Expert8Whole : ForExperts<Tile8WholeRows16> {
   static constexpr const char* kName = "expert_8_whole";
 };
-struct Expert8Half : ForExperts<Tile8Half> {
+struct Expert8Half : ForExperts<Tile8HalfRows16> {
   static constexpr const char* kName = "expert_8_half";
 };
-struct Expert8HalfMinima : ForExperts<Tile8HalfMinima> {
+struct Expert8HalfMinima : ForExperts<Tile8HalfMinimaRows16> {
   static constexpr const char* kName = "expert_8_half_minima";
 };
 

@@ -60,6 +60,32 @@ class GpuContext {
   }
   __device__ int32_t dot4(int32_t a, int32_t b, int32_t c) const { return __dp4a(a, b, c); }
 
+  __device__ float from_f16(uint16_t bits) const {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+  }
+
+  __device__ void copy_ahead(void* to, const void* from) const {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(__cvta_generic_to_global(from))
+                 : "memory");
+  }
+  __device__ void commit_copies() const { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  __device__ void wait_copies(int n) const {
+    switch (n) {  // the instruction takes a constant
+      case 0: return wait_copies<0>();
+      case 1: return wait_copies<1>();
+      case 2: return wait_copies<2>();
+      case 3: return wait_copies<3>();
+      case 4: return wait_copies<4>();
+      case 5: return wait_copies<5>();
+      case 6: return wait_copies<6>();
+      default: return wait_copies<kMostCopiesAhead>();
+    }
+  }
+
   __device__ void multiply_s8(const TileS8& tile, int32_t (&c)[4]) const {
     asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
@@ -96,6 +122,11 @@ class GpuContext {
 
  private:
   static constexpr unsigned kAll = 0xFFFFFFFFu;
+
+  template <int kGroups>
+  __device__ static void wait_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
+  }
 
   // CUDA's atomics know `unsigned long long`, which is not uint64_t.
   __device__ static unsigned long long* as_cuda(uint64_t* p) { return reinterpret_cast<unsigned long long*>(p); }

@@ -1,6 +1,5 @@
 #include "kernels/cuda/gpu/gpu_launch.cuh"
 #include "kernels/cuda/matmul/product.h"
-#include "kernels/cuda/matmul/tile_product.h"
 
 BASS_COMPILE_KERNEL(AddBias)
 BASS_COMPILE_KERNEL(ScaleSums)
@@ -13,11 +12,3 @@ BASS_COMPILE_KERNEL(Product8Minima)
 BASS_COMPILE_KERNEL(Product8Whole)
 BASS_COMPILE_KERNEL(Product8Half)
 BASS_COMPILE_KERNEL(Product8HalfMinima)
-BASS_COMPILE_KERNEL(Tile4)
-BASS_COMPILE_KERNEL(Tile4Minima)
-BASS_COMPILE_KERNEL(Tile4Whole)
-BASS_COMPILE_KERNEL(Tile8)
-BASS_COMPILE_KERNEL(Tile8Minima)
-BASS_COMPILE_KERNEL(Tile8Whole)
-BASS_COMPILE_KERNEL(Tile8Half)
-BASS_COMPILE_KERNEL(Tile8HalfMinima)

@@ -152,20 +152,22 @@ struct FloatProduct {
     return {{ceil_div(a.w.n_out, kMaxThreads), ceil_div(a.n_rows, kRows), 1}, kMaxThreads, 0};
   }
 
+  BASS_HD static int first_row(const Index3& block) { return block.y * kRows; }
+
   template <class Context>
   BASS_HD void operator()(Context& context) const {
     const int channel = context.block().x * context.n_threads() + context.thread();
     if (channel >= a.w.n_out) return;
-    const int first_row = context.block().y * kRows;
+    const int first = first_row(context.block());
     float sums[kRows] = {};
     for (int k = 0; k < a.w.n_in; ++k) {
       const float w = float_weight(a.w, channel, k);
       for (int r = 0; r < kRows; ++r) {
-        const int row = first_row + r < a.n_rows ? first_row + r : a.n_rows - 1;
+        const int row = first + r < a.n_rows ? first + r : a.n_rows - 1;
         sums[r] = fmaf(w, a.x.f32[int64_t{row} * a.x.n_cols + k], sums[r]);
       }
     }
-    for (int r = 0; r < kRows; ++r) store_product(a, first_row + r, channel, sums[r]);
+    for (int r = 0; r < kRows; ++r) store_product(a, first + r, channel, sums[r]);
   }
 };
 

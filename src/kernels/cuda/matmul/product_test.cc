@@ -58,6 +58,26 @@ TEST(GpuProduct, HasTheBitsOfTheReferenceForEveryFormatAndShape) {
   }
 }
 
+// Tiles are multiplied by other blocks where there are more rows, and weights read ahead in other steps where a matrix
+// has few tiles, more, or many.
+TEST(GpuProduct, HasTheBitsOfTheReferenceInBlocksOfAnySize) {
+  for (const auto& device : testing::all_devices()) {
+    for (const DType type : kTypes) {
+      if (is_float(type)) continue;
+      for (const int n_rows : {8, 16, 25, 41, 70}) {
+        expect_reference_bits(device.get(), ProductKind::kTiles, type, n_rows, 21, 576, 1);
+      }
+      expect_reference_bits(device.get(), ProductKind::kTiles, type, 33, 21, 352, 2);
+      expect_reference_bits(device.get(), ProductKind::kTiles, type, 2, 513 * kChannels + 1, 32, 1);
+    }
+    for (const DType type : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_K}) {
+      expect_reference_bits(device.get(), ProductKind::kTiles, type, 3, 21, 3392, 1);  // around the ring and further
+      expect_reference_bits(device.get(), ProductKind::kTiles, type, 1, 132 * kChannels + 1, 1312, 1);
+      expect_reference_bits(device.get(), ProductKind::kTiles, type, 2, 264 * kChannels + 1, 288, 1);
+    }
+  }
+}
+
 TEST(GpuProduct, AddsABiasToTheFinishedSum) {
   for (const auto& device : testing::all_devices()) {
     std::mt19937 rng(3);

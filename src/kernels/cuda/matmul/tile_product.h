@@ -2,149 +2,334 @@
 // gives exactly a group's int32 dot products of 16 channels and 8 rows.
 #pragma once
 
-#include "kernels/cuda/matmul/product.h"
+#include "kernels/cuda/matmul/tile_stage.h"
 
 namespace bass::cuda {
 
-/// A block computes a tile of kChannels channels for kRows rows. A chain of FMAs over the groups cannot be cut, but
-/// what it adds can be computed in any order: the warps take the groups of a round, kWarpGroups each, and leave fl(d_x
-/// float(dot)) in shared memory, from which the thread that owns a channel and a row goes on with its chain while the
-/// other buffer is filled.
-template <int kBits, ScaleKind kKind, bool kHasMinima>
+/// The warps of a tile of kChannels channels and kRows rows keep its FMA chains where the tensor cores leave the dot
+/// products: in registers. Nothing is exchanged but what all read: weights, copied stages ahead into a ring in shared
+/// memory, and rows, which the block's tiles share. As a chain cannot be cut, there is one warp a tile, or two, for
+/// more of them where tiles are few or rows are many: with 8 rows each has 8 of the channels (it multiplies all of
+/// them, which costs nothing, and goes on with its own), else half of the rows.
+template <int kBits, ScaleKind kKind, bool kHasMinima, int kRowsOfBlock, int kTileWarps>
 struct TileProduct {
   static constexpr bool kCooperates = true;
-  static constexpr int kWarps = 8;
-  static constexpr int kMaxThreads = kWarps * kWarpLen;
-  static constexpr int kRows = 8;
-  static constexpr int kWarpGroups = 4;
-  static constexpr int kRoundGroups = kWarps * kWarpGroups;
-  static constexpr int kDots = kKind == ScaleKind::kWholeHalf ? 2 : 1;  // of a group
-  static constexpr int kSums = kChannels * kRows;                       // chains
+  static constexpr int kRows = kRowsOfBlock;
+  static constexpr int kTileRows = 8;  // of a tensor core's tile
+  static constexpr bool kSplitsChannels = kRows == kTileRows && kTileWarps == 2;
+  static constexpr int kTileThreads = kTileWarps * kWarpLen;
+  static constexpr int kMaxThreads = 4 * kWarpLen;
+  static constexpr int kMostTiles = kMaxThreads / kTileThreads;  // of a block
+  static constexpr int kLeastTiles = kSplitsChannels ? 1 : kMostTiles;
+  static constexpr int kMinBlocks = kRows <= 16 ? 4 : 3;   // of a multiprocessor
+  static constexpr int kMostPlanes = kRows <= 32 ? 2 : 1;  // more rows of int16 are more than fits everywhere
+  /// Groups between two barriers.
+  static constexpr int kStageGroups = kBits == 4 && kRows <= 16 ? 16 : 8;
 
   ProductArguments a;
 
   [[nodiscard]] LaunchShape shape() const {
-    return {
-        {a.w.n_tiles(), ceil_div(a.n_rows, kRows), 1}, kMaxThreads, SharedBytes().add<float>(buffer_len() * 2).bytes()};
+    return {{ceil_div(a.n_rows, kRows), ceil_div(a.w.n_tiles(), block_tiles()), 1},
+            block_tiles() * kTileThreads,
+            ring_len() * slot_bytes() + input_bytes()};
   }
+
+  BASS_HD static int first_row(const Index3& block) { return block.x * kRows; }
 
   template <class Context>
   BASS_HD void operator()(Context& context) const {
-    float* buffers = context.template shared<float>(buffer_len() * 2);
-    const int tile = context.block().x;
-    const int first_row = context.block().y * kRows;
     const int n_groups = a.w.n_in / kGroupLen;
-    const int thread = context.thread();
-    float sum = 0.0f;  // of the chain that the thread owns, if it is one of the first kSums
-    for (int round = 0, turn = 0; round < n_groups; round += kRoundGroups, turn ^= 1) {
-      float* terms = buffers + turn * buffer_len();
-      for (int i = 0; i < kWarpGroups; ++i) {
-        const int in_round = context.warp() * kWarpGroups + i;
-        if (round + in_round < n_groups) {  // the same for the whole warp
-          add_terms(context, tile, round + in_round, first_row, terms + in_round * kDots * kSums);
-        }
-      }
-      context.sync();  // the terms are there; and nobody reads the other buffer any more when it is filled next
-      if (thread < kSums) sum = add_round(terms, tile, round, first_row, thread / kRows, thread % kRows, sum);
+    const Part part = part_of(context);
+    const int n_ahead = ring_len() - 1;
+    typename Weights::template Copier<kTileThreads> weights(a.w, part.tile, context.thread() % kTileThreads);
+    for (int slot = 0; slot < n_ahead; ++slot) weights.copy_next(context, part.weights(slot));
+    // weights alone up to here
+    typename Input::Loader rows(a.x, first_row(context.block()), a.n_rows, context.thread(), n_threads(context));
+    rows.load_next();
+    rows.store(part.input(0));
+    Sums sums = {};
+    for (int n_left = n_groups, slot = 0, turn = 0; n_left > 0; n_left -= kStageGroups, turn ^= 1) {
+      rows.load_next();
+      context.wait_copies(n_ahead - 1);
+      context.sync();  // the stage's weights and rows have come, and nobody reads the one in front of it any more
+      weights.copy_next(context, part.weights(slot == 0 ? n_ahead : slot - 1));
+      if (part.has_work) add_stage(context, lane_of(context, part, slot, turn), n_left, sums);
+      rows.store(part.input(turn ^ 1));
+      slot = slot == n_ahead ? 0 : slot + 1;
     }
-    if (thread < kSums) store_product(a, first_row + thread % kRows, tile * kChannels + thread / kRows, sum);
+    if (part.has_work) store_sums(context, part, sums);
   }
 
  private:
-  BASS_HD static constexpr int buffer_len() { return kRoundGroups * kDots * kSums; }
+  using Weights = WeightStage<kBits, kKind, kHasMinima, kStageGroups>;
+  static constexpr int kDots = Weights::kDots;
+  static constexpr int kLeastThreads = kLeastTiles * kTileThreads;
+  static constexpr int kUnits = (kRows * kStageGroups + kLeastThreads - 1) / kLeastThreads;
+  using Input = InputStage<kRows, kStageGroups, kDots, kHasMinima, kUnits>;
+  static constexpr int kWarpRows = kSplitsChannels ? kRows : kRows / kTileWarps;
+  static constexpr int kRowTiles = kWarpRows / kTileRows;
+  static constexpr int kLaneChannels = kSplitsChannels ? 1 : 2;
+  /// Chains: channels lane / 4 and, where the warp has all channels, lane / 4 + 8; rows lane % 4 * 2 and the next one.
+  using Sums = float[kRowTiles][kLaneChannels][2];
+
+  // How far copies go ahead. The few tiles of a small matrix are one block a multiprocessor (an H200 has 132; elsewhere
+  // only speed differs), which must have enough bytes under way by itself; of larger ones four blocks, or two wider
+  // ones, share it. What a block may have at most is the least of GPUs from compute capability 8.0 on (8.6 and 8.9: 99
+  // KiB).
+  static constexpr int kFewTiles = 132;
+  static constexpr int kBytesAhead = 13824;  // of a tile
+  static constexpr int kBytesAheadOfFew = 40960;
+  static constexpr int kMostBytes = 98304;
+  BASS_HD int block_tiles() const { return a.w.n_tiles() <= kFewTiles ? kLeastTiles : kMostTiles; }
+  BASS_HD int slot_bytes() const { return block_tiles() * Weights::kBytes; }
+  BASS_HD int ring_len() const {
+    const int wanted = a.w.n_tiles() <= kFewTiles * kMostTiles ? kBytesAheadOfFew : kBytesAhead;
+    const int len = ceil_div(wanted, Weights::kBytes) + 1;
+    const int most = (kMostBytes - input_bytes()) / slot_bytes();
+    const int shorter = len < most ? len : most;
+    return shorter < kMostCopiesAhead + 2 ? shorter : kMostCopiesAhead + 2;
+  }
+  BASS_HD int input_words() const { return a.x.n_planes * kRows * Input::kRowWords; }
+  BASS_HD int input_bytes() const { return 2 * (input_words() + Input::kScales + Input::kMinima) * 4; }
+
+  template <class Context>
+  BASS_HD static int n_threads(const Context& context) {
+    return kLeastThreads == kMaxThreads ? kMaxThreads : context.n_threads();
+  }
+
+  /// What a thread sees of its block, and its part in it.
+  struct Part {
+    int block_tiles, in_block;  // tiles of the block, and the warp's one among them
+    int tile;                   // in the matrix
+    int side;                   // which of the tile's warps
+    bool has_work;
+    std::byte* ring;  // [ring_len, block_tiles] stages of weights
+    Input inputs;     // the first of two
+    int input_words;
+
+    BASS_HD Input input(int turn) const {
+      return {inputs.words + turn * input_words, inputs.scales + turn * Input::kScales,
+              inputs.minima + turn * Input::kMinima};
+    }
+    BASS_HD std::byte* weights(int slot) const { return ring + (slot * block_tiles + in_block) * Weights::kBytes; }
+  };
+
+  template <class Context>
+  BASS_HD Part part_of(Context& context) const {
+    Part part;
+    part.block_tiles = block_tiles();
+    part.in_block = context.thread() / kTileThreads;
+    part.tile = context.block().y * part.block_tiles + part.in_block;
+    part.side = context.warp() % kTileWarps;
+    part.has_work = part.tile < a.w.n_tiles() && first_row(context.block()) + first_warp_row(part) < a.n_rows;
+    part.input_words = input_words();
+    part.ring = context.template shared<std::byte>(ring_len() * slot_bytes());
+    part.inputs.words = context.template shared<uint32_t>(2 * part.input_words);
+    part.inputs.scales = context.template shared<float>(2 * Input::kScales);
+    part.inputs.minima = context.template shared<float>(2 * Input::kMinima);
+    return part;
+  }
+
+  BASS_HD static int first_warp_row(const Part& part) { return kSplitsChannels ? 0 : part.side * kWarpRows; }
 
   struct alignas(kBits * 2) Record {
     uint32_t words[kBits / 2];
   };
+  struct alignas(8) Word2 {
+    int32_t x[2];
+  };
+  struct alignas(8) Float2 {
+    float x[2];
+  };
 
-  BASS_HD void load_weights(int tile, int group, int lane, int32_t (&words)[4]) const {
-    const Record record =
-        reinterpret_cast<const Record*>(a.w.quants)[(int64_t{tile} * (a.w.n_in / kGroupLen) + group) * kWarpLen + lane];
-    for (int i = 0; i < 4; ++i) {
-      if constexpr (kBits == 8) {
-        words[i] = static_cast<int32_t>(record.words[i]);
-      } else {
-        words[i] = static_cast<int32_t>(record.words[i % 2] >> (i / 2 * 4) & 0x0F0F0F0Fu);
-      }
-    }
-  }
+  /// Where a lane reads in a stage.
+  struct Lane {
+    const std::byte* stage;  // of weights
+    const Record* quants;    // + a group's kWarpLen
+    int channel;             // its first
+    int side;
+    const uint32_t* words;  // + a tile of rows' and a group's
+    const float* x_scales;  // + a group's kRows and a tile of rows' kTileRows
+    const float* x_minima;  // the same for each dot product
+    int plane_words;
+  };
 
-  BASS_HD int row_of(int first_row, int column) const {
-    return first_row + column < a.n_rows ? first_row + column : a.n_rows - 1;
-  }
-
-  // fl(d_x float(dot)) of one group, at [dot][channel][row].
   template <class Context>
-  BASS_HD void add_terms(Context& context, int tile, int group, int first_row, float* terms) const {
-    const int lane = context.lane();
-    const int64_t x_at = int64_t{row_of(first_row, lane / 4)} * a.x.n_cols + int64_t{group} * kGroupLen + lane % 4 * 4;
+  BASS_HD Lane lane_of(const Context& context, const Part& part, int slot, int turn) const {
+    const int group = context.lane() / 4;
+    const int t = context.lane() % 4;
+    const Input input = part.input(turn);
+    Lane lane;
+    lane.stage = part.weights(slot);
+    lane.quants = reinterpret_cast<const Record*>(lane.stage) + context.lane();
+    lane.channel = group + (kSplitsChannels ? part.side * 8 : 0);
+    lane.side = part.side;
+    lane.words = input.words + (first_warp_row(part) + group) * Input::kRowWords + 2 * t;
+    lane.x_scales = input.scales + first_warp_row(part) + 2 * t;
+    lane.x_minima = input.minima + first_warp_row(part) + 2 * t;
+    lane.plane_words = kRows * Input::kRowWords;
+    return lane;
+  }
+
+  // Groups whose instructions are one run, so that the loads of later ones come before the chains of earlier ones: all
+  // of a stage, unless there is enough to do with so many rows. What is left goes in smaller runs, as int16 does.
+  static constexpr int kLongRun = kRows <= 32 ? kStageGroups : 4;
+  static constexpr int kShortRun = 4;
+
+  template <class Context>
+  BASS_HD void add_stage(Context& context, const Lane& lane, int n_left, Sums& sums) const {
+    const int n = n_left < kStageGroups ? n_left : kStageGroups;
+    if constexpr (kMostPlanes == 2) {
+      if (a.x.n_planes == 2) return add_runs<2, kShortRun>(context, lane, n, sums);
+    }
+    if (n == kStageGroups) return add_runs<1, kLongRun>(context, lane, kStageGroups, sums);
+    add_runs<1, kShortRun>(context, lane, n, sums);
+  }
+
+  template <int kPlanes, int kRun, class Context>
+  BASS_HD void add_runs(Context& context, const Lane& lane, int n, Sums& sums) const {
+    int group = 0;
+    for (; group + kRun <= n; group += kRun) add_run<kPlanes, kRun>(context, lane, group, sums);
+    for (; group < n; ++group) add_run<kPlanes, 1>(context, lane, group, sums);
+  }
+
+  template <int kPlanes, int kGroups, class Context>
+  BASS_HD void add_run(Context& context, const Lane& lane, int first, Sums& sums) const {
+    BASS_UNROLL
+    for (int i = 0; i < kGroups; ++i) add_group<kPlanes>(context, lane, first + i, sums);
+  }
+
+  template <int kPlanes, class Context>
+  BASS_HD void add_group(Context& context, const Lane& lane, int group, Sums& sums) const {
     int32_t weights[4];
-    load_weights(tile, group, lane, weights);
+    load_weights(lane, group, weights);
+    BASS_UNROLL
     for (int dot = 0; dot < kDots; ++dot) {
-      TileS8 operands{};
+      float scales[kLaneChannels];
+      float minima[kLaneChannels] = {};
+      BASS_UNROLL
+      for (int c = 0; c < kLaneChannels; ++c) {
+        scales[c] = Weights::scale(context, lane.stage, group, dot, lane.channel + 8 * c);
+        if constexpr (kHasMinima) minima[c] = Weights::minimum(context, lane.stage, group, dot, lane.channel + 8 * c);
+      }
+      TileS8 operands;
+      BASS_UNROLL
       for (int i = 0; i < 4; ++i) operands.a[i] = kDots == 1 || i / 2 == dot ? weights[i] : 0;
-      int32_t sums[4] = {};
-      for (int plane = 0; plane < a.x.n_planes; ++plane) {
-        const auto* x = reinterpret_cast<const int32_t*>(a.x.q + plane * a.x.plane_stride + x_at);
-        operands.b[0] = x[0];
-        operands.b[1] = x[4];
+      BASS_UNROLL
+      for (int r = 0; r < kRowTiles; ++r) {
+        float dots[kLaneChannels][2];
+        multiply<kPlanes>(context, lane, group, r, operands, dots);
+        const int at = r * kTileRows;
+        const auto x_scales = *reinterpret_cast<const Float2*>(lane.x_scales + group * kRows + at);
+        Float2 x_minima;
+        if constexpr (kHasMinima) {
+          x_minima = *reinterpret_cast<const Float2*>(lane.x_minima + (group * kDots + dot) * kRows + at);
+        }
+        BASS_UNROLL
+        for (int i = 0; i < 2 * kLaneChannels; ++i) {
+          const int c = i / 2;
+          float& sum = sums[r][c][i % 2];
+          sum = fmaf(scales[c], x_scales.x[i % 2] * dots[c][i % 2], sum);
+          if constexpr (kHasMinima) sum = fmaf(minima[c], x_minima.x[i % 2], sum);
+        }
+      }
+    }
+  }
+
+  // Of 4 bits without minima (Q4_0) quants are 8 less than what is stored: with the upper bit of four turned they are
+  // signed, and in the upper half of a byte 16 times as much.
+  static constexpr bool kIsShifted = kBits == 4 && !kHasMinima;
+
+  // Operands a of a group. A warp that goes on with 8 channels only needs those in a[0] and a[2]: of 4 bits they are
+  // its own, and what is in a[1] and a[3] does not matter; of 8 bits it picks its own from the products.
+  BASS_HD void load_weights(const Lane& lane, int group, int32_t (&weights)[4]) const {
+    const Record* record = lane.quants + group * kWarpLen;
+    BASS_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      if constexpr (kBits == 8) {
+        weights[half] = static_cast<int32_t>(record->words[half]);
+        weights[half + 2] = static_cast<int32_t>(record->words[half + 2]);
+      } else {
+        const uint32_t stored = record->words[kSplitsChannels ? lane.side : half];
+        const uint32_t word = kIsShifted ? stored ^ 0x88888888u : stored;
+        const uint32_t parts[2] = {kIsShifted ? word << 4 : word, kIsShifted ? word : word >> 4};
+        BASS_UNROLL
+        for (int i = 0; i < 2; ++i) {
+          const uint32_t quants = parts[i] & (kIsShifted ? 0xF0F0F0F0u : 0x0F0F0F0Fu);
+          weights[i * 2 + half] = static_cast<int32_t>(kSplitsChannels && half == 1 ? parts[i] : quants);
+        }
+      }
+    }
+  }
+
+  // float(dot) of a lane's chains. With one plane |dot| <= 2^19, as 16 times that of 4 bits: added to the bits of
+  // 1.5 2^23 (or 1.5 2^19, whose last bit is 1/16) it is that number plus the dot product.
+  template <int kPlanes, class Context>
+  BASS_HD void multiply(Context& context, const Lane& lane, int group, int row_tile, TileS8& operands,
+                        float (&dots)[kLaneChannels][2]) const {
+    constexpr float kOrigin = kIsShifted ? 0x1.8p19f : 0x1.8p23f;
+    const uint32_t* words = lane.words + row_tile * kTileRows * Input::kRowWords + group * Input::kGroupWords;
+    const int32_t begin = kPlanes == 1 ? static_cast<int32_t>(bits_of(kOrigin)) : 0;
+    int32_t sums[4] = {begin, begin, begin, begin};
+    BASS_UNROLL
+    for (int plane = 0; plane < kPlanes; ++plane) {
+      const auto x = *reinterpret_cast<const Word2*>(words + plane * lane.plane_words);
+      operands.b[0] = x.x[0];
+      operands.b[1] = x.x[1];
+      if (plane == 1) {
         for (int32_t& sum : sums) sum *= 256;  // of the upper plane, in front of the lower
-        context.multiply_s8(operands, sums);
       }
-      for (int i = 0; i < 4; ++i) {
-        const int channel = lane / 4 + i / 2 * 8;
-        const int column = lane % 4 * 2 + i % 2;
-        const int64_t x_group = int64_t{row_of(first_row, column)} * (a.x.n_cols / kGroupLen) + group;
-        if (kBits == 4 && !kHasMinima) sums[i] -= a.w.offset * (a.x.sums[x_group * 2] + a.x.sums[x_group * 2 + 1]);
-        terms[(dot * kChannels + channel) * kRows + column] = a.x.scale[x_group] * static_cast<float>(sums[i]);
+      context.multiply_s8(operands, sums);
+    }
+    BASS_UNROLL
+    for (int i = 0; i < 2 * kLaneChannels; ++i) {
+      int32_t dot = sums[i];
+      if constexpr (kSplitsChannels && kBits == 8) {
+        const int32_t lower = sums[i + 2];  // a value: between places there would be a choice of memory
+        dot = lane.side == 1 ? lower : dot;
+      }
+      if constexpr (kPlanes == 1) {
+        dots[i / 2][i % 2] = float_of(static_cast<uint32_t>(dot)) - kOrigin;
+      } else {
+        dots[i / 2][i % 2] = static_cast<float>(kIsShifted ? dot / 16 : dot);
       }
     }
   }
 
-  BASS_HD float add_round(const float* terms, int tile, int round, int first_row, int channel, int column,
-                          float sum) const {
-    const int n_groups = a.w.n_in / kGroupLen;
-    const int end = n_groups - round < kRoundGroups ? n_groups - round : kRoundGroups;
-    const int64_t x_groups = int64_t{row_of(first_row, column)} * n_groups;
-    for (int i = 0; i < end * kDots; ++i) {
-      const int scale_idx = round * kDots + i;
-      sum = fmaf(weight_scale<kKind>(a.w, tile, scale_idx, channel), terms[(i * kChannels + channel) * kRows + column],
-                 sum);
-      if constexpr (kHasMinima) {
-        const int64_t x_group = x_groups + scale_idx / kDots;
-        const int32_t* halves = a.x.sums + x_group * 2;
-        const int32_t x_sum = kDots == 2 ? halves[scale_idx % 2] : halves[0] + halves[1];
-        sum = fmaf(weight_minimum<kKind>(a.w, tile, scale_idx, channel), a.x.scale[x_group] * static_cast<float>(x_sum),
-                   sum);
+  template <class Context>
+  BASS_HD void store_sums(const Context& context, const Part& part, const Sums& sums) const {
+    const int channel = part.tile * kChannels + context.lane() / 4 + (kSplitsChannels ? part.side * 8 : 0);
+    const int row = first_row(context.block()) + first_warp_row(part) + context.lane() % 4 * 2;
+    BASS_UNROLL
+    for (int r = 0; r < kRowTiles; ++r) {
+      BASS_UNROLL
+      for (int i = 0; i < 2 * kLaneChannels; ++i) {
+        store_product(a, row + r * kTileRows + i % 2, channel + i / 2 * 8, sums[r][i / 2][i % 2]);
       }
     }
-    return sum;
   }
 };
 
-struct Tile4 : TileProduct<4, ScaleKind::kPlain, false> {  // Q4_0
-  static constexpr const char* kName = "tile_4";
-};
-struct Tile4Minima : TileProduct<4, ScaleKind::kPlain, true> {  // Q4_1
-  static constexpr const char* kName = "tile_4_minima";
-};
-struct Tile4Whole : TileProduct<4, ScaleKind::kWhole, true> {  // Q4_K
-  static constexpr const char* kName = "tile_4_whole";
-};
-struct Tile8 : TileProduct<8, ScaleKind::kPlain, false> {  // Q8_0, Q5_0, IQ4_NL
-  static constexpr const char* kName = "tile_8";
-};
-struct Tile8Minima : TileProduct<8, ScaleKind::kPlain, true> {  // Q5_1
-  static constexpr const char* kName = "tile_8_minima";
-};
-struct Tile8Whole : TileProduct<8, ScaleKind::kWhole, true> {  // Q5_K
-  static constexpr const char* kName = "tile_8_whole";
-};
-struct Tile8Half : TileProduct<8, ScaleKind::kWholeHalf, false> {  // Q3_K, Q6_K
-  static constexpr const char* kName = "tile_8_half";
-};
-struct Tile8HalfMinima : TileProduct<8, ScaleKind::kWholeHalf, true> {  // Q2_K
-  static constexpr const char* kName = "tile_8_half_minima";
-};
+/// Tile8Rows16 and so on: products of a format, by the rows of a block.
+#define BASS_TILE_PRODUCT(Name, name, bits, kind, has_minima, rows, tile_warps)    \
+  struct Name : TileProduct<bits, ScaleKind::kind, has_minima, rows, tile_warps> { \
+    static constexpr const char* kName = name;                                     \
+  };
+#define BASS_TILE_PRODUCTS(Format, name, bits, kind, has_minima)                    \
+  BASS_TILE_PRODUCT(Format##Split, name "_split", bits, kind, has_minima, 8, 2)     \
+  BASS_TILE_PRODUCT(Format##Rows8, name "_rows_8", bits, kind, has_minima, 8, 1)    \
+  BASS_TILE_PRODUCT(Format##Rows16, name "_rows_16", bits, kind, has_minima, 16, 2) \
+  BASS_TILE_PRODUCT(Format##Rows32, name "_rows_32", bits, kind, has_minima, 32, 2) \
+  BASS_TILE_PRODUCT(Format##Rows64, name "_rows_64", bits, kind, has_minima, 64, 2)
+BASS_TILE_PRODUCTS(Tile4, "tile_4", 4, kPlain, false)                           // Q4_0
+BASS_TILE_PRODUCTS(Tile4Minima, "tile_4_minima", 4, kPlain, true)               // Q4_1
+BASS_TILE_PRODUCTS(Tile4Whole, "tile_4_whole", 4, kWhole, true)                 // Q4_K
+BASS_TILE_PRODUCTS(Tile8, "tile_8", 8, kPlain, false)                           // Q8_0, Q5_0, IQ4_NL
+BASS_TILE_PRODUCTS(Tile8Minima, "tile_8_minima", 8, kPlain, true)               // Q5_1
+BASS_TILE_PRODUCTS(Tile8Whole, "tile_8_whole", 8, kWhole, true)                 // Q5_K
+BASS_TILE_PRODUCTS(Tile8Half, "tile_8_half", 8, kWholeHalf, false)              // Q3_K, Q6_K
+BASS_TILE_PRODUCTS(Tile8HalfMinima, "tile_8_half_minima", 8, kWholeHalf, true)  // Q2_K
+#undef BASS_TILE_PRODUCTS
+#undef BASS_TILE_PRODUCT
 
 }  // namespace bass::cuda
