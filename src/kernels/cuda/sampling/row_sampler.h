@@ -6,7 +6,7 @@
 // that no order of additions matters.
 #pragma once
 
-#include "kernels/cuda/sampling/row_block.h"
+#include "kernels/cuda/sampling/row_functions.h"
 #include "kernels/sampling/draft_row.h"
 #include "kernels/sampling/row_math.h"
 #include "kernels/sampling/verify.h"
@@ -24,9 +24,6 @@ struct RowScratch {
 };
 
 inline constexpr int kBins = 256;
-
-BASS_HD bool is_finite(float x) { return x - x == 0.0f; }
-BASS_HD bool is_usable(const cpu::RowStats& stats) { return is_finite(stats.max) && is_finite(stats.log_sum_exp); }
 
 /// Keys ascend as logits do, and of equal logits as ids descend. -0 is 0.
 BASS_HD uint64_t key_of(float z, int32_t entry) {
@@ -49,6 +46,12 @@ BASS_HD double row_probability_of(const RowDistribution& row, TokenId id) {
   return keeps(row.kept, z, entry) ? exp_of(static_cast<double>(z) - row.log_norm) : 0;
 }
 
+/// Which sums of a row will be asked for.
+struct RowWants {
+  bool logprob = false;        // raw_log_sum_exp
+  bool probabilities = false;  // log_norm
+};
+
 /// All threads of the block call its functions, with the same arguments, and get the same results.
 template <class Context>
 class BlockSampler {
@@ -67,47 +70,32 @@ class BlockSampler {
   /// Works in another row's memory from now on.
   BASS_HD void use(const RowScratch& scratch) { scratch_ = scratch; }
 
-  /// RowSampler::build. z is the scratch's, or the logits.
+  /// RowSampler::build. z is the scratch's, or the logits. Sums that nothing asks for stay NaN: raw_log_sum_exp where
+  /// no log-probability is wanted, log_norm where no probability is.
   BASS_HD RowDistribution build(const float* logits, int n, const SamplingParams& params, const TokenHistory& history,
-                                Normalise normalise, const ProposableTokens& tokens) {
-    const cpu::RowStats raw = row_stats(block_, logits, n);
+                                RowWants wants, const ProposableTokens& tokens) {
+    const bool is_scaled = !params.is_greedy() && params.temperature != 1.0f;
+    const float factor = is_scaled ? 1.0f / params.temperature : 1.0f;
+    float* scaled = is_scaled ? scratch_.z : nullptr;
+    const RowTop raw = row_top(block_, logits, n, factor, params.edits_logits() ? nullptr : scaled);
     RowDistribution row;
     row.z = logits;
     row.n = n;
     row.tokens = tokens;
-    row.log_norm = __builtin_nanf("");
-    row.raw_log_sum_exp = raw.log_sum_exp;
-    cpu::RowStats stats = raw;
+    row.log_norm = row.raw_log_sum_exp = __builtin_nanf("");
+    if (wants.logprob && raw.is_usable) row.raw_log_sum_exp = log_sum_exp(block_, logits, n, raw.max);
+    RowTop top = raw;
     if (params.edits_logits()) {
       apply_edits(row, params, history);
       row.z = scratch_.z;
-      stats = row_stats(block_, row.z, n);
+      top = row_top(block_, row.z, n, factor, scaled);
     }
-    row.argmax = stats.argmax;
-    row.is_degenerate = !is_usable(raw) || !is_usable(stats);
+    row.argmax = top.argmax;
+    row.is_degenerate = !raw.is_usable || !top.is_usable;
     row.is_one_hot = params.is_greedy() || row.is_degenerate;
+    const bool is_raw = row.z == logits && !is_scaled;
+    if (!row.is_one_hot) cut(params, {top.max, factor, is_raw ? row.raw_log_sum_exp : row.log_norm}, wants, &row);
     if (row.is_degenerate) row.argmax = fallback_entry(row, params);
-    if (row.is_one_hot) return row;
-    const bool truncates = params.truncates(n);
-    if (params.temperature != 1.0f) {
-      const float factor = 1.0f / params.temperature;
-      for (int i = block_.thread(); i < n; i += kRowBlockThreads) scratch_.z[i] = row.z[i] * factor;
-      block_.sync();
-      row.z = scratch_.z;
-      if (truncates || normalise == Normalise::kYes) stats = row_stats(block_, row.z, n);
-      if (!is_usable(stats)) {
-        row.is_degenerate = row.is_one_hot = true;
-        row.argmax = fallback_entry(row, params);
-        return row;
-      }
-    }
-    row.log_norm = stats.log_sum_exp;
-    if (!truncates) {
-      if (normalise == Normalise::kNo) row.log_norm = __builtin_nanf("");
-      return row;
-    }
-    row.kept = truncate(row.z, n, stats.max, stats.log_sum_exp, params);
-    row.log_norm = stats.max + log_f32(kept_mass(block_, row.z, n, stats.max, row.kept));
     return row;
   }
 
@@ -122,11 +110,15 @@ class BlockSampler {
   /// store_draft_row: `stored` gets the row, and the scratch's q what it says. [row.n]
   BASS_HD RowDistribution store_draft_row(const RowDistribution& row, uint16_t* stored) {
     const float max = row.is_one_hot ? 0.0f : row.z[row.argmax];
-    for (int i = block_.thread(); i < row.n; i += kRowBlockThreads) {
-      const float one_hot = i == row.argmax ? 0.0f : -kInf;
-      stored[i] = round_draft_logit((row.is_one_hot ? one_hot : kept_or_nothing(row.kept, row.z[i], i)) - max);
-      scratch_.q[i] = expand_draft_logit(stored[i]);
-    }
+    float* q = scratch_.q;
+    block_.each(
+        row.n, [=](int i) { return row.z[i]; },
+        [=](int i, float x) {
+          const float one_hot = i == row.argmax ? 0.0f : -kInf;
+          const uint16_t rounded = round_draft_logit((row.is_one_hot ? one_hot : kept_or_nothing(row.kept, x, i)) - max);
+          stored[i] = rounded;
+          q[i] = expand_draft_logit(rounded);
+        });
     block_.sync();
     RowDistribution rounded = row;
     rounded.z = scratch_.q;
@@ -138,14 +130,19 @@ class BlockSampler {
   /// load_draft_row, into the scratch's q.
   BASS_HD RowDistribution load_draft_row(const uint16_t* stored, int n_q, const ProposableTokens& tokens) {
     RowDistribution row;
-    row.z = scratch_.q;
+    float* z = scratch_.q;
+    row.z = z;
     row.n = tokens.is_all() ? n_q : static_cast<int>(tokens.ids.size());
     row.tokens = tokens;
-    for (int i = block_.thread(); i < row.n; i += kRowBlockThreads) scratch_.q[i] = expand_draft_logit(stored[i]);
-    block_.sync();
-    const cpu::RowStats stats = row_stats(block_, row.z, row.n);
-    row.argmax = stats.argmax;
-    row.log_norm = stats.log_sum_exp;
+    float max = -kInf;
+    block_.each(
+        row.n, [=](int i) { return stored[i]; },
+        [&](int i, uint16_t x) {
+          z[i] = expand_draft_logit(x);
+          max = max_of(z[i], max);
+        });
+    max = block_.reduce(max, [](float a, float b) { return max_of(a, b); });
+    row.log_norm = is_finite(max) ? log_sum_exp(block_, z, row.n, max) : __builtin_nanf("");
     return row;
   }
 
@@ -166,6 +163,32 @@ class BlockSampler {
   }
 
  private:
+  struct Scaled {
+    float max;      // before
+    float factor;   // of the temperature: the scratch's z has the row times this, unless it is 1
+    float raw_sum;  // raw_log_sum_exp, where it is this row's too
+  };
+  /// What is behind the temperature: range, cuts, and the sums that are wanted.
+  BASS_HD void cut(const SamplingParams& params, const Scaled& scaled, RowWants wants, RowDistribution* row) {
+    const int n = row->n;
+    const bool truncates = params.truncates(n);
+    const float max = scaled.max * scaled.factor;
+    if (params.temperature != 1.0f) {
+      row->z = scratch_.z;
+      row->is_degenerate = row->is_one_hot = (truncates || wants.probabilities) && !is_finite(max);
+      if (row->is_degenerate) return;
+    }
+    float sum = scaled.raw_sum;
+    const bool needs_sum = truncates ? cuts_all_by_mass(params, n) : wants.probabilities;
+    if (needs_sum && sum != sum) sum = log_sum_exp(block_, row->z, n, max);
+    if (truncates) row->kept = truncate(row->z, n, max, sum, params);
+    if (!wants.probabilities) return;
+    row->log_norm = truncates ? max + log_f32(kept_mass(block_, row->z, n, max, row->kept)) : sum;
+  }
+  BASS_HD static bool cuts_all_by_mass(const SamplingParams& params, int n) {
+    return params.top_p < 1.0f && !(params.top_k > 0 && params.top_k < n);
+  }
+
   BASS_HD static cpu::ProbabilityRow entries(const RowDistribution& row, int max_n) {
     return {row.z, row.n < max_n ? row.n : max_n, row.kept, row.log_norm};
   }
@@ -185,7 +208,7 @@ class BlockSampler {
 
   BASS_HD void apply_edits(const RowDistribution& row, const SamplingParams& params, const TokenHistory& history) {
     float* z = scratch_.z;
-    for (int i = block_.thread(); i < row.n; i += kRowBlockThreads) z[i] = row.z[i];
+    block_.each(row.n, [=](int i) { return row.z[i]; }, [=](int i, float x) { z[i] = x; });
     block_.sync();
     if (params.has_penalties()) apply_penalties(row, params, history);
     // Entries may come twice: the first one's thread adds them all, in their order.

@@ -51,8 +51,8 @@ struct DraftRows {
     const int i = context.block().x;
     const SequenceTask& task = tasks[sequences[i]];
     BlockSampler<Context> sampler(context, block.scratch_of(i));
-    RowDistribution q = sampler.build(block.row(i), task.n_draft_entries(), task.params, task.history(draft_idx),
-                                      Normalise::kNo, task.tokens);
+    RowDistribution q =
+        sampler.build(block.row(i), task.n_draft_entries(), task.params, task.history(draft_idx), {}, task.tokens);
     if (task.stored != nullptr) q = sampler.store_draft_row(q, task.stored_row(draft_idx));
     const TokenId token = sampler.sample(q, draft_stream(task.params, task.position(draft_idx)));
     if (context.thread() == 0) task.drafted[draft_idx] = token;

@@ -83,8 +83,9 @@ BASS_HD VerifiedRow load_row(BlockSampler<Context>& sampler, const SequenceTask&
   row.drafted = is_extra ? 0 : task.drafted[idx];
   row.has_q = !is_extra && task.stored != nullptr;
   if (row.has_q) row.q = sampler.load_draft_row(task.stored_row(idx), task.n_draft_tokens, task.tokens);
-  row.p = sampler.build(logits, n_tokens, task.params, task.history(idx),
-                        is_extra ? Normalise::kNo : normalise_for_verification(task.params), {});
+  const bool compares = is_extra || normalise_for_verification(task.params) == Normalise::kNo;
+  row.p = sampler.build(logits, n_tokens, task.params, task.history(idx), {.logprob = true, .probabilities = !compares},
+                        {});
   return row;
 }
 
