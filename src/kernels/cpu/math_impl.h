@@ -8,27 +8,37 @@ inline constexpr float kLog2E = 0x1.715476p+0f;
 inline constexpr float kLn2High = 0x1.62e43p-1f;   // float(ln 2)
 inline constexpr float kLn2Low = -0x1.05c61p-29f;  // ln 2 - kLn2High
 
-/// e^x within 1 ulp. 0 where the result is below the smallest normal number (x < -87.33654; exp(-inf) = 0), infinity
-/// above the largest (x > 88.72283). A NaN gives an unspecified value.
+inline constexpr float kLowestExponent = -0x1.5d589ep+6f;  // ln 2^-126, rounded towards zero
+inline constexpr float kHighestExponent = 0x1.62e42ep+6f;  // ln 2^128, rounded towards zero
+
+/// e^x within 1 ulp for x between those two; anything for others.
 ///
 /// x = n ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + (r + r^2 P(r)); times 2^n by adding n to the exponent's bits.
-BASS_SIMD_INLINE F32x16 exp_f32(F32x16 x) {
-  const F32x16 lowest = broadcast(-0x1.5d589ep+6f);  // ln 2^-126, rounded towards zero
-  const F32x16 highest = broadcast(0x1.62e42ep+6f);  // ln 2^128, rounded towards zero
-  const F32x16 rounder = broadcast(0x1.8p+23f);      // adding it rounds to an integer, held in the lowest bits
-  const F32x16 inside = max(min(x, highest), lowest);
-
-  const F32x16 shifted = fma(inside, broadcast(kLog2E), rounder);
+BASS_SIMD_INLINE F32x16 exp_inside(F32x16 x) {
+  const F32x16 rounder = broadcast(0x1.8p+23f);  // adding it rounds to an integer, held in the lowest bits
+  const F32x16 shifted = fma(x, broadcast(kLog2E), rounder);
   const F32x16 n = sub(shifted, rounder);
-  const F32x16 r = fma(n, broadcast(-kLn2Low), fma(n, broadcast(-kLn2High), inside));
+  const F32x16 r = fma(n, broadcast(-kLn2Low), fma(n, broadcast(-kLn2High), x));
   F32x16 p = broadcast(0x1.6a2352p-10f);
   p = fma(p, r, broadcast(0x1.123a6cp-7f));
   p = fma(p, r, broadcast(0x1.5558f4p-5f));
   p = fma(p, r, broadcast(0x1.555490p-3f));
   p = fma(p, r, broadcast(0x1.fffffcp-2f));
   const F32x16 e_r = add(fma(p, mul(r, r), r), broadcast(1.0f));
-  const F32x16 result = float_of(add(bits_of(e_r), shift_left<23>(bits_of(shifted))));
+  return float_of(add(bits_of(e_r), shift_left<23>(bits_of(shifted))));
+}
 
+/// exp_f32 of what is not above kHighestExponent, with fewer instructions.
+BASS_SIMD_INLINE F32x16 exp_of_low(F32x16 x) {
+  return select(gt(broadcast(kLowestExponent), x), zero_f32(), exp_inside(x));
+}
+
+/// e^x within 1 ulp. 0 where the result is below the smallest normal number (x < -87.33654; exp(-inf) = 0), infinity
+/// above the largest (x > 88.72283). A NaN gives an unspecified value.
+BASS_SIMD_INLINE F32x16 exp_f32(F32x16 x) {
+  const F32x16 lowest = broadcast(kLowestExponent);
+  const F32x16 highest = broadcast(kHighestExponent);
+  const F32x16 result = exp_inside(max(min(x, highest), lowest));
   const F32x16 no_underflow = select(gt(lowest, x), zero_f32(), result);
   return select(gt(x, highest), broadcast(__builtin_inff()), no_underflow);
 }

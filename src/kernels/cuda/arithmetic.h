@@ -65,6 +65,8 @@ BASS_HD float from_e4m3(uint8_t value) {
 }
 
 BASS_HD float exp_f32(float x) { return lane::exp_f32({x}).v; }
+/// The same for x <= 0.
+BASS_HD float exp_of_low(float x) { return lane::exp_of_low({x}).v; }
 /// 2^max(x, -60) for x <= 0
 BASS_HD float exp2_f32(float x) { return lane::exp2_f32({x}).v; }
 BASS_HD float log_f32(float x) { return lane::log_f32({x}).v; }

@@ -35,6 +35,8 @@ void expect_same_bits(const std::vector<float>& x, void (*row)(const float*, int
 
 TEST(GpuArithmetic, ExpAndLogHaveTheBitsOfTheCpu) {
   expect_same_bits(many_floats(-kInf, kInf), cpu_kernels().exp, exp_f32);
+  expect_same_bits(many_floats(-1000.0f, 0.0f), cpu_kernels().exp, exp_of_low);
+  EXPECT_EQ(exp_of_low(-kInf), 0.0f);
   expect_same_bits(many_floats(-kInf, 0.0f), cpu_kernels().exp2, exp2_f32);
   expect_same_bits(many_floats(0.0f, kInf), cpu_kernels().log, log_f32);
 }

@@ -1,10 +1,11 @@
 // What the 512 threads of a block do together for a vocabulary row: walk over it, join their results, and add up.
 //
-// Sums have the CPU's order: 16 lanes, entry i in lane i % 16, ascending, then a fixed tree. The terms are computed by
-// all warps but the first, a tile at a time, while the first one adds up the tile in front: a chain of n / 16 additions
-// of 4 cycles each, 7 us for 49152 entries, beside which the exponentials cost nothing. So that the chain never waits
-// for shared memory, a lane's terms lie in it by fours and are in registers some additions before they are needed; and
-// so that no warp waits for global memory, a tile's entries are asked for a tile ahead.
+// Sums have the CPU's order: 16 lanes, entry i in lane i % 16, ascending, then a fixed tree. Twelve warps compute the
+// terms, a tile at a time, while the first warp adds up the tile in front: a chain of n / 16 additions of 4 cycles each,
+// 7 us for 49152 entries, beside which the exponentials cost nothing. Nothing may hold that chain up: a lane's terms lie
+// in shared memory by fours and are in registers some additions before they are needed, and the first warp has its
+// scheduler to itself, as the other warps of that one (a multiprocessor has four, and warps go round) wait meanwhile.
+// So that the twelve do not wait for global memory, a tile's entries are asked for a tile ahead.
 #pragma once
 
 #include "kernels/cuda/arithmetic.h"
@@ -20,13 +21,14 @@ struct alignas(16) Quad {
   float x[kQuadLen];
 };
 
-/// A tile of terms: this many quads of each thread but the first warp's; they hold kTermTile terms.
-inline constexpr int kWorkers = kRowBlockThreads - kWarpLen;
+/// A tile of terms: so many quads of each thread that computes some.
+inline constexpr int kSchedulers = 4;
+inline constexpr int kWorkers = kRowBlockThreads / kSchedulers * (kSchedulers - 1);
 inline constexpr int kWorkerQuads = 2;
 inline constexpr int kTileQuads = kWorkerQuads * kWorkers;
 inline constexpr int kTermTile = kQuadLen * kTileQuads;
-/// Quads of a lane that are in registers while others are on their way there.
-inline constexpr int kQuadsAhead = 4;
+/// Quads of a lane that are added up while the next ones are on their way to registers: 24 additions, 96 cycles.
+inline constexpr int kQuadsAhead = 6;
 static_assert(kWorkers % kLanes == 0 && kTileQuads % (kLanes * kQuadsAhead) == 0);
 
 /// Which of two candidates of an argmax leads: the higher score, of equal ones the lower entry. entry -1: nobody.
@@ -101,21 +103,22 @@ class RowBlock {
   /// past the end is `nothing`, whose term is 0.
   template <class Loaded, class Load, class Term>
   BASS_HD float sum_in_lanes(int n, Loaded nothing, Load load, Term term) {
-    const int worker = thread() - kWarpLen;  // of the first warp: below 0
+    const bool works = context_.warp() % kSchedulers != 0;
+    const bool adds = context_.warp() == 0;
     Loaded loaded[kWorkerQuads][kQuadLen];
-    if (worker >= 0) load_terms(0, n, nothing, load, loaded);
+    if (works) load_terms(0, n, nothing, load, loaded);
     float lane_sum = 0;
     int turn = 0;
     for (int base = 0; base < n; base += kTermTile, turn ^= 1) {
       Quad* tile = quads_ + turn * kTileQuads;
-      if (worker >= 0) {
+      if (works) {
         write_terms(base, loaded, term, tile);
         load_terms(base + kTermTile, n, nothing, load, loaded);
       }
       sync();
-      if (worker < 0) lane_sum = add_quads(tile, n - base, lane_sum);
+      if (adds) lane_sum = add_quads(tile, n - base, lane_sum);
     }
-    if (worker < 0) lane_sum = sum_16_lanes(context_, lane_sum);
+    if (adds) lane_sum = sum_16_lanes(context_, lane_sum);
     return broadcast(lane_sum);
   }
 
@@ -145,33 +148,42 @@ class RowBlock {
     return value;
   }
 
-  /// Entry k of a worker's quad: 16 quads, one a lane, hold 64 entries.
-  [[nodiscard]] BASS_HD int entry_of_quad(int quad, int k) const {
-    const int place = thread() - kWarpLen + quad * kWorkers;
-    return place / kLanes * (kLanes * kQuadLen) + k * kLanes + place % kLanes;
+  /// A quad of a thread that computes terms, and the first of its entries; those of 16 quads, one a lane, are 64 that
+  /// follow each other.
+  [[nodiscard]] BASS_HD int place_of_quad(int quad) const {
+    const auto worker = static_cast<unsigned>(thread() - (context_.warp() / kSchedulers + 1) * kWarpLen);
+    return static_cast<int>(worker) + quad * kWorkers;
+  }
+  [[nodiscard]] BASS_HD int entry_of_quad(int quad) const {
+    const auto place = static_cast<unsigned>(place_of_quad(quad));
+    return static_cast<int>(place / kLanes * (kLanes * kQuadLen) + place % kLanes);
   }
 
   template <class Loaded, class Load>
-  BASS_HD void load_terms(int base, int n, Loaded nothing, Load load, Loaded (&loaded)[kWorkerQuads][kQuadLen]) {
+  BASS_HD void load_terms(int base, int n, Loaded nothing, Load load, Loaded (&loaded)[kWorkerQuads][kQuadLen]) const {
+    const bool is_whole = base + kTermTile <= n;
     BASS_UNROLL
     for (int quad = 0; quad < kWorkerQuads; ++quad) {
-      BASS_UNROLL
-      for (int k = 0; k < kQuadLen; ++k) {
-        const int i = base + entry_of_quad(quad, k);
-        loaded[quad][k] = nothing;
-        if (i < n) loaded[quad][k] = load(i);
+      const int first = base + entry_of_quad(quad);
+      if (is_whole) {
+        BASS_UNROLL
+        for (int k = 0; k < kQuadLen; ++k) loaded[quad][k] = load(first + k * kLanes);
+        continue;
       }
+      BASS_UNROLL
+      for (int k = 0; k < kQuadLen; ++k) loaded[quad][k] = first + k * kLanes < n ? load(first + k * kLanes) : nothing;
     }
   }
 
   template <class Loaded, class Term>
-  BASS_HD void write_terms(int base, const Loaded (&loaded)[kWorkerQuads][kQuadLen], Term term, Quad* tile) {
+  BASS_HD void write_terms(int base, const Loaded (&loaded)[kWorkerQuads][kQuadLen], Term term, Quad* tile) const {
     BASS_UNROLL
     for (int quad = 0; quad < kWorkerQuads; ++quad) {
+      const int first = base + entry_of_quad(quad);
       Quad terms;
       BASS_UNROLL
-      for (int k = 0; k < kQuadLen; ++k) terms.x[k] = term(base + entry_of_quad(quad, k), loaded[quad][k]);
-      tile[thread() - kWarpLen + quad * kWorkers] = terms;
+      for (int k = 0; k < kQuadLen; ++k) terms.x[k] = term(first + k * kLanes, loaded[quad][k]);
+      tile[place_of_quad(quad)] = terms;
     }
   }
 
@@ -179,27 +191,30 @@ class RowBlock {
   /// first on
   BASS_HD float add_quads(const Quad* tile, int n, float sum) const {
     constexpr int kEntries = kLanes * kQuadLen * kQuadsAhead;
-    const int n_turns = ceil_div(n < kTermTile ? n : kTermTile, kEntries);
-    const Quad* next = tile + thread() % kLanes;
-    Quad ahead[kQuadsAhead];
-    read_quads(next, ahead);
-    for (int turn = 1; turn <= n_turns; ++turn) {
-      Quad now[kQuadsAhead];
-      BASS_UNROLL
-      for (int i = 0; i < kQuadsAhead; ++i) now[i] = ahead[i];
-      next += kLanes * kQuadsAhead;
-      if (turn < n_turns) read_quads(next, ahead);
-      BASS_UNROLL
-      for (int i = 0; i < kQuadsAhead; ++i) {
-        BASS_UNROLL
-        for (int k = 0; k < kQuadLen; ++k) sum = sum + now[i].x[k];
-      }
+    const int last = ceil_div(n < kTermTile ? n : kTermTile, kEntries) - 1;
+    Quad even[kQuadsAhead], odd[kQuadsAhead];
+    read_quads(tile, 0, even);
+    for (int turn = 0;; turn += 2) {
+      read_quads(tile, turn < last ? turn + 1 : last, odd);
+      sum = add_in_order(even, sum);
+      if (turn >= last) return sum;
+      read_quads(tile, turn + 1 < last ? turn + 2 : last, even);
+      sum = add_in_order(odd, sum);
+      if (turn + 1 >= last) return sum;
     }
-    return sum;
   }
-  BASS_HD static void read_quads(const Quad* from, Quad (&quads)[kQuadsAhead]) {
+  BASS_HD void read_quads(const Quad* tile, int turn, Quad (&quads)[kQuadsAhead]) const {
+    const Quad* from = tile + turn * (kLanes * kQuadsAhead) + thread() % kLanes;
     BASS_UNROLL
     for (int i = 0; i < kQuadsAhead; ++i) quads[i] = from[i * kLanes];
+  }
+  BASS_HD static float add_in_order(const Quad (&quads)[kQuadsAhead], float sum) {
+    BASS_UNROLL
+    for (int i = 0; i < kQuadsAhead; ++i) {
+      BASS_UNROLL
+      for (int k = 0; k < kQuadLen; ++k) sum = sum + quads[i].x[k];
+    }
+    return sum;
   }
 
   Context& context_;

@@ -60,7 +60,7 @@ BASS_HD RowTop row_top(RowBlock<Context>& block, const float* row, int n, float 
 template <class Context>
 BASS_HD float log_sum_exp(RowBlock<Context>& block, const float* row, int n, float max) {
   const float sum = block.sum_in_lanes(
-      n, -kInf, [=](int i) { return row[i]; }, [=](int, float x) { return exp_f32(x - max); });
+      n, -kInf, [=](int i) { return row[i]; }, [=](int, float x) { return exp_of_low(x - max); });
   return max + log_f32(sum);
 }
 
@@ -81,54 +81,108 @@ template <class Context>
 BASS_HD float kept_mass(RowBlock<Context>& block, const float* z, int n, float max, const cpu::KeptSet& kept) {
   return block.sum_in_lanes(
       n, -kInf, [=](int i) { return z[i]; },
-      [=](int i, float x) { return exp_f32(kept_or_nothing(kept, x, i) - max); });
+      [=](int i, float x) { return exp_of_low(kept_or_nothing(kept, x, i) - max); });
 }
 
-/// The argmax over kept entries, without `left_out`, of z + Gumbel(stream, token). ids: the entries' tokens; null:
-/// entry i is token i.
+// ---------------------------------------------------------------------------------------------------------------------
+// Draws. Most entries cannot win whatever their noise is, and most of the others not with the cheap upper bound of it
+// that their random bits give (noise_impl.h), so few logarithms are taken.
+
+/// The random bits of four entries from `first` on. ids: the entries' tokens [n]; null: entry i is token i.
+BASS_HD void draw_bits(const int32_t* ids, int first, int n, const RandomStream& stream, int32_t (&bits)[kQuadLen]) {
+  if (ids == nullptr) {
+    const lane::NoiseBlock words = lane::philox_words(stream, {first / kQuadLen});
+    BASS_UNROLL
+    for (int k = 0; k < kQuadLen; ++k) bits[k] = words.bits[k].v;
+    return;
+  }
+  BASS_UNROLL
+  for (int k = 0; k < kQuadLen; ++k) bits[k] = lane::noise_bits_of(stream, {ids[first + k < n ? first + k : first]}).v;
+}
+
+/// Entries of a row from `first` on, of which n exist; nothing past the end.
+BASS_HD Quad read_quad(const float* row, int first, int n) {
+  if (first + kQuadLen <= n && reinterpret_cast<uintptr_t>(row + first) % sizeof(Quad) == 0) {
+    return *reinterpret_cast<const Quad*>(row + first);
+  }
+  Quad quad;
+  BASS_UNROLL
+  for (int k = 0; k < kQuadLen; ++k) quad.x[k] = first + k < n ? row[first + k] : -kInf;
+  return quad;
+}
+
+/// The argmax of score(i, bits of entry i) over the entries of z whose score is above `lowest`; -1 if there is none.
+/// With Gumbel noise G the logarithm of an entry's score, or the score itself, is at most level(i, z[i]) + G, and -inf
+/// is never drawn; bound(score) is the level + G that a candidate needs to reach a score. ids: as above
+template <class Context, class Level, class Bound, class Score>
+BASS_HD int32_t noisy_argmax(RowBlock<Context>& block, const float* z, int n, const int32_t* ids,
+                             const RandomStream& stream, float lowest, Level level, Bound bound, Score score) {
+  Leader best;
+  for (int begin = 0; begin < n; begin += kQuadLen * kRowBlockThreads) {
+    const int first = begin + kQuadLen * block.thread();
+    const float needed = best.entry < 0 ? -kInf : bound(best.score);
+    Quad levels = read_quad(z, first, n);
+    bool may_win = false;
+    BASS_UNROLL
+    for (int k = 0; k < kQuadLen; ++k) {
+      levels.x[k] = level(first + k, levels.x[k]);
+      may_win = may_win || (levels.x[k] > -kInf && levels.x[k] + lane::kMaxGumbel >= needed);
+    }
+    if (may_win) {
+      int32_t bits[kQuadLen];
+      draw_bits(ids, first, n, stream, bits);
+      uint32_t left = 0;  // bit k: entry k may still win
+      BASS_UNROLL
+      for (int k = 0; k < kQuadLen; ++k) {
+        const float highest = levels.x[k] + lane::gumbel_upper_bound({bits[k]}).v;
+        left |= (levels.x[k] > -kInf && highest >= needed ? 1u : 0u) << k;
+      }
+      for (int k = 0; left != 0; ++k, left >>= 1) {
+        if ((left & 1u) != 0) {
+          const float found = score(first + k, bits[0]);
+          if (found > lowest) best.offer(found, first + k);
+        }
+        BASS_UNROLL
+        for (int next = 1; next < kQuadLen; ++next) bits[next - 1] = bits[next];  // bits[k] would be memory
+      }
+    }
+    if (begin == 0) best = block.lead(best);  // what has to be beaten, for all threads
+  }
+  return block.lead(best).entry;
+}
+
+/// The argmax over kept entries, without `left_out`, of z + Gumbel(stream, token). ids: as above
 template <class Context>
 BASS_HD int32_t gumbel_argmax(RowBlock<Context>& block, const float* z, const int32_t* ids, int n,
                               const cpu::KeptSet& kept, const RandomStream& stream, int32_t left_out = -1) {
-  Leader mine;
-  for (int base = 4 * block.thread(); base < n; base += 4 * kRowBlockThreads) {
-    lane::NoiseBlock words{};
-    if (ids == nullptr) words = lane::philox_words(stream, {base / 4});
-    BASS_UNROLL
-    for (int k = 0; k < 4; ++k) {
-      const int32_t i = base + k;
-      if (i >= n || i == left_out || !(kept_or_nothing(kept, z[i], i) > -kInf)) continue;
-      const lane::I32x16 bits = ids == nullptr ? words.bits[k] : lane::noise_bits_of(stream, {ids[i]});
-      mine.offer(z[i] + lane::gumbel_of(bits).v, i);
-    }
-  }
-  return block.lead(mine).entry;
+  return noisy_argmax(
+      block, z, n, ids, stream, -kInf,
+      [=](int i, float x) { return i == left_out ? -kInf : kept_or_nothing(kept, x, i); },
+      [](float score) { return score; }, [=](int i, int32_t bits) { return z[i] + lane::gumbel_of({bits}).v; });
 }
 
 /// p of a row's entry, of which z is known.
 BASS_HD float row_probability(const cpu::ProbabilityRow& row, int i, float z) {
-  return exp_f32(kept_or_nothing(row.kept, z, i) - row.log_norm);
+  return exp_of_low(kept_or_nothing(row.kept, z, i) - row.log_norm);
 }
 /// z of an entry; nothing past the row's end.
 BASS_HD float row_entry(const cpu::ProbabilityRow& row, int i) { return i < row.n ? row.z[i] : -kInf; }
 
+/// The argmax of (factor p - q)+ / E, whose logarithm is at most log(factor p) + G. kSlack: for the roundings on both
+/// sides, of numbers below 200.
 template <class Context>
 BASS_HD int32_t residual_argmax(RowBlock<Context>& block, const cpu::ProbabilityRow& p, float factor,
                                 const cpu::ProbabilityRow& q, const RandomStream& stream) {
-  Leader mine;
-  for (int base = 4 * block.thread(); base < p.n; base += 4 * kRowBlockThreads) {
-    const lane::NoiseBlock words = lane::philox_words(stream, {base / 4});
-    BASS_UNROLL
-    for (int k = 0; k < 4; ++k) {
-      const int32_t i = base + k;
-      if (i >= p.n) continue;
-      const float mass =
-          fmaf(factor, row_probability(p, i, p.z[i]), -row_probability(q, i, row_entry(q, i)));
-      if (!(mass > 0.0f)) continue;
-      const float score = mass / lane::exponential_of(words.bits[k]).v;
-      if (score > 0.0f) mine.offer(score, i);
-    }
-  }
-  return block.lead(mine).entry;
+  constexpr float kSlack = 1e-3f, kSmallestNormal = 0x1p-126f;
+  const float log_factor = log_f32(max_of(factor, kSmallestNormal)) + kSlack;
+  return noisy_argmax(
+      block, p.z, p.n, nullptr, stream, 0.0f,
+      [=](int i, float x) { return kept_or_nothing(p.kept, x, i) - p.log_norm + log_factor; },
+      [](float score) { return log_f32(score); },
+      [=](int i, int32_t bits) {
+        const float mass = fmaf(factor, row_probability(p, i, p.z[i]), -row_probability(q, i, row_entry(q, i)));
+        return mass > 0.0f ? mass / lane::exponential_of({bits}).v : 0.0f;
+      });
 }
 
 template <class Context>

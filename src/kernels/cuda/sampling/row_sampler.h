@@ -1,14 +1,8 @@
 // From a row of raw logits to a distribution, by a block: RowSampler (kernels/sampling/distribution.h) with its bits.
-//
-// Cuts of top-k and top-p are found as there, among the entries within a distance of the maximum, which is doubled
-// until the cut lies inside. Candidates are keys of 64 bits whose order is that of the rule (logit descending, id
-// ascending); the cut is found byte by byte from a histogram of whole numbers (counts, or masses of row_math.h), so
-// that no order of additions matters.
 #pragma once
 
-#include "kernels/cuda/sampling/row_functions.h"
+#include "kernels/cuda/sampling/row_cut.h"
 #include "kernels/sampling/draft_row.h"
-#include "kernels/sampling/row_math.h"
 #include "kernels/sampling/verify.h"
 
 namespace bass::cuda {
@@ -22,20 +16,6 @@ struct RowScratch {
 
   [[nodiscard]] BASS_HD uint32_t* output_marks() const { return reinterpret_cast<uint32_t*>(keys); }
 };
-
-inline constexpr int kBins = 256;
-
-/// Keys ascend as logits do, and of equal logits as ids descend. -0 is 0.
-BASS_HD uint64_t key_of(float z, int32_t entry) {
-  const uint32_t bits = bits_of(z + 0.0f);
-  const uint32_t ordered = bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
-  return uint64_t{ordered} << 32 | static_cast<uint32_t>(~static_cast<uint32_t>(entry));
-}
-BASS_HD cpu::KeptSet kept_from(uint64_t key) {
-  const auto ordered = static_cast<uint32_t>(key >> 32);
-  return {float_of(ordered >> 31 != 0 ? ordered & 0x7FFFFFFFu : ~ordered),
-          static_cast<int32_t>(~static_cast<uint32_t>(key))};
-}
 
 /// p of a token (distribution.h, probability).
 BASS_HD double row_probability_of(const RowDistribution& row, TokenId id) {
@@ -56,14 +36,12 @@ struct RowWants {
 template <class Context>
 class BlockSampler {
  public:
-  BASS_HD BlockSampler(Context& context, const RowScratch& scratch) : block_(context), scratch_(scratch) {
-    bins_ = context.template shared<uint64_t>(kBins);
-    n_candidates_ = context.template shared<int32_t>(1);
-  }
+  BASS_HD BlockSampler(Context& context, const RowScratch& scratch) : block_(context), cut_(block_), scratch_(scratch) {}
   static size_t shared_bytes() {
     SharedBytes bytes;
     RowBlock<Context>::count(bytes);
-    return bytes.add<uint64_t>(kBins).template add<int32_t>(1).bytes();
+    RowCut<Context>::count(bytes);
+    return bytes.bytes();
   }
 
   [[nodiscard]] BASS_HD RowBlock<Context>& block() { return block_; }
@@ -94,7 +72,7 @@ class BlockSampler {
     row.is_degenerate = !raw.is_usable || !top.is_usable;
     row.is_one_hot = params.is_greedy() || row.is_degenerate;
     const bool is_raw = row.z == logits && !is_scaled;
-    if (!row.is_one_hot) cut(params, {top.max, factor, is_raw ? row.raw_log_sum_exp : row.log_norm}, wants, &row);
+    if (!row.is_one_hot) finish(params, {top.max, factor, is_raw ? row.raw_log_sum_exp : row.log_norm}, wants, &row);
     if (row.is_degenerate) row.argmax = fallback_entry(row, params);
     return row;
   }
@@ -153,13 +131,11 @@ class BlockSampler {
     return overlap(block_, entries(p, p.n), static_cast<float>(factor), entries(q, max_n), ids);
   }
 
-  /// The argmax of (factor p - q)+ / E, or a sample of p where nothing is left.
+  /// The argmax of (factor p - q)+ / E; -1 where nothing is left.
   BASS_HD TokenId sample_difference(const RowDistribution& p, double factor, const RowDistribution& q,
                                     const RandomStream& stream) {
     const RowDistribution spread = spread_draft_row(q, p.n);
-    const TokenId token =
-        residual_argmax(block_, entries(p, p.n), static_cast<float>(factor), entries(spread, p.n), stream);
-    return token >= 0 ? token : sample(p, stream);
+    return residual_argmax(block_, entries(p, p.n), static_cast<float>(factor), entries(spread, p.n), stream);
   }
 
  private:
@@ -169,7 +145,7 @@ class BlockSampler {
     float raw_sum;  // raw_log_sum_exp, where it is this row's too
   };
   /// What is behind the temperature: range, cuts, and the sums that are wanted.
-  BASS_HD void cut(const SamplingParams& params, const Scaled& scaled, RowWants wants, RowDistribution* row) {
+  BASS_HD void finish(const SamplingParams& params, const Scaled& scaled, RowWants wants, RowDistribution* row) {
     const int n = row->n;
     const bool truncates = params.truncates(n);
     const float max = scaled.max * scaled.factor;
@@ -181,7 +157,7 @@ class BlockSampler {
     float sum = scaled.raw_sum;
     const bool needs_sum = truncates ? cuts_all_by_mass(params, n) : wants.probabilities;
     if (needs_sum && sum != sum) sum = log_sum_exp(block_, row->z, n, max);
-    if (truncates) row->kept = truncate(row->z, n, max, sum, params);
+    if (truncates) row->kept = cut_.find(row->z, n, max, sum, params, scratch_.keys);
     if (!wants.probabilities) return;
     row->log_norm = truncates ? max + log_f32(kept_mass(block_, row->z, n, max, row->kept)) : sum;
   }
@@ -276,103 +252,9 @@ class BlockSampler {
     return 0;
   }
 
-  // -------------------------------------------------------------------------------------------------------------------
-  // Cuts
-
-  /// keys = the entries with z >= lowest, finite ones only. Returns how many.
-  BASS_HD int collect(const float* z, int n, float lowest) {
-    const float bound = max_of(lowest, -kFloatMax);
-    block_.sync();
-    if (block_.thread() == 0) *n_candidates_ = 0;
-    block_.sync();
-    for (int i = block_.thread(); i < n; i += kRowBlockThreads) {
-      if (z[i] >= bound) scratch_.keys[block_.context().atomic_add(n_candidates_, 1)] = key_of(z[i], i);
-    }
-    block_.sync();
-    return *n_candidates_;
-  }
-
-  /// The sum of the weights of keys of at least min_key.
-  template <class Weight>
-  BASS_HD uint64_t total_weight(int n_keys, uint64_t min_key, Weight weight) {
-    uint64_t total = 0;
-    for (int i = block_.thread(); i < n_keys; i += kRowBlockThreads) {
-      if (scratch_.keys[i] >= min_key) total += weight(scratch_.keys[i]);
-    }
-    return block_.reduce(total, [](uint64_t a, uint64_t b) { return a + b; });
-  }
-
-  /// The lowest key of the shortest front of the keys, from the highest on, whose weight is at least `target`; the
-  /// lowest of all (of at least min_key) if that is never reached.
-  template <class Weight>
-  BASS_HD uint64_t cut_key(int n_keys, uint64_t min_key, double target, Weight weight) {
-    if (static_cast<double>(total_weight(n_keys, min_key, weight)) < target) {
-      uint64_t lowest = ~uint64_t{0};
-      for (int i = block_.thread(); i < n_keys; i += kRowBlockThreads) {
-        const uint64_t key = scratch_.keys[i];
-        if (key >= min_key && key < lowest) lowest = key;
-      }
-      return block_.reduce(lowest, [](uint64_t a, uint64_t b) { return a < b ? a : b; });
-    }
-    uint64_t prefix = 0;  // the cut's upper bytes
-    uint64_t above = 0;   // the weight of what has higher ones
-    for (int shift = 56; shift >= 0; shift -= 8) {
-      block_.sync();
-      for (int i = block_.thread(); i < kBins; i += kRowBlockThreads) bins_[i] = 0;
-      block_.sync();
-      for (int i = block_.thread(); i < n_keys; i += kRowBlockThreads) {
-        const uint64_t key = scratch_.keys[i];
-        const bool has_prefix = shift == 56 || key >> (shift + 8) == prefix;
-        if (has_prefix && key >= min_key) block_.context().atomic_add(&bins_[key >> shift & 255u], weight(key));
-      }
-      block_.sync();
-      int digit = kBins - 1;
-      for (; digit > 0 && static_cast<double>(above + bins_[digit]) < target; --digit) above += bins_[digit];
-      prefix = prefix << 8 | static_cast<uint64_t>(digit);
-    }
-    return prefix;
-  }
-
-  BASS_HD cpu::KeptSet truncate(const float* z, int n, float max_z, float log_sum_exp, const SamplingParams& params) {
-    const auto mass = [=](uint64_t key) { return mass_of(kept_from(key).cut_value, max_z); };
-    cpu::KeptSet kept;
-    if (params.top_k > 0 && params.top_k < n) {
-      int n_keys = 0;
-      for (float delta = kInitialDelta;; delta = wider_delta(delta)) {
-        n_keys = collect(z, n, max_z - delta);
-        if (n_keys >= params.top_k || !is_finite(delta)) break;
-      }
-      uint64_t min_key = 0;
-      if (n_keys >= params.top_k) {
-        min_key = cut_key(n_keys, 0, params.top_k, [](uint64_t) { return uint64_t{1}; });
-        kept = kept_from(min_key);
-      }
-      if (params.top_p < 1.0f) {
-        const double total = static_cast<double>(total_weight(n_keys, min_key, mass));
-        kept = smaller_of(kept, kept_from(cut_key(n_keys, min_key, params.top_p * total, mass)));
-      }
-    } else if (params.top_p < 1.0f) {
-      kept = cut_by_mass(z, n, max_z, params.top_p * (exp_of(static_cast<double>(log_sum_exp) - max_z) * kMassUnits),
-                         mass);
-    }
-    if (params.min_p > 0.0f) kept = smaller_of(kept, {max_z + log_f32(params.min_p), INT32_MAX});
-    return kept;
-  }
-
-  template <class Weight>
-  BASS_HD cpu::KeptSet cut_by_mass(const float* z, int n, float max_z, double target, Weight mass) {
-    for (float delta = kInitialDelta;; delta = wider_delta(delta)) {
-      const int n_keys = collect(z, n, max_z - delta);
-      if (static_cast<double>(total_weight(n_keys, 0, mass)) >= target)
-        return kept_from(cut_key(n_keys, 0, target, mass));
-      if (!is_finite(delta)) return {};
-    }
-  }
-
   RowBlock<Context> block_;
+  RowCut<Context> cut_;
   RowScratch scratch_;
-  uint64_t* bins_;         // [kBins]
-  int32_t* n_candidates_;  // shared
 };
 
 }  // namespace bass::cuda

@@ -106,10 +106,8 @@ struct VerifyRows {
     RowVerdict verdict;
     if (is_block) {
       verdict = emit_token(loaded, loaded.drafted, true);
-    } else if (is_extra) {
-      verdict = regular_row(sampler, loaded, task.params, task.position(row.idx).position);
     } else {
-      verdict = verify_row(sampler, loaded, task.params, task.position(row.idx));
+      verdict = verify_row(sampler, loaded, task.params, task.position(row.idx), is_extra);
     }
     if (context.thread() != 0) return;
     RowOutcome& out = outcomes[i];
@@ -194,13 +192,12 @@ struct JudgeRounds {
                           const BlockRound& round) const {
     const int idx = rows[i].idx;
     sampler.use(block.scratch_of(i));
-    if (idx == sequence.n_drafted) {
-      return regular_row(sampler, load_row(sampler, sequence, idx, block.row(i), block.n_tokens), sequence.params,
-                         sequence.position(idx).position);
-    }
-    const VerifiedRow row = looked_at(sequence, i);
-    const RandomStream stream = residual_stream(sequence.params, sequence.position(idx));
-    return emit_token(row, sample_residual(sampler, row, round.accepted_joint, stream), false);
+    const bool is_extra = idx == sequence.n_drafted;
+    const VerifiedRow row =
+        is_extra ? load_row(sampler, sequence, idx, block.row(i), block.n_tokens) : looked_at(sequence, i);
+    RowDraw draw{sample_stream(sequence.params, sequence.position(idx).position)};
+    if (!is_extra) draw = {residual_stream(sequence.params, sequence.position(idx)), true, round.accepted_joint};
+    return emit_token(row, draw_token(sampler, row, draw), false);
   }
 };
 

@@ -43,33 +43,42 @@ BASS_HD double acceptance_chance(BlockSampler<Context>& sampler, const VerifiedR
   return sampler.overlap_of(row.p, 1.0, row.q);
 }
 
-template <class Context>
-BASS_HD TokenId sample_residual(BlockSampler<Context>& sampler, const VerifiedRow& row, double factor,
-                                const RandomStream& stream) {
-  if (row.p.is_one_hot) return row.p.argmax;
-  if (is_certain_draft(row)) return sampler.sample(row.p, stream, row.drafted);
-  return sampler.sample_difference(row.p, factor, row.q, stream);
-}
+/// How a row's token is drawn: from p, or from what of factor p the draft's distribution leaves.
+struct RowDraw {
+  RandomStream stream;
+  bool is_residual = false;
+  double factor = 1;
+};
 
 template <class Context>
-BASS_HD RowVerdict regular_row(BlockSampler<Context>& sampler, const VerifiedRow& row, const SamplingParams& params,
-                               uint32_t position) {
-  return emit_token(row, sampler.sample(row.p, sample_stream(params, position)), false);
+BASS_HD TokenId draw_token(BlockSampler<Context>& sampler, const VerifiedRow& row, const RowDraw& draw) {
+  TokenId token = -1;
+  int32_t left_out = -1;
+  if (draw.is_residual && !row.p.is_one_hot) {
+    if (is_certain_draft(row)) {
+      left_out = row.drafted;
+    } else {
+      token = sampler.sample_difference(row.p, draw.factor, row.q, draw.stream);
+    }
+  }
+  return token >= 0 ? token : sampler.sample(row.p, draw.stream, left_out);
 }
 
+/// Rows that are judged by themselves. is_extra: behind the last drafted token (regular_row of the CPU)
 template <class Context>
 BASS_HD RowVerdict verify_row(BlockSampler<Context>& sampler, const VerifiedRow& row, const SamplingParams& params,
-                              RoundPosition at) {
-  if (row.p.is_one_hot || params.rule == VerifyRule::kMatch) {
-    RowVerdict verdict = regular_row(sampler, row, params, at.position);
-    verdict.accepted = verdict.token == row.drafted;
-    return verdict;
+                              RoundPosition at, bool is_extra) {
+  const bool compares = is_extra || row.p.is_one_hot || params.rule == VerifyRule::kMatch;
+  RowDraw draw{sample_stream(params, at.position)};
+  if (!compares) {
+    const double u = uniform_open(accept_stream(params, at).bits(0));
+    const double q_x = drafted_probability(row, row.drafted);
+    if (u < acceptance_probability(row_probability_of(row.p, row.drafted), q_x))
+      return emit_token(row, row.drafted, true);
+    draw = {residual_stream(params, at), true};
   }
-  const double u = uniform_open(accept_stream(params, at).bits(0));
-  const double q_x = drafted_probability(row, row.drafted);
-  if (u < acceptance_probability(row_probability_of(row.p, row.drafted), q_x))
-    return emit_token(row, row.drafted, true);
-  return emit_token(row, sample_residual(sampler, row, 1.0, residual_stream(params, at)), false);
+  const TokenId token = draw_token(sampler, row, draw);
+  return emit_token(row, token, compares && !is_extra && token == row.drafted);
 }
 
 /// The distributions of row idx of a round: q of its drafted token where it was stored, and p, normalised where the
