@@ -224,6 +224,8 @@ void GpuSampling::verify_rows(size_t begin, size_t end, const float* logits) {
   const auto first = std::lower_bound(round_rows_.begin(), round_rows_.end(), begin) - round_rows_.begin();
   const auto last = std::lower_bound(round_rows_.begin(), round_rows_.end(), end) - round_rows_.begin();
   if (first == last) return;
+  const WeighRows weigh{block, device_tasks_, device_rows_ + begin, outcomes, judged_.as<JudgedRound>()};
+  launch(*device_, weigh, weigh.shape());
   const JudgeRounds judge{block,
                           device_tasks_,
                           device_rows_ + begin,

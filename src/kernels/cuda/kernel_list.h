@@ -46,6 +46,7 @@
 #define BASS_SAMPLING_KERNELS(X) \
   X(DraftRows)                   \
   X(VerifyRows)                  \
+  X(WeighRows)                   \
   X(JudgeRounds)                 \
   X(CollectRounds)
 

@@ -1,11 +1,11 @@
 // What the 512 threads of a block do together for a vocabulary row: walk over it, join their results, and add up.
 //
 // Sums have the CPU's order: 16 lanes, entry i in lane i % 16, ascending, then a fixed tree. Twelve warps compute the
-// terms, a tile at a time, while the first warp adds up the tile in front: a chain of n / 16 additions of 4 cycles each,
-// 7 us for 49152 entries, beside which the exponentials cost nothing. Nothing may hold that chain up: a lane's terms lie
-// in shared memory by fours and are in registers some additions before they are needed, and the first warp has its
-// scheduler to itself, as the other warps of that one (a multiprocessor has four, and warps go round) wait meanwhile.
-// So that the twelve do not wait for global memory, a tile's entries are asked for a tile ahead.
+// terms, a tile at a time, while the first warp adds up the tile in front: a chain of n / 16 additions of 4 cycles
+// each, 7 us for 49152 entries, beside which the exponentials cost nothing. Nothing may hold that chain up: a lane's
+// terms lie in shared memory by fours and are in registers some additions before they are needed, and the first warp
+// has its scheduler to itself, as the other warps of that one (a multiprocessor has four, and warps go round) wait
+// meanwhile. So that the twelve do not wait for global memory, a tile's entries are asked for a tile ahead.
 #pragma once
 
 #include "kernels/cuda/arithmetic.h"
@@ -54,9 +54,7 @@ class RowBlock {
     quads_ = context.template shared<Quad>(2 * kTileQuads);
     words_ = context.template shared<uint64_t>(kMaxWords * kRowBlockWarps);
   }
-  static void count(SharedBytes& bytes) {
-    bytes.add<Quad>(2 * kTileQuads).add<uint64_t>(kMaxWords * kRowBlockWarps);
-  }
+  static void count(SharedBytes& bytes) { bytes.add<Quad>(2 * kTileQuads).add<uint64_t>(kMaxWords * kRowBlockWarps); }
 
   [[nodiscard]] BASS_HD Context& context() { return context_; }
   [[nodiscard]] BASS_HD int thread() const { return context_.thread(); }

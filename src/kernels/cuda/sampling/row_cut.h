@@ -101,7 +101,8 @@ class RowCut {
 
   BASS_HD uint64_t total(const float* z, int n, const CutWeight& weight) {
     uint64_t mine = 0;
-    block_.each(n, [=](int i) { return z[i]; }, [&](int i, float x) { mine += weight(x, i); });
+    block_.each(
+        n, [=](int i) { return z[i]; }, [&](int i, float x) { mine += weight(x, i); });
     return block_.reduce(mine, [](uint64_t a, uint64_t b) { return a + b; });
   }
 
@@ -111,10 +112,12 @@ class RowCut {
     uint64_t above = 0;  // the weight of what is in front of the bins
     for (Ring ring{weight.max_z, 0.0f, kInitialDelta};; ring = {ring.max_z, ring.far, wider_delta(ring.far)}) {
       clear_bins();
-      block_.each(n, [=](int i) { return z[i]; }, [&](int i, float x) {
-        const int bin = ring.bin_of(x);
-        if (bin >= 0) add_to_bin(bin, weight(x, i));
-      });
+      block_.each(
+          n, [=](int i) { return z[i]; },
+          [&](int i, float x) {
+            const int bin = ring.bin_of(x);
+            if (bin >= 0) add_to_bin(bin, weight(x, i));
+          });
       block_.sync();
       const int bin = reaching_bin(target, &above);
       if (bin >= 0) {
@@ -152,9 +155,11 @@ class RowCut {
   BASS_HD int collect(const float* z, int n, const Ring& ring, int bin, uint64_t* keys) {
     if (block_.thread() == 0) *n_keys_ = 0;
     block_.sync();
-    block_.each(n, [=](int i) { return z[i]; }, [&](int i, float x) {
-      if (ring.bin_of(x) == bin) keys[block_.context().atomic_add(n_keys_, 1)] = key_of(x, i);
-    });
+    block_.each(
+        n, [=](int i) { return z[i]; },
+        [&](int i, float x) {
+          if (ring.bin_of(x) == bin) keys[block_.context().atomic_add(n_keys_, 1)] = key_of(x, i);
+        });
     block_.sync();
     return *n_keys_;
   }
@@ -193,8 +198,8 @@ class RowCut {
   }
 
   RowBlock<Context> block_;  // a handle
-  uint64_t* bins_;   // [kBinPlaces]
-  int32_t* n_keys_;  // shared
+  uint64_t* bins_;           // [kBinPlaces]
+  int32_t* n_keys_;          // shared
 };
 
 }  // namespace bass::cuda

@@ -36,7 +36,8 @@ struct RowWants {
 template <class Context>
 class BlockSampler {
  public:
-  BASS_HD BlockSampler(Context& context, const RowScratch& scratch) : block_(context), cut_(block_), scratch_(scratch) {}
+  BASS_HD BlockSampler(Context& context, const RowScratch& scratch)
+      : block_(context), cut_(block_), scratch_(scratch) {}
   static size_t shared_bytes() {
     SharedBytes bytes;
     RowBlock<Context>::count(bytes);
@@ -93,7 +94,8 @@ class BlockSampler {
         row.n, [=](int i) { return row.z[i]; },
         [=](int i, float x) {
           const float one_hot = i == row.argmax ? 0.0f : -kInf;
-          const uint16_t rounded = round_draft_logit((row.is_one_hot ? one_hot : kept_or_nothing(row.kept, x, i)) - max);
+          const uint16_t rounded =
+              round_draft_logit((row.is_one_hot ? one_hot : kept_or_nothing(row.kept, x, i)) - max);
           stored[i] = rounded;
           q[i] = expand_draft_logit(rounded);
         });
@@ -184,7 +186,8 @@ class BlockSampler {
 
   BASS_HD void apply_edits(const RowDistribution& row, const SamplingParams& params, const TokenHistory& history) {
     float* z = scratch_.z;
-    block_.each(row.n, [=](int i) { return row.z[i]; }, [=](int i, float x) { z[i] = x; });
+    block_.each(
+        row.n, [=](int i) { return row.z[i]; }, [=](int i, float x) { z[i] = x; });
     block_.sync();
     if (params.has_penalties()) apply_penalties(row, params, history);
     // Entries may come twice: the first one's thread adds them all, in their order.

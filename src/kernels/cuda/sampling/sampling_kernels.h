@@ -3,6 +3,7 @@
 //
 //   DraftRows      logits of a draft model -> drafted tokens and stored distributions
 //   VerifyRows     logits of the main model -> an outcome a row; rounds under `block` are only looked at
+//   WeighRows      what their judging may ask of a row, all rows at once
 //   JudgeRounds    those rounds, in order, a block a sequence
 //   CollectRounds  outcomes -> what each sequence emits
 //
@@ -136,7 +137,47 @@ struct VerifyRows {
   }
 };
 
-/// Judges the rows of rounds under `block`, and draws behind the last accepted token. Grid: rounds.
+/// The residual masses that rounds under `block` need: p_i of a row (block.h) depends on what its round drafted, but on
+/// no mass. Grid: rows.
+struct WeighRows {
+  static constexpr const char* kName = "weigh_rows";
+  static constexpr int kMaxThreads = kRowBlockThreads;
+  static constexpr bool kCooperates = true;
+
+  LogitsBlock block;
+  const SequenceTask* tasks;  // [n_sequences]
+  const RowTask* rows;        // [n_rows]
+  RowOutcome* outcomes;       // [n_rows]
+  const JudgedRound* judged;  // [n_sequences] up to the block of logits in front
+
+  [[nodiscard]] LaunchShape shape() const { return row_shape(block.n_rows); }
+  template <class Context>
+  BASS_HD void operator()(Context& context) const {
+    const int i = context.block().x;
+    const RowTask& row = rows[i];
+    if (row.kind != RowKind::kDecode) return;
+    const SequenceTask& task = tasks[row.sequence];
+    if (!is_judged_as_block(task.params) || row.idx == task.n_drafted) return;
+    BlockRound round;
+    round.joint = joint_of(i);
+    if (!needs_residual_mass(task.params, task.position(row.idx), round)) return;
+    BlockSampler<Context> sampler(context, block.scratch_of(i));
+    const double mass = residual_mass(sampler, looked_at(task, row, outcomes[i], block.row(i)), round.joint);
+    if (context.thread() == 0) outcomes[i].mass = mass;
+  }
+
+ private:
+  /// p_i, from the rows of its round in front of it.
+  [[nodiscard]] BASS_HD double joint_of(int i) const {
+    int first = i;
+    while (first > 0 && rows[first].idx > 0) --first;
+    double joint = rows[first].idx > 0 ? judged[rows[i].sequence].round.joint : 1;
+    for (int k = first; k < i; ++k) joint = next_joint(joint, outcomes[k].p_x, outcomes[k].q_x);
+    return joint;
+  }
+};
+
+/// Judges the rows of rounds under `block`, which are weighed, and draws behind the last accepted token. Grid: rounds.
 struct JudgeRounds {
   static constexpr const char* kName = "judge_rounds";
   static constexpr int kMaxThreads = kRowBlockThreads;
@@ -160,7 +201,7 @@ struct JudgeRounds {
     const int first_idx = rows[task.first_row].idx;
     BlockRound round = first_idx == 0 ? BlockRound{} : result.round;
     context.sync();  // all have read what the first thread will write
-    for (int i = 0; i < task.n_rows && !round.is_over(); ++i) judge(sampler, sequence, task.first_row + i, &round);
+    for (int i = 0; i < task.n_rows && !round.is_over(); ++i) judge(sequence, task.first_row + i, &round);
     // If no row of a later block of logits is accepted, it ends here. An earlier one may have drawn the token already.
     const int stop = round.n_accepted - first_idx;
     RowVerdict verdict;
@@ -171,20 +212,11 @@ struct JudgeRounds {
   }
 
  private:
-  [[nodiscard]] BASS_HD VerifiedRow looked_at(const SequenceTask& sequence, int i) const {
-    return {outcomes[i].p, outcomes[i].q, block.row(i), sequence.drafted[rows[i].idx], sequence.stored != nullptr};
-  }
-
-  template <class Context>
-  BASS_HD void judge(BlockSampler<Context>& sampler, const SequenceTask& sequence, int i, BlockRound* round) const {
+  BASS_HD void judge(const SequenceTask& sequence, int i, BlockRound* round) const {
     const RoundPosition at = sequence.position(rows[i].idx);
     if (rows[i].idx == sequence.n_drafted) return judge_last_block_row(sequence.params, at, round);
-    double mass = 0;
-    if (needs_residual_mass(sequence.params, at, *round)) {
-      sampler.use(block.scratch_of(i));
-      mass = residual_mass(sampler, looked_at(sequence, i), round->joint);
-    }
-    judge_block_row({outcomes[i].p_x, outcomes[i].q_x, outcomes[i].verdict}, sequence.params, at, mass, round);
+    const RowOutcome& row = outcomes[i];
+    judge_block_row({row.p_x, row.q_x, row.verdict}, sequence.params, at, row.mass, round);
   }
 
   template <class Context>
@@ -193,8 +225,8 @@ struct JudgeRounds {
     const int idx = rows[i].idx;
     sampler.use(block.scratch_of(i));
     const bool is_extra = idx == sequence.n_drafted;
-    const VerifiedRow row =
-        is_extra ? load_row(sampler, sequence, idx, block.row(i), block.n_tokens) : looked_at(sequence, i);
+    const VerifiedRow row = is_extra ? load_row(sampler, sequence, idx, block.row(i), block.n_tokens)
+                                     : looked_at(sequence, rows[i], outcomes[i], block.row(i));
     RowDraw draw{sample_stream(sequence.params, sequence.position(idx).position)};
     if (!is_extra) draw = {residual_stream(sequence.params, sequence.position(idx)), true, round.accepted_joint};
     return emit_token(row, draw_token(sampler, row, draw), false);

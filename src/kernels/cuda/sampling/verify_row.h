@@ -98,6 +98,12 @@ BASS_HD VerifiedRow load_row(BlockSampler<Context>& sampler, const SequenceTask&
   return row;
 }
 
+/// The same of a row of a round under `block` that was looked at before.
+BASS_HD VerifiedRow looked_at(const SequenceTask& task, const RowTask& row, const RowOutcome& outcome,
+                              const float* logits) {
+  return {outcome.p, outcome.q, logits, task.drafted[row.idx], task.stored != nullptr};
+}
+
 /// The most probable tokens with their log-probabilities, descending; of equal ones the lower id first.
 template <class Context>
 BASS_HD void find_top(RowBlock<Context>& block, const float* logits, int n, float log_sum_exp, RowOutcome* out) {
