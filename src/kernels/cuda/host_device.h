@@ -7,9 +7,13 @@
 #define BASS_HD_CALL __host__ __device__ inline
 /// In front of a loop over registers: arrays that it indexes must not become memory.
 #define BASS_UNROLL _Pragma("unroll")
+/// n: a constant; 1: the loop stays one.
+#define BASS_UNROLL_BY(n) BASS_PRAGMA(unroll n)
+#define BASS_PRAGMA(text) _Pragma(#text)
 #else
 /// On functions and lambdas that kernels call. With g++ it is only `inline`.
 #define BASS_HD inline
 #define BASS_HD_CALL inline
 #define BASS_UNROLL
+#define BASS_UNROLL_BY(n)
 #endif

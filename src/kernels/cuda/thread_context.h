@@ -35,7 +35,8 @@
 //   pick_bytes(a, b, selector) byte i of the result: byte (selector >> 4 i & 7) of the 8 bytes of a and, behind it, b
 //   dot4(a, b, c)              c + the sum of the products of 4 int8 in a and 4 in b
 //   multiply_s8(tile, c)       one m16n8k32 tile product of a warp on tensor cores (fragments: TileS8 below)
-//   multiply_e4m3(tile, c)     the same of FP8, sums in float32; from compute capability 8.9 on
+//   multiply_s8_u8(tile, c)    the same where the bytes of b are unsigned
+//   multiply_e4m3(tile, c)     the first of FP8, sums in float32; from compute capability 8.9 on
 //   multiply_bf16(tile, c)     m16n8k16 of bfloat16, sums in float32: in TileS8 two numbers take the place of four
 //   wait_for_input()           what the kernels in front of this one have written may be read, and what they read
 //                              written. Called for a kernel before its operator(), unless kStartsEarly is true: such a
@@ -111,6 +112,6 @@ struct TileS8 {
   int32_t b[2];
 };
 
-BASS_HD int ceil_div(int a, int b) { return (a + b - 1) / b; }
+BASS_HD constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 }  // namespace bass::cuda

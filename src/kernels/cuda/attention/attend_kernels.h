@@ -2,21 +2,26 @@
 #pragma once
 
 #include "kernels/cuda/attention/attend_tile.h"
+#include "kernels/cuda/attention/attend_values.h"
 
 namespace bass::cuda {
 
 /// Tokens lie in the batch as in their segment.
 inline constexpr const int32_t* kNoTokenList = nullptr;
 
+/// Blocks that share a multiprocessor: as many as its memory holds with heads of 128 int16.
+inline constexpr int kBlocksInWork = 3;
+
 /// A block for each tile of each KV head.
 inline LaunchShape tiles_shape(const AttentionArguments& args, int n_tiles) {
-  return {{n_tiles, args.kv.n_kv_heads, 1}, kAttentionThreads, tile_shared_bytes(args.kv.head_dim)};
+  return {{n_tiles, args.kv.n_kv_heads, 1}, kAttentionThreads, TileMemory::n_bytes(args.kv)};
 }
 
 /// BASS-SPLIT: a launch a sequence. Grid: n_tiles_of its upper bound of rows, n_kv_heads.
 struct AttendSegment {
   static constexpr const char* kName = "attend_segment";
   static constexpr int kMaxThreads = kAttentionThreads;
+  static constexpr int kMinBlocks = kBlocksInWork;
   static constexpr bool kCooperates = true;
 
   AttentionArguments args;
@@ -28,7 +33,7 @@ struct AttendSegment {
   template <class Context>
   BASS_HD void operator()(Context& context) const {
     if (context.block().x >= n_tiles_of(args.batch.segments[segment], args.group_size())) return;
-    attend_tile(context, args, {}, kNoTokenList, segment_tile(args, segment, context.block().x), context.block().y);
+    attend_tile(context, {args, {}, kNoTokenList, segment_tile(args, segment, context.block().x), context.block().y});
   }
 };
 
@@ -95,6 +100,7 @@ struct CountTiles {
 struct AttendGrouped {
   static constexpr const char* kName = "attend_grouped";
   static constexpr int kMaxThreads = kAttentionThreads;
+  static constexpr int kMinBlocks = kBlocksInWork;
   static constexpr bool kCooperates = true;
 
   AttentionArguments args;
@@ -106,8 +112,8 @@ struct AttendGrouped {
     const int idx = context.block().x;
     if (idx >= tile_begins[args.batch.n_segments]) return;
     const int segment = find_range(tile_begins, args.batch.n_segments, idx);
-    attend_tile(context, args, {}, kNoTokenList, segment_tile(args, segment, idx - tile_begins[segment]),
-                context.block().y);
+    attend_tile(context,
+                {args, {}, kNoTokenList, segment_tile(args, segment, idx - tile_begins[segment]), context.block().y});
   }
 };
 
@@ -115,6 +121,7 @@ struct AttendGrouped {
 struct AttendTiles {
   static constexpr const char* kName = "attend_tiles";
   static constexpr int kMaxThreads = kAttentionThreads;
+  static constexpr int kMinBlocks = kBlocksInWork;
   static constexpr bool kCooperates = true;
 
   AttentionArguments args;
@@ -127,18 +134,15 @@ struct AttendTiles {
   template <class Context>
   BASS_HD void operator()(Context& context) const {
     if (context.block().x >= *n_tiles) return;
-    attend_tile(context, args, scratch, tokens, tiles[context.block().x], context.block().y);
+    attend_tile(context, {args, scratch, tokens, tiles[context.block().x], context.block().y});
   }
 };
 
-/// Dimensions that a block of a values kernel merges: a slice of each head.
-BASS_HD int slice_dims(int head_dim) { return head_dim % 32 == 0 ? 32 : 16; }
-
+/// A block for each slice of the heads.
 inline LaunchShape values_shape(const AttentionArguments& args, int n_tiles) {
-  const int n_dims = slice_dims(args.kv.head_dim);
-  SharedBytes bytes;
-  MergeMemory::count(bytes, n_dims);
-  return {{n_tiles, args.kv.n_kv_heads, args.kv.head_dim / n_dims}, kAttentionThreads, bytes.bytes()};
+  return {{n_tiles, args.kv.n_kv_heads, n_slices_of(args.kv.head_dim)},
+          kAttentionThreads,
+          ValueMemory::n_bytes(args.kv.number_bytes)};
 }
 
 /// What cut tiles leave to do: their values, a slice of the head a block, so that few tiles still fill a GPU. Grid: an
@@ -158,9 +162,7 @@ struct AttendValues {
   template <class Context>
   BASS_HD void operator()(Context& context) const {
     if (context.block().x >= *n_tiles) return;
-    const int n_dims = slice_dims(args.kv.head_dim);
-    attend_values(context, args, scratch, tokens, tiles[context.block().x], context.block().y,
-                  context.block().z * n_dims, n_dims);
+    attend_values(context, {args, scratch, tokens, tiles[context.block().x], context.block().y}, context.block().z);
   }
 };
 

@@ -33,11 +33,20 @@ struct AttentionTile {
   int32_t weights = -1;      // >= 0: only the weights of its chunks are computed, and go here (WeightsOfChunk)
 };
 
+struct alignas(16) Float4 {
+  float x[4];
+};
+
+/// Four registers of an A operand (TileS8), as lanes load and store them.
+struct alignas(16) RowBytes {
+  int32_t word[4];
+};
+
 /// Rounded weights of a tile and one chunk, for a values kernel: as it will feed them to the tensor cores.
 struct ChunkWeights {
-  int32_t high[4][kWarpLen];  // register i of TileS8::a of each lane: the weights' upper bytes
-  int32_t low[4][kWarpLen];   // lower bytes, signed: weight = 256 high + low
-  float m[kTileRows];         // of each row: largest score, -inf where it sees nothing
+  RowBytes high[kWarpLen];  // TileS8::a of each lane: the weights' upper bytes
+  RowBytes low[kWarpLen];   // lower bytes, signed: weight = 256 high + low
+  float m[kTileRows];       // of each row: largest score, -inf where it sees nothing
   float l[kTileRows];
   float u[kTileRows];
 };
@@ -55,13 +64,6 @@ struct AttentionArguments {
   [[nodiscard]] BASS_HD int group_size() const { return kv.n_heads / kv.n_kv_heads; }
   [[nodiscard]] BASS_HD int first_seen(int position) const {
     return window > 0 && position >= window ? position - window + 1 : 0;
-  }
-  /// Chunks behind the segment's last (BASS-PAD) read its first page.
-  [[nodiscard]] BASS_HD const std::byte* page_head(int segment_idx, int chunk, int kv_head) const {
-    const DeviceSegment& segment = batch.segments[segment_idx];
-    const bool is_padding = chunk * kPageLen >= segment.start + segment.n_rows;
-    const int64_t page = batch.pages[segment.first_page + (is_padding ? 0 : chunk)];
-    return kv.pages + page * kv.page_bytes + layer_offset + kv_head * kv.head_bytes;
   }
 };
 

@@ -1,8 +1,9 @@
 // A chunk's scores, softmax and weighted sum of values for one tile, by one warp on tensor cores.
 //
-// Numbers of 16 bits are two signed bytes each, x = 256 high + low with high = (x + 128) >> 8: |x| <= 32512 = 127 * 256
-// leaves both in int8. A product of such numbers is four products of bytes, and the sums are exact modulo 2^32, in
-// which the true sums fit. So the tensor cores give the integers of the CPU.
+// Numbers of 16 bits are two bytes each. Of keys and values as they lie in memory, x = 256 high + low with low in 0 ..
+// 255. Of queries and weights, which kernels split once for many products, both are signed, high = (x + 128) >> 8: |x|
+// <= 32512 = 127 * 256 leaves both in int8. A product of such numbers is four products of bytes, and the sums are exact
+// modulo 2^32, in which the true sums fit. So the tensor cores give the integers of the CPU.
 //
 // Fragments (TileS8): with group = lane / 4 and t = lane % 4 a lane holds, of the rows `group` and `group + 8`, the
 // positions 16 h + 4 t + x of a chunk (h < 2, x < 4): columns are laid so that this is what both products read and
@@ -10,7 +11,7 @@
 #pragma once
 
 #include "kernels/cuda/arithmetic.h"
-#include "kernels/cuda/attention/attention_tile.h"
+#include "kernels/cuda/attention/staged_chunk.h"
 
 namespace bass::cuda {
 
@@ -23,28 +24,28 @@ struct ScoreFragment {
   float s[2][2][4];
 };
 
-/// The place of a query's dimension in a tile's bytes, [k steps, plane, register, lane, 4].
+/// The place of a query's dimension in a tile's bytes, [k steps, plane, lane, register, 4].
 BASS_HD int query_byte(int row, int dim, int plane) {
   const int lane = row % 8 * 4 + dim % 16 / 4;
   const int register_idx = row / 8 + dim % 32 / 16 * 2;
-  return (((dim / 32 * 2 + plane) * 4 + register_idx) * kWarpLen + lane) * 4 + dim % 4;
+  return (((dim / 32 * 2 + plane) * kWarpLen + lane) * 4 + register_idx) * 4 + dim % 4;
 }
-BASS_HD int n_k_steps(int head_dim) { return (head_dim + 31) / 32; }
+BASS_HD constexpr int n_k_steps(int head_dim) { return (head_dim + 31) / 32; }
 BASS_HD int query_words(int head_dim) { return n_k_steps(head_dim) * 8 * kWarpLen; }
 
-/// Both 16-bit halves of a word, each + 128, without a carry between them: its upper bytes are then `high`.
-BASS_HD uint32_t add_half_step(uint32_t word) { return ((word & 0x7FFF7FFFu) + 0x00800080u) ^ (word & 0x80008000u); }
-
-/// The two byte planes of four 16-bit numbers: a's two and then b's two.
+/// The two byte planes of four 16-bit numbers in memory: a's two and then b's two.
 struct BytePlanes {
-  int32_t high;
-  int32_t low;
+  int32_t high;  // signed bytes
+  int32_t low;   // unsigned bytes
 };
 template <class Context>
 BASS_HD BytePlanes planes_of(Context& context, uint32_t a, uint32_t b) {
-  return {static_cast<int32_t>(context.pick_bytes(add_half_step(a), add_half_step(b), 0x7531)),
+  return {static_cast<int32_t>(context.pick_bytes(a, b, 0x7531)),
           static_cast<int32_t>(context.pick_bytes(a, b, 0x6420))};
 }
+
+/// p: 16-byte aligned
+BASS_HD Float4 load_4(const float* p) { return *reinterpret_cast<const Float4*>(p); }
 
 /// Exact sums of a product of tiles, by the bytes of both sides.
 struct PlaneSums {
@@ -58,20 +59,22 @@ struct PlaneSums {
   }
 };
 
-/// Registers of one side's A operand.
+/// One side's A operand.
 struct RowPlanes {
-  int32_t high[4];
-  int32_t low[4];
+  RowBytes high;
+  RowBytes low;
 };
 
-BASS_HD TileS8 tile_of(const int32_t (&a)[4], int32_t b0, int32_t b1) { return {{a[0], a[1], a[2], a[3]}, {b0, b1}}; }
+BASS_HD TileS8 tile_of(const RowBytes& a, int32_t b0, int32_t b1) {
+  return {{a.word[0], a.word[1], a.word[2], a.word[3]}, {b0, b1}};
+}
 
 template <class Context>
 BASS_HD void multiply_planes(Context& context, const RowPlanes& a, BytePlanes b0, BytePlanes b1, PlaneSums* sums) {
   context.multiply_s8(tile_of(a.high, b0.high, b1.high), sums->high);
-  context.multiply_s8(tile_of(a.high, b0.low, b1.low), sums->middle);
+  context.multiply_s8_u8(tile_of(a.high, b0.low, b1.low), sums->middle);
   context.multiply_s8(tile_of(a.low, b0.high, b1.high), sums->middle);
-  context.multiply_s8(tile_of(a.low, b0.low, b1.low), sums->low);
+  context.multiply_s8_u8(tile_of(a.low, b0.low, b1.low), sums->low);
 }
 /// The same where the other side has bytes only: 8 bits more to the left, 16-bit a by 8-bit b.
 template <class Context>
@@ -95,67 +98,90 @@ BASS_HD uint32_t load_word(const std::byte* p) {
   return word;
 }
 
-/// Two neighbouring columns' B registers (four k each) from two neighbouring rows of pairs, `stride` bytes apart:
+/// A row in shared memory that a lane reads, the next row, and the second two, `half` bytes behind.
+struct LaneRows {
+  const std::byte* first;
+  int32_t next;
+  int32_t half;
+};
+
+/// Two neighbouring columns' B registers (four k each) from two neighbouring rows of pairs, and two more if has_half:
 /// K: rows are pairs of dimensions, columns positions; V: rows are pairs of positions, columns dimensions.
-template <class Context>
-BASS_HD void multiply_columns(Context& context, const RowPlanes& a, const std::byte* first, const std::byte* second,
-                              int64_t stride, int number_bytes, PlaneSums (&sums)[2]) {
-  if (number_bytes == 2) {
-    const WordPair w0 = load_pair(first), w1 = load_pair(first + stride);
+template <int kNumberBytes, class Context>
+BASS_HD void multiply_columns(Context& context, const RowPlanes& a, const LaneRows& rows, bool has_half,
+                              PlaneSums (&sums)[2]) {
+  const std::byte* second = rows.first + rows.half;
+  if constexpr (kNumberBytes == 2) {
+    const WordPair w0 = load_pair(rows.first), w1 = load_pair(rows.first + rows.next);
     WordPair w2{0, 0}, w3{0, 0};
-    if (second != nullptr) {
+    if (has_half) {
       w2 = load_pair(second);
-      w3 = load_pair(second + stride);
+      w3 = load_pair(second + rows.next);
     }
     multiply_planes(context, a, planes_of(context, w0.x, w1.x), planes_of(context, w2.x, w3.x), &sums[0]);
     multiply_planes(context, a, planes_of(context, w0.y, w1.y), planes_of(context, w2.y, w3.y), &sums[1]);
-    return;
-  }
-  const uint32_t w0 = load_word(first), w1 = load_word(first + stride);
-  const uint32_t w2 = second != nullptr ? load_word(second) : 0,
-                 w3 = second != nullptr ? load_word(second + stride) : 0;
-  BASS_UNROLL
-  for (int i = 0; i < 2; ++i) {
-    const uint32_t selector = i == 0 ? 0x5410 : 0x7632;
-    multiply_bytes(context, a, static_cast<int32_t>(context.pick_bytes(w0, w1, selector)),
-                   static_cast<int32_t>(context.pick_bytes(w2, w3, selector)), &sums[i]);
+  } else {
+    const uint32_t w0 = load_word(rows.first), w1 = load_word(rows.first + rows.next);
+    const uint32_t w2 = has_half ? load_word(second) : 0, w3 = has_half ? load_word(second + rows.next) : 0;
+    BASS_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t selector = i == 0 ? 0x5410 : 0x7632;
+      multiply_bytes(context, a, static_cast<int32_t>(context.pick_bytes(w0, w1, selector)),
+                     static_cast<int32_t>(context.pick_bytes(w2, w3, selector)), &sums[i]);
+    }
   }
 }
 
+/// Of the positions 16 h + 2 group and the next, and the pairs of dimensions 2 t ...: StagedKeys::stage says where.
+template <class Heads>
+BASS_HD LaneRows key_rows(const StagedKeys& keys, int group, int t, int h) {
+  constexpr int kRowBytes = 2 * kPageLen * Heads::kNumberBytes;
+  constexpr int kLineBytes = kLineUnits * kUnitBytes;
+  const int byte = (16 * h + 2 * group) * 2 * Heads::kNumberBytes;
+  const int swap = StagedKeys::swap_of(t) * kUnitBytes;
+  const std::byte* first = keys.bytes + 2 * t * kRowBytes + (byte ^ swap);
+  // Of int8 two rows are in a line.
+  const int next = kRowBytes == kLineBytes ? kLineBytes : ((byte + kRowBytes) ^ swap) - (byte ^ swap);
+  return {first, next, 8 * kRowBytes};
+}
+
 /// s_j of a chunk without masks and cap: fl(fl(float(q.k_j) scale_k_j) fl(s_q c)).
-/// query: the tile's bytes (query_byte); q_scale: [kTileRows] fl(s_q c)
-template <class Context>
-BASS_HD ScoreFragment chunk_scores(Context& context, const int32_t* query, const float* q_scale, const DeviceKv& kv,
-                                   const std::byte* page_head) {
+/// query: the tile's bytes (query_byte); q_scale: [kTileRows] fl(s_q c); n_halves: 1: rows from 8 on are not there
+template <class Heads, class Context>
+BASS_HD ScoreFragment chunk_scores(Context& context, const Heads& heads, const RowBytes* query, const float* q_scale,
+                                   const StagedKeys& keys, int n_halves) {
+  constexpr int kStepBytes = 16 * 2 * kPageLen * Heads::kNumberBytes;
+  constexpr int kHalves = Heads::kUnroll > 1 ? 2 : 1;  // of the positions at once, as registers allow
   const int group = context.lane() / 4;
   const int t = context.lane() % 4;
-  const int64_t row_bytes = int64_t{2} * kPageLen * kv.number_bytes;  // of a pair of dimensions
-  const auto* k_scale =
-      reinterpret_cast<const float*>(page_head + int64_t{2} * kPageLen * kv.head_dim * kv.number_bytes);
-  ScoreFragment scores;
+  const float* k_scale = keys.k_scales(heads) + 4 * t;
+  const Float4 k_scales[2] = {load_4(k_scale), load_4(k_scale + 16)};
+  ScoreFragment scores = {};
   BASS_UNROLL
-  for (int h = 0; h < 2; ++h) {
-    PlaneSums sums[2];
-    const std::byte* column = page_head + static_cast<int64_t>(16 * h + 2 * group) * 2 * kv.number_bytes;
-    for (int step = 0; step < n_k_steps(kv.head_dim); ++step) {
-      RowPlanes a;
+  for (int first = 0; first < 2; first += kHalves) {
+    PlaneSums sums[kHalves][2];
+    BASS_UNROLL_BY(Heads::kUnroll)
+    for (int step = 0; step < n_k_steps(Heads::kMaxDim); ++step) {
+      if (step >= n_k_steps(heads.dim())) break;
+      const RowPlanes a{query[step * 2 * kWarpLen + context.lane()], query[(step * 2 + 1) * kWarpLen + context.lane()]};
       BASS_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        a.high[i] = query[(step * 8 + i) * kWarpLen + context.lane()];
-        a.low[i] = query[(step * 8 + 4 + i) * kWarpLen + context.lane()];
+      for (int h = 0; h < kHalves; ++h) {
+        LaneRows rows = key_rows<Heads>(keys, group, t, first + h);
+        rows.first += step * kStepBytes;
+        multiply_columns<Heads::kNumberBytes>(context, a, rows, step * 32 + 16 < heads.dim(), sums[h]);
       }
-      const std::byte* first = column + (step * 16 + 2 * t) * row_bytes;
-      const bool has_second = step * 32 + 16 < kv.head_dim;
-      multiply_columns(context, a, first, has_second ? first + 8 * row_bytes : nullptr, row_bytes, kv.number_bytes,
-                       sums);
     }
     BASS_UNROLL
     for (int half = 0; half < 2; ++half) {
+      if (half >= n_halves) break;
       const float row_scale = q_scale[group + half * 8];
       BASS_UNROLL
-      for (int x = 0; x < 4; ++x) {  // column 2 t + x / 2 of product x % 2
-        const int32_t sum = sums[x % 2].total(half * 2 + x / 2);
-        scores.s[half][h][x] = static_cast<float>(sum) * k_scale[16 * h + 4 * t + x] * row_scale;
+      for (int h = 0; h < kHalves; ++h) {
+        BASS_UNROLL
+        for (int x = 0; x < 4; ++x) {  // column 2 t + x / 2 of product x % 2
+          const auto sum = static_cast<float>(sums[h][x % 2].total(half * 2 + x / 2));
+          scores.s[half][first + h][x] = sum * k_scales[first + h].x[x] * row_scale;
+        }
       }
     }
   }
@@ -189,21 +215,35 @@ BASS_HD float sum_of_positions(Context& context, const float (&v)[2][4]) {
   return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 
-BASS_HD int32_t join_bytes(const int32_t (&x)[4], int shift) {
-  uint32_t joined = 0;
-  BASS_UNROLL
-  for (int i = 0; i < 4; ++i) joined |= (static_cast<uint32_t>(x[i]) >> shift & 255u) << (8 * i);
-  return static_cast<int32_t>(joined);
+/// Byte `idx` of each of four words.
+template <class Context>
+BASS_HD int32_t join_bytes(Context& context, const int32_t (&x)[4], int idx) {
+  const uint32_t selector = 0x40u + 0x11u * static_cast<uint32_t>(idx);
+  const uint32_t first = context.pick_bytes(static_cast<uint32_t>(x[0]), static_cast<uint32_t>(x[1]), selector);
+  const uint32_t second = context.pick_bytes(static_cast<uint32_t>(x[2]), static_cast<uint32_t>(x[3]), selector);
+  return static_cast<int32_t>(context.pick_bytes(first, second, 0x5410));
 }
 
-/// begin: the chunk's first position; v_scale: [kPageLen]; cap: 0 is none. All lanes of the warp come.
+BASS_HD void cap_scores(ScoreFragment* scores, float cap) {
+  BASS_UNROLL
+  for (int i = 0; i < 16; ++i) {
+    float& score = scores->s[i / 8][i / 4 % 2][i % 4];
+    score = soft_cap(score, cap);
+  }
+}
+
+/// begin: the chunk's first position; v_scale: [kPageLen], 16-byte aligned; cap: 0 is none; n_halves: 1: rows from 8 on
+/// see nothing. All lanes of the warp come.
 template <class Context>
-BASS_HD ChunkSoftmax chunk_softmax(Context& context, const ScoreFragment& scores, const SeenFragment& seen, int begin,
-                                   const float* v_scale, float cap) {
+BASS_HD ChunkSoftmax chunk_softmax(Context& context, ScoreFragment scores, const SeenFragment& seen, int begin,
+                                   const float* v_scale, float cap, int n_halves) {
   const int t = context.lane() % 4;
-  ChunkSoftmax result;
+  const Float4 v_scales[2] = {load_4(v_scale + 4 * t), load_4(v_scale + 16 + 4 * t)};
+  if (cap > 0) cap_scores(&scores, cap);
+  ChunkSoftmax result = {{}, {-kInf, -kInf}, {}, {}};
   BASS_UNROLL
   for (int half = 0; half < 2; ++half) {
+    if (half >= n_halves) break;
     float p[2][4], w[2][4];
     bool sees[2][4];
     float m = -kInf;
@@ -213,7 +253,7 @@ BASS_HD ChunkSoftmax chunk_softmax(Context& context, const ScoreFragment& scores
       for (int x = 0; x < 4; ++x) {
         const int position = begin + 16 * h + 4 * t + x;
         sees[h][x] = position <= seen.last[half] && position >= seen.first[half];
-        p[h][x] = sees[h][x] ? (cap > 0 ? soft_cap(scores.s[half][h][x], cap) : scores.s[half][h][x]) : -kInf;
+        p[h][x] = sees[h][x] ? scores.s[half][h][x] : -kInf;
         m = max_of(p[h][x], m);
       }
     }
@@ -225,7 +265,7 @@ BASS_HD ChunkSoftmax chunk_softmax(Context& context, const ScoreFragment& scores
       for (int x = 0; x < 4; ++x) {
         const float weight = exp2_f32(p[h][x] - m);
         p[h][x] = sees[h][x] ? weight : 0.0f;
-        w[h][x] = sees[h][x] ? weight * v_scale[16 * h + 4 * t + x] : 0.0f;
+        w[h][x] = sees[h][x] ? weight * v_scales[h].x[x] : 0.0f;
       }
     }
     const float weight_sum = sum_of_positions(context, w);
@@ -241,36 +281,22 @@ BASS_HD ChunkSoftmax chunk_softmax(Context& context, const ScoreFragment& scores
         rounded[x] = round_to_int(w[h][x] * factor);
         raised[x] = rounded[x] + 128;
       }
-      result.weights.high[h * 2 + half] = join_bytes(raised, 8);
-      result.weights.low[h * 2 + half] = join_bytes(rounded, 0);
+      result.weights.high.word[h * 2 + half] = join_bytes(context, raised, 1);
+      result.weights.low.word[h * 2 + half] = join_bytes(context, rounded, 0);
     }
   }
   return result;
 }
 
-/// sum r_j v_j of the dimensions [first_dim, first_dim + 16) as floats: this lane's are first_dim + 4 t + x of its two
-/// rows.
-struct ValueFragment {
-  float sum[2][4];
-};
-template <class Context>
-BASS_HD ValueFragment chunk_values(Context& context, const RowPlanes& weights, const DeviceKv& kv,
-                                   const std::byte* page_head, int first_dim) {
+/// sum r_j v_j of 16 dimensions, `dim` the first of them among those that are staged: this lane's are dim + 4 t + x.
+template <class Heads, class Context>
+BASS_HD void chunk_values(Context& context, const Heads& heads, const RowPlanes& weights, const StagedValues& values,
+                          int dim, PlaneSums (&sums)[2]) {
   const int group = context.lane() / 4;
   const int t = context.lane() % 4;
-  const int64_t row_bytes = int64_t{2} * kv.head_dim * kv.number_bytes;  // of a pair of positions
-  const std::byte* values = page_head + int64_t{kPageLen} * kv.head_dim * kv.number_bytes;
-  const std::byte* first =
-      values + 2 * t * row_bytes + static_cast<int64_t>(first_dim + 2 * group) * 2 * kv.number_bytes;
-  PlaneSums sums[2];
-  multiply_columns(context, weights, first, first + 8 * row_bytes, row_bytes, kv.number_bytes, sums);
-  ValueFragment out;
-  BASS_UNROLL
-  for (int half = 0; half < 2; ++half) {
-    BASS_UNROLL
-    for (int x = 0; x < 4; ++x) out.sum[half][x] = static_cast<float>(sums[x % 2].total(half * 2 + x / 2));
-  }
-  return out;
+  const int stride = values.stride(heads);
+  const LaneRows rows{values.bytes + 2 * t * stride + (dim + 2 * group) * 2 * Heads::kNumberBytes, stride, 8 * stride};
+  multiply_columns<Heads::kNumberBytes>(context, weights, rows, true, sums);
 }
 
 }  // namespace bass::cuda

@@ -87,8 +87,10 @@ struct PaddedScores {
   PaddedArguments padded;
 
   [[nodiscard]] LaunchShape shape(int max_sequences, int max_rows, int max_chunks) const {
+    const DeviceKv& kv = padded.args.kv;
     SharedBytes bytes;
-    QueryMemory::count(bytes, padded.args.kv.head_dim);
+    QueryMemory::count(bytes, kv.head_dim);
+    bytes.add<std::byte>(kAttentionWarps * StagedKeys::n_bytes(kv.head_dim, kv.number_bytes));
     return {padded.grid(max_sequences, max_rows, ceil_div(max_chunks, kAttentionWarps)), kAttentionThreads,
             bytes.bytes()};
   }
@@ -97,13 +99,28 @@ struct PaddedScores {
     if (!padded.has_tile(context.block().x)) return;
     const AttentionTile tile = padded.tile(context.block().x);
     const int kv_head = context.block().y;
-    QueryMemory query = QueryMemory::allot(context, padded.args.kv.head_dim);
-    load_queries(context, padded.args, kNoTokenList, tile, kv_head, &query);
+    const TileWork work{padded.args, {}, kNoTokenList, tile, kv_head};
+    with_head_type(padded.args.kv, [&](const auto& heads) { score(context, heads, work); });
+  }
+
+ private:
+  template <class Context, class Heads>
+  BASS_HD void score(Context& context, const Heads& heads, const TileWork& work) const {
+    const AttentionTile& tile = work.tile;
     const int chunk = context.block().z * kAttentionWarps + context.warp();
+    const int key_bytes = StagedKeys::n_bytes(heads.dim(), Heads::kNumberBytes);
+    QueryMemory query = QueryMemory::allot(context, heads.dim());
+    const StagedKeys keys{context.template shared<std::byte>(kAttentionWarps * key_bytes) + context.warp() * key_bytes};
+    if (chunk < tile.end_chunk) {
+      keys.stage(context, heads, pages_of(padded.args, tile.segment, work.kv_head).of(chunk));
+    }
+    context.commit_copies();
+    load_queries(context, work, &query);
     if (chunk >= tile.end_chunk) return;
-    const ScoreFragment scores = chunk_scores(context, query.bytes, query.scale, padded.args.kv,
-                                              padded.args.page_head(tile.segment, chunk, kv_head));
-    ChunkScores& out = padded.scores[padded.place(tile, chunk, kv_head)];
+    context.wait_copies(0);
+    context.sync_warp();
+    const ScoreFragment scores = chunk_scores(context, heads, query.bytes, query.scale, keys, work.n_halves());
+    ChunkScores& out = padded.scores[padded.place(tile, chunk, work.kv_head)];
     BASS_UNROLL
     for (int i = 0; i < 16; ++i) out.s[i][context.lane()] = scores.s[i / 8][i / 4 % 2][i % 4];
   }
@@ -143,9 +160,13 @@ struct PaddedSoftmax {
     ScoreFragment scores;
     BASS_UNROLL
     for (int i = 0; i < 16; ++i) scores.s[i / 8][i / 4 % 2][i % 4] = padded.scores[place].s[i][context.lane()];
+    const std::byte* page = pages_of(args, tile.segment, kv_head).of(chunk);
+    const auto* v_scale =
+        reinterpret_cast<const float*>(page + int64_t{2} * kPageLen * args.kv.head_dim * args.kv.number_bytes) +
+        kPageLen;
     store_weights(context,
-                  chunk_softmax(context, scores, seen, chunk * kPageLen,
-                                v_scales(args.kv, args.page_head(tile.segment, chunk, kv_head)), args.kv.score_cap),
+                  chunk_softmax(context, scores, seen, chunk * kPageLen, v_scale, args.kv.score_cap,
+                                tile.n_rows > kTileRows / 2 ? 2 : 1),
                   &padded.weights[place]);
   }
 };
@@ -167,9 +188,8 @@ struct PaddedValues {
     AttentionScratch scratch;
     scratch.weights = padded.weights;
     scratch.max_weights = static_cast<int32_t>(padded.max_chunks);
-    const int n_dims = slice_dims(padded.args.kv.head_dim);
-    attend_values(context, padded.args, scratch, kNoTokenList, padded.tile(context.block().x), context.block().y,
-                  context.block().z * n_dims, n_dims);
+    const TileWork work{padded.args, scratch, kNoTokenList, padded.tile(context.block().x), context.block().y};
+    attend_values(context, work, context.block().z);
   }
 };
 

@@ -125,6 +125,12 @@ class EmulatedContext {
   void multiply_s8(const TileS8& tile, int32_t (&c)[4]) {
     multiply(tile, c, [this](int32_t a, int32_t b, int32_t sum) { return dot4(a, b, sum); });
   }
+  void multiply_s8_u8(const TileS8& tile, int32_t (&c)[4]) {
+    multiply(tile, c, [](int32_t a, int32_t b, int32_t sum) {
+      for (int i = 0; i < 32; i += 8) sum += static_cast<int8_t>(byte_of(a, i)) * byte_of(b, i);
+      return sum;
+    });
+  }
   // Sums in one of the orders that tensor cores might take.
   void multiply_e4m3(const TileS8& tile, float (&c)[4]) {
     multiply(tile, c, [](int32_t a, int32_t b, float sum) {

@@ -87,10 +87,16 @@ class GpuContext {
   }
 
   __device__ void multiply_s8(const TileS8& tile, int32_t (&c)[4]) const {
-    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-                 : "r"(tile.a[0]), "r"(tile.a[1]), "r"(tile.a[2]), "r"(tile.a[3]), "r"(tile.b[0]), "r"(tile.b[1]));
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(tile.a[0]), "r"(tile.a[1]), "r"(tile.a[2]), "r"(tile.a[3]), "r"(tile.b[0]), "r"(tile.b[1]));
   }
+  __device__ void multiply_s8_u8(const TileS8& tile, int32_t (&c)[4]) const {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(tile.a[0]), "r"(tile.a[1]), "r"(tile.a[2]), "r"(tile.a[3]), "r"(tile.b[0]), "r"(tile.b[1]));
+  }
+
   __device__ void multiply_bf16(const TileS8& tile, float (&c)[4]) const {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"

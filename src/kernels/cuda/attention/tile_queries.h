@@ -1,0 +1,104 @@
+// A tile's queries in shared memory, and where a tile's rows are read and written.
+#pragma once
+
+#include "kernels/cuda/attention/chunk_products.h"
+
+namespace bass::cuda {
+
+/// A block's tile and KV head, and what it reads and writes.
+struct TileWork {
+  const AttentionArguments& args;
+  const AttentionScratch& scratch;
+  const int32_t* tokens;
+  const AttentionTile& tile;
+  int32_t kv_head;
+
+  /// 1: no rows from 8 on.
+  [[nodiscard]] BASS_HD int n_halves() const { return tile.n_rows > kTileRows / 2 ? 2 : 1; }
+  [[nodiscard]] BASS_HD TileRow row(int x) const { return row_of(tile, tokens, args.group_size(), kv_head, x); }
+  [[nodiscard]] BASS_HD const float* query_of(int x) const {
+    const TileRow place = row(x);
+    return args.q + int64_t{place.batch_row} * args.q_stride + place.head * args.kv.head_dim;
+  }
+  [[nodiscard]] BASS_HD float* result_of(int x) const {
+    const TileRow place = row(x);
+    return args.out + (int64_t{place.batch_row} * args.kv.n_heads + place.head) * args.kv.head_dim;
+  }
+  [[nodiscard]] BASS_HD float* state_of(int x) const {
+    const int64_t n_rows = int64_t{scratch.n_tokens} * args.group_size();
+    const int64_t place = kv_head * n_rows + int64_t{tile.tokens_begin} * args.group_size() + tile.first_row + x;
+    return scratch.states + place * state_len(args.kv.head_dim);
+  }
+  /// Where the weights of the tile's chunk `idx` go.
+  [[nodiscard]] BASS_HD ChunkWeights* weights_of(int idx) const {
+    return scratch.weights + int64_t{kv_head} * scratch.max_weights + tile.weights + idx;
+  }
+};
+
+/// A tile's queries in shared memory, rounded as the CPU's.
+struct QueryMemory {
+  RowBytes* bytes;  // query_byte
+  float* scale;     // [kTileRows] fl(s_q c)
+  int32_t* last;    // [kTileRows] SeenFragment's
+  int32_t* first;
+
+  template <class Allocator>
+  BASS_HD static QueryMemory allot(Allocator& memory, int head_dim) {
+    QueryMemory query;
+    query.bytes = memory.template shared<RowBytes>(query_words(head_dim) / 4);
+    query.scale = memory.template shared<float>(kTileRows);
+    query.last = memory.template shared<int32_t>(kTileRows);
+    query.first = memory.template shared<int32_t>(kTileRows);
+    return query;
+  }
+  static void count(SharedBytes& bytes, int head_dim) {
+    bytes.add<RowBytes>(query_words(head_dim) / 4)
+        .add<float>(kTileRows)
+        .add<int32_t>(kTileRows)
+        .add<int32_t>(kTileRows);
+  }
+  template <class Context>
+  BASS_HD SeenFragment seen(Context& context) const {
+    const int group = context.lane() / 4;
+    return {{last[group], last[group + 8]}, {first[group], first[group + 8]}};
+  }
+};
+
+/// One row's query by 16 lanes: rounded by its 2-norm, squares summed in 16 lanes (kernels.h, write_kv).
+template <class Context>
+BASS_HD void load_query(Context& context, const AttentionArguments& args, const float* q, int row, QueryMemory* query) {
+  const int lane = context.lane() % kLanes;
+  const int head_dim = args.kv.head_dim;
+  float squares = 0;
+  for (int d = lane; d < head_dim && q != nullptr; d += kLanes) {
+    const float x = max_of(min_of(q[d], kLargestCached), -kLargestCached);
+    squares = fmaf(x, x, squares);
+  }
+  const float size = sqrtf(sum_16_lanes(context, squares));
+  const bool is_zero = !(size > kSmallestScaled);
+  const float inverse = is_zero ? 0.0f : kInt16Steps / size;
+  auto* bytes = reinterpret_cast<int8_t*>(query->bytes);
+  for (int d = lane; d < n_k_steps(head_dim) * 32; d += kLanes) {
+    const bool is_there = q != nullptr && d < head_dim;
+    const float x = is_there ? max_of(min_of(q[d], kLargestCached), -kLargestCached) : 0.0f;
+    const int32_t rounded = round_to_int(x * inverse);
+    bytes[query_byte(row, d, 0)] = static_cast<int8_t>((rounded + 128) >> 8);
+    bytes[query_byte(row, d, 1)] = static_cast<int8_t>(static_cast<uint8_t>(rounded & 255));
+  }
+  if (lane == 0) query->scale[row] = (is_zero ? 0.0f : size * (1.0f / kInt16Steps)) * args.kv.score_factor;
+}
+
+template <class Context>
+BASS_HD void load_queries(Context& context, const TileWork& work, QueryMemory* query) {
+  for (int x = context.thread() / kLanes; x < kTileRows; x += kAttentionThreads / kLanes) {
+    const bool is_there = x < work.tile.n_rows;
+    load_query(context, work.args, is_there ? work.query_of(x) : nullptr, x, query);
+    if (context.lane() % kLanes != 0) continue;
+    const int position = is_there ? work.args.batch.rows[work.row(x).batch_row].position : -1;
+    query->last[x] = position;
+    query->first[x] = work.args.first_seen(position);
+  }
+  context.sync();
+}
+
+}  // namespace bass::cuda
