@@ -127,6 +127,17 @@ def test_attention_prints_a_table(run):
     assert "limit %" in run("bench", "attention", "--heads", "4", "--batch", "1", "--context", "40").out
 
 
+def test_rows(run):
+    arguments = ["bench", "rows", "--vocabulary", "99", "--batch", "2", "--drafts", "0,3"]
+    rows = rows_of(run(*arguments, "--device", "cuda", "--json", env={"BASS_EMULATE_GPU": "1"}))
+    assert len({(row["rule"], row["n_drafts"]) for row in rows}) == len(rows) == 6 * 2
+    for row in rows:
+        assert row["verify_s"] > 0 and (row["draft_s"] > 0) == (row["n_drafts"] > 0)
+        assert (row["judge_s"] > 0) == (row["rule"] == "block")
+    done = run(*arguments, "--device", "cpu")
+    assert done.code == 2 and "bench ops" in done.err
+
+
 @pytest.mark.parametrize("kv_type", ["int16", "int8"])
 def test_context(run, tiny, kv_type):
     arguments = ["bench", "context", "-m", tiny, "--batch", "1,3", "--context", "40,100", "--kv-type", kv_type]

@@ -15,6 +15,7 @@ class BenchCommand final : public Command {
     commands_.push_back(make_bench_context());
     commands_.push_back(make_bench_ops());
     commands_.push_back(make_bench_attention());
+    commands_.push_back(make_bench_rows());
     commands_.push_back(make_bench_policies());
     commands_.push_back(make_bench_paper());
     commands_.push_back(make_bench_trace());

@@ -14,6 +14,7 @@ std::unique_ptr<Command> make_bench_context();
 std::unique_ptr<Command> make_bench_prompt();
 std::unique_ptr<Command> make_bench_ops();
 std::unique_ptr<Command> make_bench_attention();
+std::unique_ptr<Command> make_bench_rows();
 std::unique_ptr<Command> make_bench_policies();
 std::unique_ptr<Command> make_bench_paper();
 std::unique_ptr<Command> make_bench_trace();

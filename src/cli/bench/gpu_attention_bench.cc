@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "cli/bench/gpu_timing.h"
 #include "cli/bench/timing.h"
 #include "executor/cuda/gpu_forward.h"
 #include "executor/cuda/gpu_model.h"
@@ -20,31 +21,15 @@ constexpr int64_t kMaxBytes = int64_t{4} << 30;
 constexpr int kMinLayers = 2, kMaxLayers = 256;
 constexpr int kByte = 0x3C;  // repeated, a normal number in every type that the cache and queries may have
 
-Status no_memory(size_t n_bytes, cuda::Device& device) {
-  return {StatusCode::kResourceExhausted,
-          fmt::format("the GPU's memory is too small: {} MiB more are needed, {} MiB are free", n_bytes >> 20,
-                      device.free_bytes() >> 20)};
-}
-
-/// Seconds from one mark of the device's queue to the next, around `work`.
-template <class Run>
-Result<double> seconds_of(cuda::Device& device, Run run) {
-  device.mark(0);
-  run();
-  device.mark(1);
-  BASS_RETURN_IF_ERROR(device.synchronize());
-  return device.seconds_between(0, 1);
-}
-
 Result<double> measure_copy_gb_s(cuda::Device& device) {
   constexpr size_t kBytes = size_t{256} << 20;
   const cuda::DeviceBuffer from(&device, kBytes), to(&device, kBytes);
-  if (!from.ok() || !to.ok()) return no_memory(2 * kBytes, device);
+  if (!from.ok() || !to.ok()) return no_gpu_memory(2 * kBytes, device);
   device.fill(from.data(), kByte, kBytes);
   double best_s = INFINITY;
   for (int i = 0; i < kCopies; ++i) {
     BASS_ASSIGN_OR_RETURN(const double seconds,
-                          seconds_of(device, [&] { device.copy(to.data(), from.data(), kBytes); }));
+                          seconds_on_gpu(device, [&] { device.copy(to.data(), from.data(), kBytes); }));
     best_s = std::min(best_s, seconds);
   }
   return 2 * kBytes / best_s * 1e-9;
@@ -112,7 +97,7 @@ Status GpuAttentionBench::load(const AttentionRoom& room) {
   const size_t row_bytes = static_cast<size_t>(kv_.n_heads * kv_.head_dim) * sizeof(float);
   const auto allocate = [this](cuda::DeviceBuffer* buffer, size_t n_bytes) {
     *buffer = cuda::DeviceBuffer(device_, n_bytes);
-    if (!buffer->ok()) return no_memory(n_bytes, *device_);
+    if (!buffer->ok()) return no_gpu_memory(n_bytes, *device_);
     device_->fill(buffer->data(), kByte, n_bytes);
     return ok_status();
   };
@@ -136,14 +121,14 @@ Result<std::unique_ptr<cuda::GpuAttention>> GpuAttentionBench::make_layout(Atten
   options.max_decode_rows = n_queries;
   options.max_kv_len = batch.max_len;
   auto layout = std::make_unique<cuda::GpuAttention>(device_, options);
-  if (!layout->ok()) return no_memory(layout->n_bytes(), *device_);
+  if (!layout->ok()) return no_gpu_memory(layout->n_bytes(), *device_);
   layout->plan(args_.batch, batch.segments, /*window=*/0);
   return layout;
 }
 
 // A pass is through all layers.
 Result<double> GpuAttentionBench::seconds_of_passes(cuda::GpuAttention* layout, int n_passes) {
-  return seconds_of(*device_, [&] {
+  return seconds_on_gpu(*device_, [&] {
     cuda::AttentionArguments args = args_;
     for (int i = 0; i < n_passes * n_layers_; ++i) {
       args.layer_offset = (i % n_layers_) * kv_.layer_bytes;

@@ -60,21 +60,28 @@ class RowBlock {
   [[nodiscard]] BASS_HD int thread() const { return context_.thread(); }
   BASS_HD void sync() { context_.sync(); }
 
-  /// use(i, load(i)) for each i below n, by one of the threads. A thread has several loads in flight, so `use` must
-  /// not write what `load` reads of another entry.
-  template <class Load, class Use>
+  /// use(i, load(i)) for each i below n, by one of the threads. A thread has kInFlight loads on their way, so `use`
+  /// must not write what `load` reads of another entry.
+  template <int kInFlight = 8, class Load, class Use>
   BASS_HD void each(int n, Load load, Use use) {
-    constexpr int kInFlight = 8;
-    for (int begin = thread(); begin < n; begin += kInFlight * kRowBlockThreads) {
-      decltype(load(0)) loaded[kInFlight];
+    constexpr int kLast = (kInFlight - 1) * kRowBlockThreads;
+    decltype(load(0)) loaded[kInFlight];
+    int begin = thread();
+    for (; begin + kLast < n; begin += kInFlight * kRowBlockThreads) {
       BASS_UNROLL
-      for (int k = 0; k < kInFlight; ++k) {
-        if (begin + k * kRowBlockThreads < n) loaded[k] = load(begin + k * kRowBlockThreads);
-      }
+      for (int k = 0; k < kInFlight; ++k) loaded[k] = load(begin + k * kRowBlockThreads);
       BASS_UNROLL
-      for (int k = 0; k < kInFlight; ++k) {
-        if (begin + k * kRowBlockThreads < n) use(begin + k * kRowBlockThreads, loaded[k]);
-      }
+      for (int k = 0; k < kInFlight; ++k) use(begin + k * kRowBlockThreads, loaded[k]);
+    }
+    if (begin >= n) return;
+    BASS_UNROLL
+    for (int k = 0; k < kInFlight; ++k) {
+      const int i = begin + k * kRowBlockThreads;
+      loaded[k] = load(i < n ? i : begin);  // without branches, which would take one load after the other
+    }
+    BASS_UNROLL
+    for (int k = 0; k < kInFlight; ++k) {
+      if (begin + k * kRowBlockThreads < n) use(begin + k * kRowBlockThreads, loaded[k]);
     }
   }
 

@@ -22,24 +22,25 @@ BASS_HD RowTop row_top(RowBlock<Context>& block, const float* row, int n, float 
                        float* scaled = nullptr) {
   struct Found {
     Leader leader;
-    bool has_nan = false;
+    int32_t n_nans = 0;
   };
   Found mine;
   mine.leader.score = -kInf;
-  block.each(
+  constexpr int kInFlight = 16;
+  block.template each<kInFlight>(
       n, [=](int i) { return row[i]; },
       [&](int i, float x) {
-        mine.has_nan = mine.has_nan || x != x;
+        mine.n_nans += x != x ? 1 : 0;
         if (x > mine.leader.score) mine.leader = {x, i};  // a thread's entries ascend
         if (scaled != nullptr) scaled[i] = x * factor;
       });
   const Found found = block.reduce(mine, [](Found a, const Found& b) {
     a.leader.offer(b.leader.score, b.leader.entry);
-    a.has_nan = a.has_nan || b.has_nan;
+    a.n_nans += b.n_nans;
     return a;
   });
   RowTop top;
-  top.is_usable = found.leader.entry >= 0 && !found.has_nan && found.leader.score < kInf;
+  top.is_usable = found.leader.entry >= 0 && found.n_nans == 0 && found.leader.score < kInf;
   if (found.leader.entry >= 0) {
     top.max = found.leader.score;
     top.argmax = found.leader.entry;
