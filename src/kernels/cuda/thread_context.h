@@ -31,6 +31,8 @@
 //   shared<T>(n)               n elements of the block's shared memory, 16-byte aligned; the same calls in the same
 //                              order in all threads; LaunchShape::shared_bytes (use SharedBytes) has the room. Contents
 //                              are undefined at first
+//   kept(p)                    p, of shared memory, the same in all lanes; held in a register where many places derive
+//                              from it
 //   atomic_add(p, x), atomic_max(p, x), atomic_min(p, x)    int32_t, uint32_t (add, max, min: uint64_t too); the old *p
 //   pick_bytes(a, b, selector) byte i of the result: byte (selector >> 4 i & 7) of the 8 bytes of a and, behind it, b
 //   dot4(a, b, c)              c + the sum of the products of 4 int8 in a and 4 in b
@@ -43,10 +45,10 @@
 //                              kernel calls it itself, in all of its threads, and until then reads weights alone, and
 //                              the rows, segments and pages of its pass
 //   from_f16(bits)             the number, exactly
-//   copy_ahead(to, from)       begins to copy 16 bytes (aligned to that) from global to shared memory
+//   copy_ahead(to, from, wanted)   begins to copy 16 bytes (aligned to that) from global to shared memory, if wanted
 //   commit_copies()            makes the thread's copies begun since the last call, none or more, a group
-//   wait_copies(n)             waits until all but the last n groups (at most kMostCopiesAhead) have come. They are the
-//                              thread's own: what others have copied is there after a barrier behind their wait
+//   wait_copies<n>()           waits until all but the last n groups have come. They are the thread's own: what others
+//                              have copied is there after a barrier behind their wait
 //
 // Arithmetic: both compilers are told not to contract (g++ -ffp-contract=off, nvcc -fmad=false), so a + b * c rounds
 // twice, fmaf(a, b, c) once, and division and sqrtf are IEEE's. Written so, a kernel gives the same bits everywhere.
@@ -73,7 +75,6 @@ constexpr int min_blocks() {
 
 inline constexpr int kWarpLen = 32;
 inline constexpr int kMaxBlockThreads = 1024;
-inline constexpr int kMostCopiesAhead = 7;
 
 struct Index3 {
   int x = 0;

@@ -96,7 +96,7 @@ BASS_HD void weigh_run(Context& context, const Heads& heads, const TileWork& wor
   if (!has_slot) return;
   for (int i = 0; chunk < tile.end_chunk; chunk += memory.n_slots, i ^= 1) {
     const StagedKeys keys = i == 0 ? places[0] : places[1];
-    context.wait_copies(1);
+    context.template wait_copies<1>();
     context.sync_warp();
     store_weights(context, attend_chunk(context, heads, work, memory.query, keys, chunk),
                   work.weights_of(chunk - tile.first_chunk));
@@ -135,7 +135,7 @@ BASS_HD void attend_whole(Context& context, const Heads& heads, const TileWork& 
   rows.open(context, work, slice);
   for (int base = tile.first_chunk; base < tile.end_chunk; base += memory.n_slots) {
     const int n_chunks = tile.end_chunk - base < memory.n_slots ? tile.end_chunk - base : memory.n_slots;
-    context.wait_copies(1);  // the keys
+    context.template wait_copies<1>();  // the keys
     context.sync_warp();
     if (context.warp() < n_chunks) {
       store_weights(context, attend_chunk(context, heads, work, memory.query, keys, base + context.warp()),
@@ -143,7 +143,7 @@ BASS_HD void attend_whole(Context& context, const Heads& heads, const TileWork& 
     }
     context.sync_warp();
     stage_keys(page);
-    context.wait_copies(1);  // the values
+    context.template wait_copies<1>();  // the values
     context.sync();
     rows.merge(context, heads, {memory.weights, memory.values, n_chunks}, heads.dim(), work.n_halves());
     context.sync();

@@ -66,7 +66,7 @@ BASS_HD void merge_slice(Context& context, const Heads& heads, const TileWork& w
   int idx = 0;
   for (int base = tile.first_chunk; base < tile.end_chunk; base += kMaxSlots) {
     const int n_chunks = tile.end_chunk - base < kMaxSlots ? tile.end_chunk - base : kMaxSlots;
-    context.wait_copies(ValueMemory::kStages - 2);
+    context.template wait_copies<ValueMemory::kStages - 2>();
     context.sync();  // and all have merged what was in the stage that is filled now
     stage(base + 2 * kMaxSlots + context.warp(), idx == 0 ? ValueMemory::kStages - 1 : idx - 1);
     rows.merge(context, heads,

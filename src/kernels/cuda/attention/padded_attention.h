@@ -117,7 +117,7 @@ struct PaddedScores {
     context.commit_copies();
     load_queries(context, work, &query);
     if (chunk >= tile.end_chunk) return;
-    context.wait_copies(0);
+    context.template wait_copies<0>();
     context.sync_warp();
     const ScoreFragment scores = chunk_scores(context, heads, query.bytes, query.scale, keys, work.n_halves());
     ChunkScores& out = padded.scores[padded.place(tile, chunk, work.kv_head)];

@@ -73,6 +73,11 @@ class EmulatedContext {
   }
 
   template <class T>
+  [[nodiscard]] T* kept(T* p) const {
+    return p;
+  }
+
+  template <class T>
   T atomic_add(T* p, T x) {
     return std::atomic_ref<T>(*p).fetch_add(x, std::memory_order_relaxed);
   }
@@ -106,17 +111,18 @@ class EmulatedContext {
 
   // Copied as late as can be. Until then there are NaNs, so that who reads too early is found, and whoever still needed
   // what was there.
-  void copy_ahead(void* to, const void* from) {
+  void copy_ahead(void* to, const void* from, bool wanted = true) {
+    if (!wanted) return;
     BASS_CHECK(reinterpret_cast<uintptr_t>(to) % kCopyBytes == 0 &&
                reinterpret_cast<uintptr_t>(from) % kCopyBytes == 0);
     std::memset(to, 0xFF, kCopyBytes);
     copies_.push_back({to, from, n_copy_groups_});
   }
   void commit_copies() { ++n_copy_groups_; }
-  void wait_copies(int n) {
-    BASS_CHECK(n >= 0 && n <= kMostCopiesAhead);
+  template <int kGroups>
+  void wait_copies() {
     size_t n_done = 0;
-    for (; n_done < copies_.size() && copies_[n_done].group < n_copy_groups_ - n; ++n_done) {
+    for (; n_done < copies_.size() && copies_[n_done].group < n_copy_groups_ - kGroups; ++n_done) {
       std::memcpy(copies_[n_done].to, copies_[n_done].from, kCopyBytes);
     }
     copies_.erase(copies_.begin(), copies_.begin() + static_cast<std::ptrdiff_t>(n_done));

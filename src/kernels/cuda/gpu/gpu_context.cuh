@@ -42,6 +42,13 @@ class GpuContext {
     return place;
   }
 
+  // The beginning of shared memory is a register's that is read again for each use; what a shuffle gives is not.
+  template <class T>
+  __device__ T* kept(T* p) const {
+    return static_cast<T*>(
+        __cvta_shared_to_generic(__shfl_sync(kAll, static_cast<unsigned>(__cvta_generic_to_shared(p)), 0)));
+  }
+
   template <class T>
   __device__ T atomic_add(T* p, T x) const {
     return from_cuda<T>(atomicAdd(as_cuda(p), to_cuda(x)));
@@ -66,24 +73,19 @@ class GpuContext {
     return value;
   }
 
-  __device__ void copy_ahead(void* to, const void* from) const {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(
-                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
-                 "l"(__cvta_generic_to_global(from))
-                 : "memory");
+  // The condition is the instruction's: around it, it would make a branch, or addresses to be computed for each copy.
+  __device__ void copy_ahead(void* to, const void* from, bool wanted = true) const {
+    asm volatile(
+        "{\n.reg .pred wanted;\nsetp.ne.b32 wanted, %2, 0;\n"
+        "@wanted cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n}" ::"r"(
+            static_cast<unsigned>(__cvta_generic_to_shared(to))),
+        "l"(__cvta_generic_to_global(from)), "r"(static_cast<int>(wanted))
+        : "memory");
   }
   __device__ void commit_copies() const { asm volatile("cp.async.commit_group;" ::: "memory"); }
-  __device__ void wait_copies(int n) const {
-    switch (n) {  // the instruction takes a constant
-      case 0: return wait_copies<0>();
-      case 1: return wait_copies<1>();
-      case 2: return wait_copies<2>();
-      case 3: return wait_copies<3>();
-      case 4: return wait_copies<4>();
-      case 5: return wait_copies<5>();
-      case 6: return wait_copies<6>();
-      default: return wait_copies<kMostCopiesAhead>();
-    }
+  template <int kGroups>
+  __device__ void wait_copies() const {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
   }
 
   __device__ void multiply_s8(const TileS8& tile, int32_t (&c)[4]) const {
@@ -128,11 +130,6 @@ class GpuContext {
 
  private:
   static constexpr unsigned kAll = 0xFFFFFFFFu;
-
-  template <int kGroups>
-  __device__ static void wait_copies() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
-  }
 
   // CUDA's atomics know `unsigned long long`, which is not uint64_t.
   __device__ static unsigned long long* as_cuda(uint64_t* p) { return reinterpret_cast<unsigned long long*>(p); }

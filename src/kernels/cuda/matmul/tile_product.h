@@ -14,6 +14,7 @@ namespace bass::cuda {
 template <int kBits, ScaleKind kKind, bool kHasMinima, int kRowsOfBlock, int kTileWarps>
 struct TileProduct {
   static constexpr bool kCooperates = true;
+  static constexpr bool kStartsEarly = true;
   static constexpr int kRows = kRowsOfBlock;
   static constexpr int kTileRows = 8;  // of a tensor core's tile
   static constexpr bool kSplitsChannels = kRows == kTileRows && kTileWarps == 2;
@@ -24,38 +25,54 @@ struct TileProduct {
   static constexpr int kMinBlocks = kRows <= 16 ? 4 : 3;   // of a multiprocessor
   static constexpr int kMostPlanes = kRows <= 32 ? 2 : 1;  // more rows of int16 are more than fits everywhere
   /// Groups between two barriers.
-  static constexpr int kStageGroups = kBits == 4 && kRows <= 16 ? 16 : 8;
+  static constexpr int kStageGroups = kSplitsChannels || (kBits == 4 && kRows <= 16) ? 16 : 8;
 
   ProductArguments a;
 
   [[nodiscard]] LaunchShape shape() const {
     return {{ceil_div(a.n_rows, kRows), ceil_div(a.w.n_tiles(), block_tiles()), 1},
             block_tiles() * kTileThreads,
-            ring_len() * slot_bytes() + input_bytes()};
+            static_cast<size_t>(n_slots() * slot_bytes() + input_bytes())};
   }
 
   BASS_HD static int first_row(const Index3& block) { return block.x * kRows; }
 
   template <class Context>
   BASS_HD void operator()(Context& context) const {
-    const int n_groups = a.w.n_in / kGroupLen;
     const Part part = part_of(context);
-    const int n_ahead = ring_len() - 1;
-    typename Weights::template Copier<kTileThreads> weights(a.w, part.tile, context.thread() % kTileThreads);
-    for (int slot = 0; slot < n_ahead; ++slot) weights.copy_next(context, part.weights(slot));
-    // weights alone up to here
+    const int slot_len = slot_bytes();
+    const int last_slot = (n_slots() - 1) * slot_len;
+    typename Weights::template Copier<kTileThreads> weights(a.w, part.tile, context.thread() % kTileThreads, part.ring);
+    for (int slot = 0; slot < last_slot; slot += slot_len) weights.copy_next(context, slot);
+    context.wait_for_input();  // of which the weights are no part
     typename Input::Loader rows(a.x, first_row(context.block()), a.n_rows, context.thread(), n_threads(context));
     rows.load_next();
-    rows.store(part.input(0));
+    rows.store(part.input);
+    const Lane first_lane = lane_of(context, part);
+    const int n_groups = a.w.n_in / kGroupLen;
+    const int n_runs = part.has_work && a.x.n_planes == 1 ? n_groups / kStageGroups : 0;
+    const bool is_short = !has_few();
     Sums sums = {};
-    for (int n_left = n_groups, slot = 0, turn = 0; n_left > 0; n_left -= kStageGroups, turn ^= 1) {
+    int stage = 0;
+    for (int slot = 0, free = last_slot; stage * kStageGroups < n_groups; ++stage) {
+      const int turn = stage & 1;
       rows.load_next();
-      context.wait_copies(n_ahead - 1);
+      if (is_short) {
+        context.template wait_copies<kSlotsOfMany - 2>();
+      } else {
+        context.template wait_copies<kSlotsOfFew - 2>();
+      }
       context.sync();  // the stage's weights and rows have come, and nobody reads the one in front of it any more
-      weights.copy_next(context, part.weights(slot == 0 ? n_ahead : slot - 1));
-      if (part.has_work) add_stage(context, lane_of(context, part, slot, turn), n_left, sums);
-      rows.store(part.input(turn ^ 1));
-      slot = slot == n_ahead ? 0 : slot + 1;
+      const Lane lane = first_lane.at(slot, turn);
+      if (stage < n_runs) {
+        add_runs<1, kLongRun>(context, lane, kStageGroups, sums);
+      } else if (part.has_work) {
+        add_rest(context, lane, n_groups - stage * kStageGroups, sums);
+      }
+      weights.copy_next(context, free);
+      rows.store(part.input.at(turn ^ 1));
+      free = slot;
+      slot = slot == last_slot ? 0 : slot + slot_len;
     }
     if (part.has_work) store_sums(context, part, sums);
   }
@@ -72,25 +89,26 @@ struct TileProduct {
   /// Chains: channels lane / 4 and, where the warp has all channels, lane / 4 + 8; rows lane % 4 * 2 and the next one.
   using Sums = float[kRowTiles][kLaneChannels][2];
 
-  // How far copies go ahead. The few tiles of a small matrix are one block a multiprocessor (an H200 has 132; elsewhere
-  // only speed differs), which must have enough bytes under way by itself; of larger ones four blocks, or two wider
-  // ones, share it. What a block may have at most is the least of GPUs from compute capability 8.0 on (8.6 and 8.9: 99
-  // KiB).
+  // Stages that the ring has room for. The few tiles of a small matrix are one or two blocks a multiprocessor (an H200
+  // has 132; elsewhere only speed differs), which must have enough bytes under way by themselves; of larger ones four
+  // blocks, or two of four tiles, share it. What a block may have at most is the least of GPUs from compute capability
+  // 8.0 on (8.6 and 8.9: 99 KiB).
   static constexpr int kFewTiles = 132;
-  static constexpr int kBytesAhead = 13824;  // of a tile
-  static constexpr int kBytesAheadOfFew = 40960;
   static constexpr int kMostBytes = 98304;
+  static constexpr int kTileBytesOfMany = 28416;
+  static constexpr int kMostInputBytes = 2 * Input::kBytes + (kMostPlanes - 1) * 2 * Input::kPlaneBytes;
+  static constexpr int slots_in(int n_bytes) {
+    const int n = ((n_bytes < kMostBytes ? n_bytes : kMostBytes) - kMostInputBytes) / (kMostTiles * Weights::kBytes);
+    return n < 3 ? 3 : n < kMostSlots ? n : kMostSlots;
+  }
+  static constexpr int kMostSlots = 9;
+  static constexpr int kSlotsOfFew = slots_in(kMostBytes);
+  static constexpr int kSlotsOfMany = slots_in(kMostTiles * kTileBytesOfMany);
+  BASS_HD bool has_few() const { return a.w.n_tiles() <= 2 * kFewTiles * kMostTiles; }
+  BASS_HD int n_slots() const { return has_few() ? kSlotsOfFew : kSlotsOfMany; }
   BASS_HD int block_tiles() const { return a.w.n_tiles() <= kFewTiles ? kLeastTiles : kMostTiles; }
   BASS_HD int slot_bytes() const { return block_tiles() * Weights::kBytes; }
-  BASS_HD int ring_len() const {
-    const int wanted = a.w.n_tiles() <= kFewTiles * kMostTiles ? kBytesAheadOfFew : kBytesAhead;
-    const int len = ceil_div(wanted, Weights::kBytes) + 1;
-    const int most = (kMostBytes - input_bytes()) / slot_bytes();
-    const int shorter = len < most ? len : most;
-    return shorter < kMostCopiesAhead + 2 ? shorter : kMostCopiesAhead + 2;
-  }
-  BASS_HD int input_words() const { return a.x.n_planes * kRows * Input::kRowWords; }
-  BASS_HD int input_bytes() const { return 2 * (input_words() + Input::kScales + Input::kMinima) * 4; }
+  BASS_HD int input_bytes() const { return 2 * Input::kBytes + (a.x.n_planes - 1) * 2 * Input::kPlaneBytes; }
 
   template <class Context>
   BASS_HD static int n_threads(const Context& context) {
@@ -99,34 +117,23 @@ struct TileProduct {
 
   /// What a thread sees of its block, and its part in it.
   struct Part {
-    int block_tiles, in_block;  // tiles of the block, and the warp's one among them
-    int tile;                   // in the matrix
-    int side;                   // which of the tile's warps
+    int tile;  // in the matrix
+    int side;  // which of the tile's warps
     bool has_work;
-    std::byte* ring;  // [ring_len, block_tiles] stages of weights
-    Input inputs;     // the first of two
-    int input_words;
-
-    BASS_HD Input input(int turn) const {
-      return {inputs.words + turn * input_words, inputs.scales + turn * Input::kScales,
-              inputs.minima + turn * Input::kMinima};
-    }
-    BASS_HD std::byte* weights(int slot) const { return ring + (slot * block_tiles + in_block) * Weights::kBytes; }
+    std::byte* ring;  // of the tile: its stage in the first slot
+    Input input;      // the first of two that take turns
   };
 
   template <class Context>
   BASS_HD Part part_of(Context& context) const {
+    const int in_block = context.thread() / kTileThreads;
     Part part;
-    part.block_tiles = block_tiles();
-    part.in_block = context.thread() / kTileThreads;
-    part.tile = context.block().y * part.block_tiles + part.in_block;
+    part.tile = context.block().y * block_tiles() + in_block;
     part.side = context.warp() % kTileWarps;
     part.has_work = part.tile < a.w.n_tiles() && first_row(context.block()) + first_warp_row(part) < a.n_rows;
-    part.input_words = input_words();
-    part.ring = context.template shared<std::byte>(ring_len() * slot_bytes());
-    part.inputs.words = context.template shared<uint32_t>(2 * part.input_words);
-    part.inputs.scales = context.template shared<float>(2 * Input::kScales);
-    part.inputs.minima = context.template shared<float>(2 * Input::kMinima);
+    std::byte* shared = context.kept(context.template shared<std::byte>(n_slots() * slot_bytes() + input_bytes()));
+    part.input = Input(shared);
+    part.ring = shared + input_bytes() + in_block * Weights::kBytes;
     return part;
   }
 
@@ -144,52 +151,59 @@ struct TileProduct {
 
   /// Where a lane reads in a stage.
   struct Lane {
-    const std::byte* stage;  // of weights
-    const Record* quants;    // + a group's kWarpLen
-    int channel;             // its first
+    const std::byte* quants;          // + a group's kWarpLen records
+    typename Weights::Scales scales;  // of its first channel
     int side;
     const uint32_t* words;  // + a tile of rows' and a group's
     const float* x_scales;  // + a group's kRows and a tile of rows' kTileRows
     const float* x_minima;  // the same for each dot product
-    int plane_words;
+
+    /// In the slot that is so many bytes further, and where the rows of that turn are.
+    BASS_HD Lane at(int slot, int turn) const {
+      return {quants + slot,
+              scales.at(slot),
+              side,
+              words + turn * Input::kWords,
+              x_scales + turn * Input::kScales,
+              x_minima + turn * Input::kMinima};
+    }
   };
 
   template <class Context>
-  BASS_HD Lane lane_of(const Context& context, const Part& part, int slot, int turn) const {
+  BASS_HD Lane lane_of(const Context& context, const Part& part) const {
     const int group = context.lane() / 4;
     const int t = context.lane() % 4;
-    const Input input = part.input(turn);
-    Lane lane;
-    lane.stage = part.weights(slot);
-    lane.quants = reinterpret_cast<const Record*>(lane.stage) + context.lane();
-    lane.channel = group + (kSplitsChannels ? part.side * 8 : 0);
-    lane.side = part.side;
-    lane.words = input.words + (first_warp_row(part) + group) * Input::kRowWords + 2 * t;
-    lane.x_scales = input.scales + first_warp_row(part) + 2 * t;
-    lane.x_minima = input.minima + first_warp_row(part) + 2 * t;
-    lane.plane_words = kRows * Input::kRowWords;
-    return lane;
+    const Input& input = part.input;
+    const int row = first_warp_row(part);
+    const int channel = group + (kSplitsChannels ? part.side * 8 : 0);
+    return {part.ring + context.lane() * sizeof(Record),
+            typename Weights::Scales(part.ring, channel),
+            part.side,
+            input.words + (row + group) * Input::kRowWords + 2 * t,
+            input.scales + row + 2 * t,
+            input.minima + row + 2 * t};
   }
 
-  // Groups whose instructions are one run, so that the loads of later ones come before the chains of earlier ones: all
-  // of a stage, unless there is enough to do with so many rows. What is left goes in smaller runs, as int16 does.
-  static constexpr int kLongRun = kRows <= 32 ? kStageGroups : 4;
+  // Groups whose instructions are one run, so that the loads of later ones come before the chains of earlier ones: as
+  // many as registers allow and no more than there is to wait for. What is left, and int16, goes in short ones.
   static constexpr int kShortRun = 4;
+  static constexpr int kLongRun = kRows > 32 || kDots == 2 ? kShortRun : kBits == 8 ? 8 : kStageGroups;
 
   template <class Context>
-  BASS_HD void add_stage(Context& context, const Lane& lane, int n_left, Sums& sums) const {
+  BASS_HD void add_rest(Context& context, const Lane& lane, int n_left, Sums& sums) const {
     const int n = n_left < kStageGroups ? n_left : kStageGroups;
     if constexpr (kMostPlanes == 2) {
       if (a.x.n_planes == 2) return add_runs<2, kShortRun>(context, lane, n, sums);
     }
-    if (n == kStageGroups) return add_runs<1, kLongRun>(context, lane, kStageGroups, sums);
     add_runs<1, kShortRun>(context, lane, n, sums);
   }
 
   template <int kPlanes, int kRun, class Context>
   BASS_HD void add_runs(Context& context, const Lane& lane, int n, Sums& sums) const {
     int group = 0;
+    BASS_UNROLL_BY(1)
     for (; group + kRun <= n; group += kRun) add_run<kPlanes, kRun>(context, lane, group, sums);
+    BASS_UNROLL_BY(1)
     for (; group < n; ++group) add_run<kPlanes, 1>(context, lane, group, sums);
   }
 
@@ -209,8 +223,8 @@ struct TileProduct {
       float minima[kLaneChannels] = {};
       BASS_UNROLL
       for (int c = 0; c < kLaneChannels; ++c) {
-        scales[c] = Weights::scale(context, lane.stage, group, dot, lane.channel + 8 * c);
-        if constexpr (kHasMinima) minima[c] = Weights::minimum(context, lane.stage, group, dot, lane.channel + 8 * c);
+        scales[c] = lane.scales.scale(context, group, dot, 8 * c);
+        if constexpr (kHasMinima) minima[c] = lane.scales.minimum(context, group, dot, 8 * c);
       }
       TileS8 operands;
       BASS_UNROLL
@@ -243,7 +257,7 @@ struct TileProduct {
   // Operands a of a group. A warp that goes on with 8 channels only needs those in a[0] and a[2]: of 4 bits they are
   // its own, and what is in a[1] and a[3] does not matter; of 8 bits it picks its own from the products.
   BASS_HD void load_weights(const Lane& lane, int group, int32_t (&weights)[4]) const {
-    const Record* record = lane.quants + group * kWarpLen;
+    const Record* record = reinterpret_cast<const Record*>(lane.quants) + group * kWarpLen;
     BASS_UNROLL
     for (int half = 0; half < 2; ++half) {
       if constexpr (kBits == 8) {
@@ -273,7 +287,7 @@ struct TileProduct {
     int32_t sums[4] = {begin, begin, begin, begin};
     BASS_UNROLL
     for (int plane = 0; plane < kPlanes; ++plane) {
-      const auto x = *reinterpret_cast<const Word2*>(words + plane * lane.plane_words);
+      const auto x = *reinterpret_cast<const Word2*>(words + plane * 2 * Input::kWords);
       operands.b[0] = x.x[0];
       operands.b[1] = x.x[1];
       if (plane == 1) {

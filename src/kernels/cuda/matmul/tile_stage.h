@@ -28,8 +28,8 @@ struct WeightStage {
   template <int kThreads>
   class Copier {
    public:
-    BASS_HD Copier(const DeviceMatrix& w, int tile, int thread)
-        : n_left_(tile < w.n_tiles() ? w.n_in / kGroupLen : 0), in_stage_(thread * kCopyBytes) {
+    BASS_HD Copier(const DeviceMatrix& w, int tile, int thread, std::byte* ring)
+        : n_left_(tile < w.n_tiles() ? w.n_in / kGroupLen : 0), in_stage_(thread * kCopyBytes), to_(ring + in_stage_) {
       const int64_t first_group = int64_t{tile} * (w.n_in / kGroupLen);
       const int64_t first_block = int64_t{tile} * (w.n_in / kSuperBlockLen);
       quants_ = w.quants + first_group * kQuantBytes + in_stage_;
@@ -39,24 +39,22 @@ struct WeightStage {
       super_minima_ = bytes_of(w.super_minima) + first_block * kSuperBytes + in_stage_;
     }
 
-    /// Begins to copy what there is of the next stage.
+    /// Begins to copy what there is of the next stage, to so many bytes behind the ring's beginning.
     template <class Context>
-    BASS_HD void copy_next(Context& context, std::byte* to) {
-      if (n_left_ > 0) {
-        to += in_stage_;
-        copy_part<kGroups, kQuantBytes>(context, quants_, to, n_left_);
-        copy_part<kGroups, kScaleBytes>(context, scales_, to + kScalesAt, n_left_);
-        if constexpr (kHasMinima) copy_part<kGroups, kScaleBytes>(context, minima_, to + kMinimaAt, n_left_);
-        if constexpr (!kIsPlain) {
-          constexpr int kBlocks = kGroups / kSuperGroups;
-          const int n_blocks = n_left_ / kSuperGroups;
-          copy_part<kBlocks, kSuperBytes>(context, super_scales_, to + kSuperScalesAt, n_blocks);
-          if constexpr (kHasMinima) {
-            copy_part<kBlocks, kSuperBytes>(context, super_minima_, to + kSuperMinimaAt, n_blocks);
-          }
+    BASS_HD void copy_next(Context& context, int slot) {
+      std::byte* to = to_ + slot;
+      copy_part<kGroups, kQuantBytes>(context, quants_, to, n_left_);
+      copy_part<kGroups, kScaleBytes>(context, scales_, to + kScalesAt, n_left_);
+      if constexpr (kHasMinima) copy_part<kGroups, kScaleBytes>(context, minima_, to + kMinimaAt, n_left_);
+      if constexpr (!kIsPlain) {
+        constexpr int kBlocks = kGroups / kSuperGroups;
+        const int n_blocks = n_left_ / kSuperGroups;
+        copy_part<kBlocks, kSuperBytes>(context, super_scales_, to + kSuperScalesAt, n_blocks);
+        if constexpr (kHasMinima) {
+          copy_part<kBlocks, kSuperBytes>(context, super_minima_, to + kSuperMinimaAt, n_blocks);
         }
-        n_left_ -= kGroups;
       }
+      n_left_ -= kGroups;
       context.commit_copies();  // of nothing, too: they are counted
     }
 
@@ -71,42 +69,61 @@ struct WeightStage {
       BASS_UNROLL
       for (int at = 0; at < kParts * kPartBytes; at += kThreads * kCopyBytes) {
         const bool all_have_one = at + kThreads * kCopyBytes <= kParts * kPartBytes;
-        if (at < n_bytes && (all_have_one || at + in_stage_ < kParts * kPartBytes)) {
-          context.copy_ahead(to + at, from + at);
-        }
+        const bool has_one = all_have_one || at + in_stage_ < kParts * kPartBytes;
+        context.copy_ahead(to + at, from + at, at < n_bytes && has_one);
       }
       from += kParts * kPartBytes;
     }
 
-    int n_left_;    // groups
+    int n_left_;    // groups; behind the last stage fewer than none
     int in_stage_;  // where the thread's bytes are
+    std::byte* to_;
     const std::byte *quants_, *scales_, *minima_, *super_scales_, *super_minima_;
   };
 
-  /// The scale, and the minimum, of dot `dot` of a group of a stage.
-  template <class Context>
-  BASS_HD static float scale(const Context& context, const std::byte* stage, int group, int dot, int channel) {
-    return number(context, stage + kScalesAt, stage + kSuperScalesAt, group * kDots + dot, channel);
-  }
-  template <class Context>
-  BASS_HD static float minimum(const Context& context, const std::byte* stage, int group, int dot, int channel) {
-    const float m = number(context, stage + kMinimaAt, stage + kSuperMinimaAt, group * kDots + dot, channel);
-    return kIsPlain ? m : -m;
-  }
+  /// Where a stage's scales and minima of a channel are.
+  struct Scales {
+    const std::byte* numbers;  // of group 0
+    const std::byte* supers;   // of super block 0
 
- private:
-  template <class Context>
-  BASS_HD static float number(const Context& context, const std::byte* numbers, const std::byte* supers, int idx,
-                              int channel) {
-    const int at = idx * kChannels + channel;
-    if constexpr (kIsPlain) {
-      return context.from_f16(reinterpret_cast<const uint16_t*>(numbers)[at]);
-    } else {
-      const int super_idx = idx / (kSuperGroups * kDots);
-      return context.from_f16(reinterpret_cast<const uint16_t*>(supers)[super_idx * kChannels + channel]) *
-             static_cast<float>(reinterpret_cast<const int8_t*>(numbers)[at]);
+    BASS_HD Scales(const std::byte* stage, int channel)
+        : numbers(stage + kScalesAt + channel * kNumberBytes),
+          supers(stage + kSuperScalesAt + channel * static_cast<int>(sizeof(uint16_t))) {}
+    BASS_HD Scales at(int offset) const {
+      Scales scales = *this;
+      scales.numbers += offset;
+      scales.supers += offset;
+      return scales;
     }
-  }
+
+    /// Of dot product `dot` of a group, of a channel so many behind this one.
+    template <class Context>
+    BASS_HD float scale(const Context& context, int group, int dot, int further) const {
+      return number(context, numbers, supers, group * kDots + dot, further);
+    }
+    template <class Context>
+    BASS_HD float minimum(const Context& context, int group, int dot, int further) const {
+      const float m = number(context, numbers + (kMinimaAt - kScalesAt), supers + (kSuperMinimaAt - kSuperScalesAt),
+                             group * kDots + dot, further);
+      return kIsPlain ? m : -m;
+    }
+
+   private:
+    static constexpr int kNumberBytes = kIsPlain ? 2 : 1;
+
+    template <class Context>
+    BASS_HD static float number(const Context& context, const std::byte* numbers, const std::byte* supers, int idx,
+                                int further) {
+      const int at = idx * kChannels + further;
+      if constexpr (kIsPlain) {
+        return context.from_f16(reinterpret_cast<const uint16_t*>(numbers)[at]);
+      } else {
+        const int super_at = idx / (kSuperGroups * kDots) * kChannels + further;
+        return context.from_f16(reinterpret_cast<const uint16_t*>(supers)[super_at]) *
+               static_cast<float>(reinterpret_cast<const int8_t*>(numbers)[at]);
+      }
+    }
+  };
 };
 
 /// Activations of kGroups groups of kRows rows. They come from memory through registers, so that they can be laid out
@@ -117,12 +134,27 @@ struct InputStage {
   static constexpr int kGroupWords = kGroupLen / 4;
   static constexpr int kRowWords = (kGroups + 1) * kGroupWords;
 
+  static constexpr int kWords = kRows * kRowWords;
   static constexpr int kScales = kGroups * kRows;
   static constexpr int kMinima = kHasMinima ? kGroups * kDots * kRows : 0;
+  static constexpr int kPlaneBytes = kWords * 4;
+  static constexpr int kBytes = (kScales + kMinima) * 4 + kPlaneBytes;  // with one plane
 
-  uint32_t* words;  // [n_planes, kRows, kRowWords]
+  // Each part lies twice, for stages that take turns.
   float* scales;    // [kGroups, kRows]
   float* minima;    // [kGroups, kDots, kRows] scale times sum: what a weight's minimum is multiplied by
+  uint32_t* words;  // [kRows, kRowWords]; a second plane's 2 kWords further
+
+  InputStage() = default;
+  BASS_HD InputStage(float* s, float* m, uint32_t* w) : scales(s), minima(m), words(w) {}
+  /// The first of two in so much shared memory.
+  BASS_HD explicit InputStage(std::byte* place)
+      : scales(reinterpret_cast<float*>(place)),
+        minima(scales + 2 * kScales),
+        words(reinterpret_cast<uint32_t*>(minima + 2 * kMinima)) {}
+  BASS_HD InputStage at(int turn) const {
+    return {scales + turn * kScales, minima + turn * kMinima, words + turn * kWords};
+  }
 
   struct alignas(16) HalfGroup {
     uint32_t words[4];
@@ -134,6 +166,7 @@ struct InputStage {
    public:
     BASS_HD Loader(const DeviceActivations& x, int first_row, int n_rows, int thread, int n_threads)
         : x_(x.from_row(first_row)),
+          second_(x.n_planes == 2 ? x_.q + x.plane_stride : nullptr),
           n_rows_(n_rows - first_row < kRows ? n_rows - first_row : kRows),
           n_groups_(x.n_cols / kGroupLen),
           row_(thread / kGroups),
@@ -148,7 +181,7 @@ struct InputStage {
       for (int i = 0; i < kUnits; ++i) {
         if (!is_there(i)) continue;
         const int from = from_of(i);
-        load_words(from, 0, units_[i].halves);
+        load_words(x_.q, from, units_[i].halves);
         units_[i].scale = x_.scale[from];
         if constexpr (kHasMinima) {
           for (int half = 0; half < 2; ++half) units_[i].sums[half] = x_.sums[int64_t{from} * 2 + half];
@@ -165,11 +198,6 @@ struct InputStage {
         if (row >= kRows) continue;
         uint32_t* words = to.words + row * kRowWords + group_ * kGroupWords;
         store_words(words, unit.halves);
-        if (x_.n_planes == 2) {
-          HalfGroup halves[2] = {};
-          if (is_there(i)) load_words(from_of(i), 1, halves);
-          store_words(words + kRows * kRowWords, halves);
-        }
         to.scales[group_ * kRows + row] = unit.scale;
         if constexpr (kHasMinima) {
           for (int dot = 0; dot < kDots; ++dot) {
@@ -178,6 +206,7 @@ struct InputStage {
           }
         }
       }
+      if (second_ != nullptr) store_second(to);
       from_ += kGroups;
       n_left_ -= kGroups;
     }
@@ -193,11 +222,20 @@ struct InputStage {
     BASS_HD int from_of(int i) const { return from_ + i * row_step_ * n_groups_; }
     BASS_HD bool is_there(int i) const { return n_left_ > 0 && row_of(i) < n_rows_; }
 
-    BASS_HD void load_words(int from, int plane, HalfGroup (&halves)[2]) const {
-      const auto* words =
-          reinterpret_cast<const HalfGroup*>(x_.q + plane * x_.plane_stride + int64_t{from} * kGroupLen);
+    BASS_HD static void load_words(const int8_t* q, int from, HalfGroup (&halves)[2]) {
+      const auto* words = reinterpret_cast<const HalfGroup*>(q + int64_t{from} * kGroupLen);
       halves[0] = words[0];
       halves[1] = words[1];
+    }
+
+    // The second plane of int16, without having been under way.
+    BASS_HD void store_second(const InputStage& to) const {
+      for (int i = 0; i < kUnits; ++i) {
+        if (row_of(i) >= kRows) continue;
+        HalfGroup halves[2] = {};
+        if (is_there(i)) load_words(second_, from_of(i), halves);
+        store_words(to.words + 2 * kWords + row_of(i) * kRowWords + group_ * kGroupWords, halves);
+      }
     }
 
     BASS_HD static void store_words(uint32_t* words, const HalfGroup (&halves)[2]) {
@@ -209,6 +247,7 @@ struct InputStage {
     }
 
     const DeviceActivations x_;  // from the block's first row on
+    const int8_t* second_;       // the second plane's q, if there is one
     int n_rows_;                 // of the block's that are there
     int n_groups_;               // of a row
     int row_, row_step_;         // the thread's first row, and from one of its rows to the next
