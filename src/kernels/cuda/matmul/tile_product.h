@@ -2,6 +2,7 @@
 // gives exactly a group's int32 dot products of 16 channels and 8 rows.
 #pragma once
 
+#include "kernels/cuda/matmul/tile_ring.h"
 #include "kernels/cuda/matmul/tile_stage.h"
 
 namespace bass::cuda {
@@ -51,17 +52,12 @@ struct TileProduct {
     const Lane first_lane = lane_of(context, part);
     const int n_groups = a.w.n_in / kGroupLen;
     const int n_runs = part.has_work && a.x.n_planes == 1 ? n_groups / kStageGroups : 0;
-    const bool is_short = !has_few();
     Sums sums = {};
     int stage = 0;
     for (int slot = 0, free = last_slot; stage * kStageGroups < n_groups; ++stage) {
       const int turn = stage & 1;
       rows.load_next();
-      if (is_short) {
-        context.template wait_copies<kSlotsOfMany - 2>();
-      } else {
-        context.template wait_copies<kSlotsOfFew - 2>();
-      }
+      Ring::wait_oldest(context, n_slots());
       context.sync();  // the stage's weights and rows have come, and nobody reads the one in front of it any more
       const Lane lane = first_lane.at(slot, turn);
       if (stage < n_runs) {
@@ -83,32 +79,17 @@ struct TileProduct {
   static constexpr int kLeastThreads = kLeastTiles * kTileThreads;
   static constexpr int kUnits = (kRows * kStageGroups + kLeastThreads - 1) / kLeastThreads;
   using Input = InputStage<kRows, kStageGroups, kDots, kHasMinima, kUnits>;
+  using Ring = TileRing<Weights::kBytes, Input::bytes_of_pair(kMostPlanes), kLeastTiles, kMostTiles>;
   static constexpr int kWarpRows = kSplitsChannels ? kRows : kRows / kTileWarps;
   static constexpr int kRowTiles = kWarpRows / kTileRows;
   static constexpr int kLaneChannels = kSplitsChannels ? 1 : 2;
   /// Chains: channels lane / 4 and, where the warp has all channels, lane / 4 + 8; rows lane % 4 * 2 and the next one.
   using Sums = float[kRowTiles][kLaneChannels][2];
 
-  // Stages that the ring has room for. The few tiles of a small matrix are one or two blocks a multiprocessor (an H200
-  // has 132; elsewhere only speed differs), which must have enough bytes under way by themselves; of larger ones four
-  // blocks, or two of four tiles, share it. What a block may have at most is the least of GPUs from compute capability
-  // 8.0 on (8.6 and 8.9: 99 KiB).
-  static constexpr int kFewTiles = 132;
-  static constexpr int kMostBytes = 98304;
-  static constexpr int kTileBytesOfMany = 28416;
-  static constexpr int kMostInputBytes = 2 * Input::kBytes + (kMostPlanes - 1) * 2 * Input::kPlaneBytes;
-  static constexpr int slots_in(int n_bytes) {
-    const int n = ((n_bytes < kMostBytes ? n_bytes : kMostBytes) - kMostInputBytes) / (kMostTiles * Weights::kBytes);
-    return n < 3 ? 3 : n < kMostSlots ? n : kMostSlots;
-  }
-  static constexpr int kMostSlots = 9;
-  static constexpr int kSlotsOfFew = slots_in(kMostBytes);
-  static constexpr int kSlotsOfMany = slots_in(kMostTiles * kTileBytesOfMany);
-  BASS_HD bool has_few() const { return a.w.n_tiles() <= 2 * kFewTiles * kMostTiles; }
-  BASS_HD int n_slots() const { return has_few() ? kSlotsOfFew : kSlotsOfMany; }
-  BASS_HD int block_tiles() const { return a.w.n_tiles() <= kFewTiles ? kLeastTiles : kMostTiles; }
+  BASS_HD int block_tiles() const { return Ring::block_tiles(a.w.n_tiles()); }
+  BASS_HD int n_slots() const { return Ring::n_slots(a.w.n_tiles()); }
   BASS_HD int slot_bytes() const { return block_tiles() * Weights::kBytes; }
-  BASS_HD int input_bytes() const { return 2 * Input::kBytes + (a.x.n_planes - 1) * 2 * Input::kPlaneBytes; }
+  BASS_HD int input_bytes() const { return Input::bytes_of_pair(a.x.n_planes); }
 
   template <class Context>
   BASS_HD static int n_threads(const Context& context) {

@@ -137,8 +137,7 @@ struct InputStage {
   static constexpr int kWords = kRows * kRowWords;
   static constexpr int kScales = kGroups * kRows;
   static constexpr int kMinima = kHasMinima ? kGroups * kDots * kRows : 0;
-  static constexpr int kPlaneBytes = kWords * 4;
-  static constexpr int kBytes = (kScales + kMinima) * 4 + kPlaneBytes;  // with one plane
+  BASS_HD static constexpr int bytes_of_pair(int n_planes) { return 2 * (kScales + kMinima + n_planes * kWords) * 4; }
 
   // Each part lies twice, for stages that take turns.
   float* scales;    // [kGroups, kRows]
