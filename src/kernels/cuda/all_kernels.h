@@ -1,7 +1,7 @@
 // Every kernel of kernel_list.h.
 #pragma once
 
-#include "kernels/cuda/attention/fused_plan.h"
+#include "kernels/cuda/attention/fused_attention.h"
 #include "kernels/cuda/attention/padded_attention.h"
 #include "kernels/cuda/experts/route_rows.h"
 #include "kernels/cuda/matmul/product.h"

@@ -66,9 +66,10 @@ struct TileProduct {
   static constexpr const char* kName = "tile_product";
   static constexpr int kMaxThreads = 32;
   static constexpr bool kCooperates = true;
-  const int8_t* a;  // [16, 32]
-  const int8_t* b;  // [8, 32], k fastest
-  int32_t* c;       // [16, 8]
+  const int8_t* a;   // [16, 32]
+  const int8_t* b;   // [8, 32], k fastest
+  int32_t* c;        // [16, 8]
+  bool is_unsigned;  // b
   template <class Context>
   void operator()(Context& context) const {
     const int group = context.lane() / 4;
@@ -82,8 +83,35 @@ struct TileProduct {
     for (int i = 0; i < 4; ++i) tile.a[i] = word(a + (group + i % 2 * 8) * 32 + i / 2 * 16 + 4 * t);
     for (int i = 0; i < 2; ++i) tile.b[i] = word(b + group * 32 + i * 16 + 4 * t);
     int32_t sums[4] = {};
-    context.multiply_s8(tile, sums);
+    if (is_unsigned) {
+      context.multiply_s8_u8(tile, sums);
+    } else {
+      context.multiply_s8(tile, sums);
+    }
     for (int i = 0; i < 4; ++i) c[(group + i / 2 * 8) * 8 + 2 * t + i % 2] = sums[i];
+  }
+};
+
+/// Two groups of copies, of which the first is waited for, or none.
+struct CopiesAhead {
+  static constexpr const char* kName = "copies_ahead";
+  static constexpr int kMaxThreads = 64;
+  static constexpr bool kCooperates = true;
+  const int32_t* from;  // [2, n_threads, 4]
+  int32_t* out;         // [2, n_threads, 4]
+  bool waits;
+  template <class Context>
+  void operator()(Context& context) const {
+    const int n = 4 * context.n_threads();
+    int32_t* values = context.template shared<int32_t>(2 * n);
+    for (int group = 0; group < 2; ++group) {
+      const int place = group * n + 4 * context.thread();
+      context.copy_ahead(values + place, from + place);
+      context.commit_copies();
+    }
+    if (waits) context.template wait_copies<1>();
+    context.sync();
+    for (int i = context.thread(); i < 2 * n; i += context.n_threads()) out[i] = values[i];
   }
 };
 
@@ -139,18 +167,60 @@ TEST(EmulatorDeathTest, ABarrierThatAThreadNeverReachesEndsTheProcess) {
   EXPECT_DEATH(run(SkipsBarrier{}, {{1, 1, 1}, 64, 0}, options), "n_idle_turns_");
 }
 
+TEST(Emulator, CopiesThatAreNotWaitedForAreNotThere) {
+  constexpr int kHalf = 4 * 64;
+  alignas(16) int32_t from[2 * kHalf];
+  std::iota(std::begin(from), std::end(from), 1);
+  for (const EmulatorOptions& options : all_options()) {
+    for (const bool waits : {true, false}) {
+      std::vector<int32_t> out(2 * kHalf);
+      run(CopiesAhead{from, out.data(), waits}, {{1, 1, 1}, 64, SharedBytes().add<int32_t>(2 * kHalf).bytes()},
+          options);
+      for (int i = 0; i < 2 * kHalf; ++i)
+        EXPECT_EQ(out[static_cast<size_t>(i)], waits && i < kHalf ? from[i] : -1) << i;
+    }
+  }
+}
+
+/// Blocks that wait for what others raise.
+struct Awaits {
+  static constexpr const char* kName = "awaits";
+  static constexpr int kMaxThreads = 32;
+  static constexpr bool kCooperates = true;
+  uint32_t* counter;
+  uint32_t n;
+  template <class Context>
+  void operator()(Context& context) const {
+    if (context.thread() != 0) return;
+    context.raise(counter);
+    context.await_count(counter, n);
+  }
+};
+
+TEST(EmulatorDeathTest, WhoAwaitsWhatDoesNotComeEndsTheProcess) {
+  EmulatorOptions options;
+  options.mode = EmulatorMode::kFibers;
+  uint32_t counter = 0xFFFFFFFFu;  // it counts modulo 2^32
+  run(Awaits{&counter, 0}, {{3, 1, 1}, 32, 0}, options);
+  EXPECT_EQ(counter, 2u);
+  EXPECT_DEATH(run(Awaits{&counter, 4}, {{1, 1, 1}, 32, 0}, options), "await|load");
+}
+
 TEST(Emulator, TileProductsHaveTheFragmentsOfTheTensorCores) {
   std::vector<int8_t> a(16 * 32), b(8 * 32);
   for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<int8_t>(i * 37 % 255 - 127);
   for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<int8_t>(i * 91 % 255 - 127);
   for (const EmulatorOptions& options : all_options()) {
-    std::vector<int32_t> c(16 * 8);
-    run(TileProduct{a.data(), b.data(), c.data()}, {}, options);
-    for (size_t row = 0; row < 16; ++row) {
-      for (size_t column = 0; column < 8; ++column) {
+    for (const bool is_unsigned : {false, true}) {
+      std::vector<int32_t> c(16 * 8);
+      run(TileProduct{a.data(), b.data(), c.data(), is_unsigned}, {}, options);
+      for (size_t i = 0; i < c.size(); ++i) {
         int32_t sum = 0;
-        for (size_t k = 0; k < 32; ++k) sum += a[row * 32 + k] * b[column * 32 + k];
-        EXPECT_EQ(c[row * 8 + column], sum);
+        for (size_t k = 0; k < 32; ++k) {
+          const int8_t x = b[i % 8 * 32 + k];
+          sum += a[i / 8 * 32 + k] * (is_unsigned ? static_cast<uint8_t>(x) : x);
+        }
+        EXPECT_EQ(c[i], sum);
       }
     }
   }

@@ -20,8 +20,16 @@
   X(AttendSegment)                \
   X(CountTiles)                   \
   X(AttendGrouped)                \
-  X(AttendTiles)                  \
-  X(AttendValues)                 \
+  X(AttendFused64)                \
+  X(AttendFused80)                \
+  X(AttendFused96)                \
+  X(AttendFused128)               \
+  X(AttendFusedAny)               \
+  X(AttendBytes64)                \
+  X(AttendBytes80)                \
+  X(AttendBytes96)                \
+  X(AttendBytes128)               \
+  X(AttendBytesAny)               \
   X(PlanFused)                    \
   X(PlanPadded)                   \
   X(PaddedScores)                 \

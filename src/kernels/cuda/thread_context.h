@@ -24,6 +24,8 @@
 //   block(), grid()            Index3
 //   thread(), n_threads()      of the block; n_threads is a multiple of 32
 //   lane(), warp()             thread() % 32, thread() / 32
+//   begin_anew()               no place that was computed from thread() is kept in a register behind it: for a loop whose
+//                              turns need all of them
 //   sync()                     the block's barrier. Every thread of the block must come, none may have returned
 //   sync_warp()                the warp's. For this and the functions below, all 32 lanes come
 //   shuffle(x, lane), shuffle_xor(x, mask)      x: a number of 4 or 8 bytes
@@ -34,6 +36,10 @@
 //   kept(p)                    p, of shared memory, the same in all lanes; held in a register where many places derive
 //                              from it
 //   atomic_add(p, x), atomic_max(p, x), atomic_min(p, x)    int32_t, uint32_t (add, max, min: uint64_t too); the old *p
+//   raise(p)                   adds 1 to a uint32_t. Who awaits it sees all that this thread, and others in front of a
+//                              barrier that it has met, have written before
+//   await_count(p, n)          waits until others' raise has brought *p to n (modulo 2^32). They must be at work or done:
+//                              blocks may be run one after the other
 //   pick_bytes(a, b, selector) byte i of the result: byte (selector >> 4 i & 7) of the 8 bytes of a and, behind it, b
 //   dot4(a, b, c)              c + the sum of the products of 4 int8 in a and 4 in b
 //   multiply_s8(tile, c)       one m16n8k32 tile product of a warp on tensor cores (fragments: TileS8 below)

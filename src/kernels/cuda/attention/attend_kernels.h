@@ -1,8 +1,7 @@
-// The kernels of ragged attention: `split`, `split-grouped`, and the two that `fused` is made of.
+// The kernels of ragged attention that have a block for each tile: `split` and `split-grouped`.
 #pragma once
 
 #include "kernels/cuda/attention/attend_tile.h"
-#include "kernels/cuda/attention/attend_values.h"
 
 namespace bass::cuda {
 
@@ -15,6 +14,13 @@ inline constexpr int kBlocksInWork = 3;
 /// A block for each tile of each KV head.
 inline LaunchShape tiles_shape(const AttentionArguments& args, int n_tiles) {
   return {{n_tiles, args.kv.n_kv_heads, 1}, kAttentionThreads, TileMemory::n_bytes(args.kv)};
+}
+
+/// A tile from its queries to its results. All threads of the block come.
+template <class Context>
+BASS_HD void attend_tile(Context& context, const TileWork& work) {
+  const SharedRoom room{context.template shared<std::byte>(0)};
+  with_head_type(work.args.kv, [&](const auto& heads) { attend_whole(context, room, heads, work); });
 }
 
 /// BASS-SPLIT: a launch a sequence. Grid: n_tiles_of its upper bound of rows, n_kv_heads.
@@ -33,7 +39,8 @@ struct AttendSegment {
   template <class Context>
   BASS_HD void operator()(Context& context) const {
     if (context.block().x >= n_tiles_of(args.batch.segments[segment], args.group_size())) return;
-    attend_tile(context, {args, {}, kNoTokenList, segment_tile(args, segment, context.block().x), context.block().y});
+    const AttentionTile tile = segment_tile(args, segment, context.block().x);
+    attend_tile(context, {args, {}, kNoTokenList, tile, context.block().y});
   }
 };
 
@@ -112,57 +119,8 @@ struct AttendGrouped {
     const int idx = context.block().x;
     if (idx >= tile_begins[args.batch.n_segments]) return;
     const int segment = find_range(tile_begins, args.batch.n_segments, idx);
-    attend_tile(context,
-                {args, {}, kNoTokenList, segment_tile(args, segment, idx - tile_begins[segment]), context.block().y});
-  }
-};
-
-/// Planned tiles. Grid: an upper bound of them, n_kv_heads.
-struct AttendTiles {
-  static constexpr const char* kName = "attend_tiles";
-  static constexpr int kMaxThreads = kAttentionThreads;
-  static constexpr int kMinBlocks = kBlocksInWork;
-  static constexpr bool kCooperates = true;
-
-  AttentionArguments args;
-  AttentionScratch scratch;
-  const int32_t* tokens;
-  const AttentionTile* tiles;  // [*n_tiles]
-  const int32_t* n_tiles;
-
-  [[nodiscard]] LaunchShape shape(int max_tiles) const { return tiles_shape(args, max_tiles); }
-  template <class Context>
-  BASS_HD void operator()(Context& context) const {
-    if (context.block().x >= *n_tiles) return;
-    attend_tile(context, {args, scratch, tokens, tiles[context.block().x], context.block().y});
-  }
-};
-
-/// A block for each slice of the heads.
-inline LaunchShape values_shape(const AttentionArguments& args, int n_tiles) {
-  return {{n_tiles, args.kv.n_kv_heads, n_slices_of(args.kv.head_dim)},
-          kAttentionThreads,
-          ValueMemory::n_bytes(args.kv.number_bytes)};
-}
-
-/// What cut tiles leave to do: their values, a slice of the head a block, so that few tiles still fill a GPU. Grid: an
-/// upper bound of the cut tiles, n_kv_heads, slices.
-struct AttendValues {
-  static constexpr const char* kName = "attend_values";
-  static constexpr int kMaxThreads = kAttentionThreads;
-  static constexpr bool kCooperates = true;
-
-  AttentionArguments args;
-  AttentionScratch scratch;
-  const int32_t* tokens;
-  const AttentionTile* tiles;  // [*n_tiles]
-  const int32_t* n_tiles;
-
-  [[nodiscard]] LaunchShape shape(int max_tiles) const { return values_shape(args, max_tiles); }
-  template <class Context>
-  BASS_HD void operator()(Context& context) const {
-    if (context.block().x >= *n_tiles) return;
-    attend_values(context, {args, scratch, tokens, tiles[context.block().x], context.block().y}, context.block().z);
+    const AttentionTile tile = segment_tile(args, segment, idx - tile_begins[segment]);
+    attend_tile(context, {args, {}, kNoTokenList, tile, context.block().y});
   }
 };
 

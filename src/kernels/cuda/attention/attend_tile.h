@@ -23,8 +23,8 @@ struct TileMemory {
   ChunkWeights* weights;  // [kMaxSlots]
   int32_t n_slots;
 
-  template <class Heads, class Context>
-  BASS_HD static TileMemory allot(Context& memory, const Heads& heads) {
+  template <class Heads, class Allocator>
+  BASS_HD static TileMemory allot(Allocator& memory, const Heads& heads) {
     TileMemory tile;
     tile.n_slots = n_slots_of(heads.dim(), Heads::kNumberBytes);
     tile.query = QueryMemory::allot(memory, heads.dim());
@@ -64,23 +64,27 @@ BASS_HD ChunkSoftmax attend_chunk(Context& context, const Heads& heads, const Ti
 
 /// Writes a chunk's weights, to shared memory or for a values kernel.
 template <class Context>
-BASS_HD void store_weights(Context& context, const ChunkSoftmax& chunk, ChunkWeights* out) {
-  out->high[context.lane()] = chunk.weights.high;
-  out->low[context.lane()] = chunk.weights.low;
+BASS_HD void store_weights(Context& context, const ChunkSoftmax& chunk, int n_halves, ChunkWeights* out) {
+  const int group = context.lane() / 4;
+  const RowPlanes& weights = chunk.weights;
   BASS_UNROLL
-  for (int half = 0; half < 2 && context.lane() % 4 == 0; ++half) {
-    const int row = context.lane() / 4 + 8 * half;
-    out->m[row] = chunk.m[half];
-    out->l[row] = chunk.l[half];
-    out->u[row] = chunk.u[half];
+  for (int half = 0; half < 2; ++half) {
+    if (half >= n_halves) break;
+    HalfWeights& rows = out->half[half];
+    rows.bytes[context.lane()] = {
+        {weights.high.word[half], weights.high.word[2 + half], weights.low.word[half], weights.low.word[2 + half]}};
+    if (context.lane() % 4 != 0) continue;
+    rows.m[group] = chunk.m[half];
+    rows.l[group] = chunk.l[half];
+    rows.u[group] = chunk.u[half];
   }
 }
 
 /// Weights of a run of a cut tile. Warps do not meet, each has one chunk's keys in work and the next's on the way.
 template <class Heads, class Context>
-BASS_HD void weigh_run(Context& context, const Heads& heads, const TileWork& work) {
-  TileMemory memory = TileMemory::allot(context, heads);
-  const ChunkPages pages = pages_of(work.args, work.tile.segment, work.kv_head);
+BASS_HD void weigh_run(Context& context, SharedRoom room, const Heads heads, const TileWork& work) {
+  const TileMemory memory = TileMemory::allot(room, heads);
+  const ChunkPages pages = pages_of(work.args, work.tile, work.kv_head);
   const AttentionTile& tile = work.tile;
   const bool has_slot = context.warp() < memory.n_slots;
   // Keys and scales take as much as values whose rows are farther apart.
@@ -92,13 +96,13 @@ BASS_HD void weigh_run(Context& context, const Heads& heads, const TileWork& wor
   int chunk = tile.first_chunk + context.warp();
   stage(chunk, places[0]);
   stage(chunk + memory.n_slots, places[1]);
-  load_queries(context, work, &memory.query);
+  load_queries(context, heads, work, memory.query);
   if (!has_slot) return;
   for (int i = 0; chunk < tile.end_chunk; chunk += memory.n_slots, i ^= 1) {
     const StagedKeys keys = i == 0 ? places[0] : places[1];
     context.template wait_copies<1>();
     context.sync_warp();
-    store_weights(context, attend_chunk(context, heads, work, memory.query, keys, chunk),
+    store_weights(context, attend_chunk(context, heads, work, memory.query, keys, chunk), work.n_halves(),
                   work.weights_of(chunk - tile.first_chunk));
     context.sync_warp();
     stage(chunk + 2 * memory.n_slots, keys);
@@ -107,10 +111,11 @@ BASS_HD void weigh_run(Context& context, const Heads& heads, const TileWork& wor
 
 /// A tile from its queries to its results or its state.
 template <class Heads, class Context>
-BASS_HD void attend_whole(Context& context, const Heads& heads, const TileWork& work) {
-  constexpr int kUnits = ceil_div(Heads::kMaxDim, kUnitDims * kAttentionWarps);
-  TileMemory memory = TileMemory::allot(context, heads);
-  const ChunkPages pages = pages_of(work.args, work.tile.segment, work.kv_head);
+BASS_HD void attend_whole(Context& context, SharedRoom room, const Heads heads, const TileWork& work) {
+  constexpr int kColumns = 2;
+  constexpr int kUnits = ceil_div(Heads::kMaxDim, 8 * kColumns * kAttentionWarps);
+  const TileMemory memory = TileMemory::allot(room, heads);
+  const ChunkPages pages = pages_of(work.args, work.tile, work.kv_head);
   const AttentionTile& tile = work.tile;
   const HeadSlice slice{0, heads.dim()};
   const bool has_slot = context.warp() < memory.n_slots;
@@ -130,16 +135,17 @@ BASS_HD void attend_whole(Context& context, const Heads& heads, const TileWork& 
   stage_keys(page);
   stage_values(page);
   page = page_of(tile.first_chunk + memory.n_slots + context.warp());
-  load_queries(context, work, &memory.query);
-  RunningRows<kUnits> rows;
+  load_queries(context, heads, work, memory.query);
+  RunningRows<kUnits, kColumns> rows;
   rows.open(context, work, slice);
   for (int base = tile.first_chunk; base < tile.end_chunk; base += memory.n_slots) {
     const int n_chunks = tile.end_chunk - base < memory.n_slots ? tile.end_chunk - base : memory.n_slots;
-    context.template wait_copies<1>();  // the keys
+    if (Heads::kUnroll == 1) context.begin_anew();  // places of many dimensions would take too many registers
+    context.template wait_copies<1>();              // the keys
     context.sync_warp();
     if (context.warp() < n_chunks) {
       store_weights(context, attend_chunk(context, heads, work, memory.query, keys, base + context.warp()),
-                    memory.weights + context.warp());
+                    work.n_halves(), memory.weights + context.warp());
     }
     context.sync_warp();
     stage_keys(page);
@@ -151,18 +157,6 @@ BASS_HD void attend_whole(Context& context, const Heads& heads, const TileWork& 
     page = page_of(base + 2 * memory.n_slots + context.warp());
   }
   rows.close(context, work, slice);
-}
-
-/// A tile from its queries to its results, its state or its weights. All threads of the block come.
-template <class Context>
-BASS_HD void attend_tile(Context& context, const TileWork& work) {
-  with_head_type(work.args.kv, [&](const auto& heads) {
-    if (work.tile.weights >= 0) {
-      weigh_run(context, heads, work);
-    } else {
-      attend_whole(context, heads, work);
-    }
-  });
 }
 
 }  // namespace bass::cuda

@@ -5,23 +5,26 @@
 
 namespace bass::cuda {
 
-/// Of a slice; the last one may have fewer. A unit a warp.
-inline constexpr int kSliceDims = kUnitDims * kAttentionWarps;
-BASS_HD constexpr int n_slices_of(int head_dim) { return ceil_div(head_dim, kSliceDims); }
+/// Dimensions of a slice: a line of memory of a pair of positions. The last slice may have fewer. A warp has one unit,
+/// of one column of int16 or two of int8.
+BASS_HD constexpr int slice_dims(int number_bytes) { return kLineUnits * kUnitBytes / (2 * number_bytes); }
+BASS_HD constexpr int n_slices_of(int head_dim, int number_bytes) {
+  return ceil_div(head_dim, slice_dims(number_bytes));
+}
 
 /// Shared memory of a block: of each stage kMaxSlots chunks' weights and values. One is merged, the others are on their
 /// way.
 struct ValueMemory {
-  static constexpr int kStages = 3;
+  static constexpr int kStages = 4;
 
   ChunkWeights* weights;  // [kStages, kMaxSlots]
   std::byte* values;      // the same
   int32_t slot_bytes;     // of values
 
-  template <class Context>
-  BASS_HD static ValueMemory allot(Context& memory, int number_bytes) {
+  template <class Allocator>
+  BASS_HD static ValueMemory allot(Allocator& memory, int number_bytes) {
     ValueMemory values;
-    values.slot_bytes = StagedValues::n_bytes(kSliceDims, number_bytes);
+    values.slot_bytes = StagedValues::n_bytes(slice_dims(number_bytes), number_bytes);
     values.weights = memory.template shared<ChunkWeights>(kStages * kMaxSlots);
     values.values = memory.template shared<std::byte>(kStages * kMaxSlots * values.slot_bytes);
     return values;
@@ -30,7 +33,7 @@ struct ValueMemory {
     constexpr int kSlots = kStages * kMaxSlots;
     return SharedBytes()
         .add<ChunkWeights>(kSlots)
-        .add<std::byte>(kSlots * StagedValues::n_bytes(kSliceDims, number_bytes))
+        .add<std::byte>(kSlots * StagedValues::n_bytes(slice_dims(number_bytes), number_bytes))
         .bytes();
   }
 };
@@ -38,48 +41,43 @@ struct ValueMemory {
 /// The rest of a tile whose chunks have their weights, going on from the state that its first chunks left (or, where
 /// tile.goes_on is 0, from nothing). All threads of the block come.
 template <class Heads, class Context>
-BASS_HD void merge_slice(Context& context, const Heads& heads, const TileWork& work, int slice_idx) {
-  constexpr int kWeightUnits = static_cast<int>(sizeof(ChunkWeights)) / kUnitBytes;
-  const ValueMemory memory = ValueMemory::allot(context, Heads::kNumberBytes);
-  const ChunkPages pages = pages_of(work.args, work.tile.segment, work.kv_head);
+BASS_HD void merge_slice(Context& context, SharedRoom room, const Heads heads, const TileWork& work, int slice_idx) {
+  constexpr int kDims = slice_dims(Heads::kNumberBytes);
+  constexpr int kColumns = kDims / (8 * kAttentionWarps);
+  const ValueMemory memory = ValueMemory::allot(room, Heads::kNumberBytes);
+  const ChunkPages pages = pages_of(work.args, work.tile, work.kv_head);
   const AttentionTile& tile = work.tile;
-  const int first_dim = slice_idx * kSliceDims;
-  const HeadSlice slice{first_dim, heads.dim() - first_dim < kSliceDims ? heads.dim() - first_dim : kSliceDims};
+  const int first_dim = slice_idx * kDims;
+  const HeadSlice slice{first_dim, heads.dim() - first_dim < kDims ? heads.dim() - first_dim : kDims};
   const int n_bytes = StagedValues::n_bytes(slice.n, Heads::kNumberBytes);
   const auto stage = [&](int chunk, int idx) {
     if (chunk < tile.end_chunk) {
-      const int slot = idx * kMaxSlots + context.warp();
-      copy_units<kWeightUnits>(context, reinterpret_cast<std::byte*>(memory.weights + slot),
-                               reinterpret_cast<const std::byte*>(work.weights_of(chunk - tile.first_chunk)),
-                               kWeightUnits);
+      ChunkWeights* weights = memory.weights + idx * kMaxSlots + context.warp();
+      const ChunkWeights* from = work.weights_of(chunk - tile.first_chunk);
+      copy_units<sizeof(ChunkWeights) / kUnitBytes>(context, reinterpret_cast<std::byte*>(weights),
+                                                    reinterpret_cast<const std::byte*>(from),
+                                                    work.n_halves() * int{sizeof(HalfWeights) / kUnitBytes});
       const StagedValues values{memory.values + idx * kMaxSlots * memory.slot_bytes + context.warp() * n_bytes,
                                 slice.n};
-      values.template stage<kSliceDims>(context, heads, pages.of(chunk), slice.first);
+      values.template stage<kDims>(context, heads, pages.of(chunk), slice.first);
     }
     context.commit_copies();
   };
-  const int first = tile.first_chunk + context.warp();
-  stage(first, 0);
-  stage(first + kMaxSlots, 1);
-  RunningRows<1> rows;
+  constexpr int kAhead = ValueMemory::kStages - 1;
+  BASS_UNROLL
+  for (int i = 0; i < kAhead; ++i) stage(tile.first_chunk + i * kMaxSlots + context.warp(), i);
+  RunningRows<1, kColumns> rows;
   rows.open(context, work, slice);
-  int idx = 0;
-  for (int base = tile.first_chunk; base < tile.end_chunk; base += kMaxSlots) {
+  for (int base = tile.first_chunk, idx = 0; base < tile.end_chunk; base += kMaxSlots, idx = (idx + 1) % (kAhead + 1)) {
     const int n_chunks = tile.end_chunk - base < kMaxSlots ? tile.end_chunk - base : kMaxSlots;
-    context.template wait_copies<ValueMemory::kStages - 2>();
+    context.template wait_copies<kAhead - 1>();
     context.sync();  // and all have merged what was in the stage that is filled now
-    stage(base + 2 * kMaxSlots + context.warp(), idx == 0 ? ValueMemory::kStages - 1 : idx - 1);
+    stage(base + kAhead * kMaxSlots + context.warp(), (idx + kAhead) % (kAhead + 1));
     rows.merge(context, heads,
                {memory.weights + idx * kMaxSlots, memory.values + idx * kMaxSlots * memory.slot_bytes, n_chunks},
                slice.n, work.n_halves());
-    idx = idx + 1 < ValueMemory::kStages ? idx + 1 : 0;
   }
   rows.close(context, work, slice);
-}
-
-template <class Context>
-BASS_HD void attend_values(Context& context, const TileWork& work, int slice_idx) {
-  with_head_type(work.args.kv, [&](const auto& heads) { merge_slice(context, heads, work, slice_idx); });
 }
 
 }  // namespace bass::cuda

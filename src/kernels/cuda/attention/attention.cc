@@ -1,8 +1,10 @@
 #include "kernels/cuda/attention/attention.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/check.h"
+#include "kernels/cuda/attention/fused_attention.h"
 #include "kernels/cuda/attention/padded_attention.h"
 
 namespace bass::cuda {
@@ -10,8 +12,15 @@ namespace {
 
 // Weights of cut tiles, all KV heads: there are few tiles when any are cut.
 constexpr size_t kMaxWeightsBytes = size_t{64} << 20;
-// Tiles are cut when there are fewer blocks than so many for each multiprocessor.
-constexpr int kBlocksPerMultiprocessor = 2;
+
+// So many blocks of a multiprocessor read as fast as it can.
+constexpr int kBlocksOfFullSpeed = 2;
+
+// MEASURING ONLY, to be removed: other numbers of blocks.
+int from_environment(const char* name, int otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? std::atoi(value) : otherwise;
+}
 
 }  // namespace
 
@@ -30,6 +39,7 @@ void describe_segments(std::span<const DeviceSegment> segments, DeviceBatch* bat
 GpuAttention::GpuAttention(Device* device, const GpuAttentionOptions& options)
     : device_(device), options_(options), group_size_(options.kv.n_heads / options.kv.n_kv_heads) {
   BASS_CHECK(options.kv.head_dim % 16 == 0 && options.kv.head_dim <= kMaxGpuHeadDim);
+  BASS_CHECK(options.kv.head_bytes % kUnitBytes == 0 && options.kv.page_bytes % kUnitBytes == 0);  // as copies need it
   const auto n_kv_heads = static_cast<size_t>(options.kv.n_kv_heads);
   const auto n_rows = static_cast<size_t>(options.max_rows) * static_cast<size_t>(group_size_);
   const int n_chunks = n_chunks_of(options.max_kv_len);
@@ -44,6 +54,8 @@ GpuAttention::GpuAttention(Device* device, const GpuAttentionOptions& options)
         DeviceBuffer(device, n_kv_heads * n_rows * static_cast<size_t>(state_len(options.kv.head_dim)) * sizeof(float));
     tiles_ = DeviceBuffer(device, kFusedStages * static_cast<size_t>(max_tiles_) * sizeof(AttentionTile));
     tokens_ = DeviceBuffer(device, static_cast<size_t>(options.max_rows) * sizeof(int32_t));
+    const int n_counters = max_fused_counters(max_tiles_, options.max_segments, options.kv.n_kv_heads);
+    counters_ = DeviceBuffer(device, static_cast<size_t>(n_counters) * sizeof(int32_t));
   } else if (options.kind == GpuAttentionKind::kPad) {
     // The rectangle of all sequences that decode. A prompt's chunks are not in it.
     const int n_tiles = ceil_div(options.max_decode_rows * group_size_, kTileRows);
@@ -55,13 +67,13 @@ GpuAttention::GpuAttention(Device* device, const GpuAttentionOptions& options)
 }
 
 bool GpuAttention::ok() const {
-  return states_.ok() && weights_.ok() && scores_.ok() && tiles_.ok() && tokens_.ok() && counts_.ok() &&
-         padded_shape_.ok();
+  return states_.ok() && weights_.ok() && scores_.ok() && tiles_.ok() && tokens_.ok() && counters_.ok() &&
+         counts_.ok() && padded_shape_.ok();
 }
 
 size_t GpuAttention::n_bytes() const {
   return states_.n_bytes() + weights_.n_bytes() + scores_.n_bytes() + tiles_.n_bytes() + tokens_.n_bytes() +
-         counts_.n_bytes() + padded_shape_.n_bytes();
+         counters_.n_bytes() + counts_.n_bytes() + padded_shape_.n_bytes();
 }
 
 FusedPlan GpuAttention::fused_plan() const {
@@ -70,6 +82,7 @@ FusedPlan GpuAttention::fused_plan() const {
   for (int stage = 0; stage < kFusedStages; ++stage)
     plan.tiles[stage] = tiles_.as<AttentionTile>() + stage * max_tiles_;
   plan.n_tiles = counts_.as<int32_t>();
+  plan.counters = counters_.as<uint32_t>();
   plan.max_weights = max_weights_;
   return plan;
 }
@@ -83,10 +96,8 @@ void GpuAttention::plan(const DeviceBatch& batch, std::span<const DeviceSegment>
   args.batch = batch;
   args.window = window;
   switch (options_.kind) {
-    case GpuAttentionKind::kFused: {
-      const PlanFused kernel{args, fused_plan(), n_wanted_blocks()};
-      return launch(*device_, kernel, kernel.shape());
-    }
+    case GpuAttentionKind::kFused:
+      return plan_fused(args);
     case GpuAttentionKind::kSplit:
       segment_rows_.clear();
       for (const DeviceSegment& segment : segments) segment_rows_.push_back(segment.n_rows);
@@ -120,7 +131,17 @@ void GpuAttention::plan_padded(const DeviceBatch& batch, std::span<const DeviceS
   launch(*device_, padded, padded.shape());
 }
 
-int GpuAttention::n_wanted_blocks() const { return kBlocksPerMultiprocessor * device_->info().n_multiprocessors; }
+void GpuAttention::plan_fused(const AttentionArguments& args) {
+  const int n_multiprocessors = device_->info().n_multiprocessors;
+  // First and late tiles are no more than those of all sequences; others there are only where tiles are cut.
+  const int n_uncut = 2 * n_tiles_ * args.kv.n_kv_heads;
+  n_blocks_ = from_environment("BASS_ATTENTION_BLOCKS", kBlocksInWork) * n_multiprocessors;
+  if (n_chunks_of(args.batch.max_kv_len) <= kRunChunks) n_blocks_ = std::min(n_blocks_, n_uncut);
+  n_launches_ = 0;
+  const int n_dividing = from_environment("BASS_ATTENTION_CUT", kBlocksOfFullSpeed) * n_multiprocessors;
+  const PlanFused kernel{args, fused_plan(), n_dividing, options_.min_saved_bytes};
+  launch(*device_, kernel, kernel.shape());
+}
 
 void GpuAttention::attend(const AttentionArguments& args) {
   if (args.batch.n_segments == 0) return;
@@ -146,20 +167,11 @@ void GpuAttention::attend(const AttentionArguments& args) {
 void GpuAttention::attend_fused(const AttentionArguments& args) {
   const FusedPlan plan = fused_plan();
   const AttentionScratch scratch{states_.as<float>(), weights_.as<ChunkWeights>(), args.batch.n_rows, max_weights_};
-  // A group's shared tiles are no more than its members' own. Cut tiles are fewer than fill the GPU.
-  const int n_chunks = n_chunks_of(args.batch.max_kv_len);
-  const bool may_cut = n_chunks > kRunChunks;
-  const int n_cut = may_cut ? std::min(n_tiles_, ceil_div(n_wanted_blocks(), args.kv.n_kv_heads)) : 0;
-  const int n_weights = static_cast<int>(std::min<int64_t>(max_weights_, int64_t{n_cut} * n_chunks));
-  const AttendTiles first{args, scratch, plan.tokens, plan.tiles[kFirstTiles], plan.n_tiles + kFirstTiles};
-  launch(*device_, first, first.shape(n_tiles_ + n_cut + n_weights / kRunChunks));
-  if (may_cut) {
-    const AttendValues values{args, scratch, plan.tokens, plan.tiles[kValueTiles], plan.n_tiles + kValueTiles};
-    launch(*device_, values, values.shape(n_cut));
-  }
-  if (args.batch.may_share == 0) return;
-  const AttendTiles late{args, scratch, plan.tokens, plan.tiles[kLateTiles], plan.n_tiles + kLateTiles};
-  launch(*device_, late, late.shape(n_tiles_));
+  with_head_type(args.kv, [&](const auto& heads) {
+    const AttendFused<std::decay_t<decltype(heads)>> kernel{args, scratch, plan, n_launches_, item_bytes_of(args.kv)};
+    launch(*device_, listed(kernel), kernel.shape(n_blocks_));
+  });
+  ++n_launches_;
 }
 
 void GpuAttention::attend_padded(const AttentionArguments& args) {

@@ -17,10 +17,11 @@ enum class GpuAttentionKind { kPad, kSplit, kSplitGrouped, kFused };
 struct GpuAttentionOptions {
   DeviceKv kv;
   GpuAttentionKind kind = GpuAttentionKind::kFused;
-  int max_rows = 0;         // of a pass
-  int max_segments = 0;     // of a pass
-  int max_decode_rows = 1;  // of a sequence that decodes or verifies; BASS-PAD only
-  int max_kv_len = 0;       // positions that a sequence may reach
+  int max_rows = 0;                             // of a pass
+  int max_segments = 0;                         // of a pass
+  int max_decode_rows = 1;                      // of a sequence that decodes or verifies; BASS-PAD only
+  int max_kv_len = 0;                           // positions that a sequence may reach
+  int64_t min_saved_bytes = int64_t{16} << 20;  // PlanFused's; as many as a cache gives while a block waits for another
 };
 
 /// Sets n_segments, max_kv_len and may_share of a batch whose arrays are, or will be, in the device's memory.
@@ -46,9 +47,9 @@ class GpuAttention {
  private:
   void attend_fused(const AttentionArguments& args);
   void attend_padded(const AttentionArguments& args);
+  void plan_fused(const AttentionArguments& args);
   void plan_padded(const DeviceBatch& batch, std::span<const DeviceSegment> segments);
   [[nodiscard]] FusedPlan fused_plan() const;
-  [[nodiscard]] int n_wanted_blocks() const;
   [[nodiscard]] int32_t* padded_sequences() const { return counts_.as<int32_t>() + options_.max_segments + 1; }
 
   Device* device_;
@@ -61,6 +62,7 @@ class GpuAttention {
   DeviceBuffer scores_;
   DeviceBuffer tiles_;  // of the stages of `fused`
   DeviceBuffer tokens_;
+  DeviceBuffer counters_;
   DeviceBuffer counts_;  // of tiles, or [max_segments + 1] prefix sums, and behind them [max_segments] padded sequences
   DeviceBuffer padded_shape_;
 
@@ -69,6 +71,8 @@ class GpuAttention {
   int max_decode_rows_ = 0;
   int n_decode_ = 0;
   bool has_prompts_ = false;
+  int n_blocks_ = 0;               // of `fused`
+  uint32_t n_launches_ = 0;        // since the plan was made; of `fused`
   std::vector<int> segment_rows_;  // [n_segments]; of `split`
 };
 

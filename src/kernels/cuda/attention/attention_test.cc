@@ -206,6 +206,7 @@ struct Uploaded {
 GpuAttentionOptions options_for(const Batch& batch, const DeviceKv& kv, GpuAttentionKind kind) {
   GpuAttentionOptions options{kv, kind, static_cast<int>(batch.rows.size()),
                               static_cast<int>(batch.segments.size()) + 1};
+  options.min_saved_bytes = 0;
   for (const DeviceSegment& segment : batch.segments) {
     options.max_kv_len = std::max(options.max_kv_len, segment.start + segment.n_rows);
     if (segment.is_decode != 0) options.max_decode_rows = std::max(options.max_decode_rows, segment.n_rows);
@@ -271,6 +272,14 @@ TEST(GpuAttention, HasTheBitsOfTheCpuForEveryHeadShape) {
     for (const auto& [n_heads, n_kv_heads] : {std::pair(2, 2), std::pair(4, 1), std::pair(7, 1)}) {
       expect_bits_of_the_cpu({head_dim, n_heads, n_kv_heads}, {{40, 3}, {33, 1}});
       expect_bits_of_the_cpu({head_dim, n_heads, n_kv_heads, 1}, {{40, 3}, {2, 1}});
+    }
+  }
+}
+
+TEST(GpuAttention, HasTheBitsOfTheCpuForCutAndSharedTilesOfEveryHeadShape) {
+  for (const int head_dim : {64, 80, 96, 128, 16, 256}) {
+    for (const int number_bytes : {2, 1}) {
+      expect_bits_of_the_cpu({head_dim, 4, 1, number_bytes}, {{400, 3}, {395, 1, true, 0, 11}, {350, 1}, {20, 1}});
     }
   }
 }
@@ -382,7 +391,7 @@ struct PlannedBatch {
   std::vector<AttentionTile> tiles[kFusedStages];
 };
 
-PlannedBatch plan_fused(const Batch& batch, int window, int n_wanted_blocks, int max_weights) {
+PlannedBatch plan_fused(const Batch& batch, int window, int n_blocks, int max_weights) {
   const std::unique_ptr<Device> device = open_emulated_device();
   Uploaded uploaded(*device, batch, window);
   const int max_tiles = max_fused_tiles(static_cast<int>(batch.rows.size()), static_cast<int>(batch.segments.size()),
@@ -392,11 +401,15 @@ PlannedBatch plan_fused(const Batch& batch, int window, int n_wanted_blocks, int
   DeviceBuffer tokens(device.get(), planned.tokens.size() * sizeof(int32_t));
   DeviceBuffer tiles(device.get(), kFusedStages * static_cast<size_t>(max_tiles) * sizeof(AttentionTile));
   DeviceBuffer counts(device.get(), kFusedStages * sizeof(int32_t));
-  PlanFused kernel{uploaded.args, {}, n_wanted_blocks};
+  const int n_counters =
+      max_fused_counters(max_tiles, static_cast<int>(batch.segments.size()), uploaded.args.kv.n_kv_heads);
+  DeviceBuffer counters(device.get(), static_cast<size_t>(n_counters) * sizeof(int32_t));
+  PlanFused kernel{uploaded.args, {}, n_blocks, /*min_saved_bytes=*/0};
   kernel.plan.tokens = tokens.as<int32_t>();
   for (int stage = 0; stage < kFusedStages; ++stage)
     kernel.plan.tiles[stage] = tiles.as<AttentionTile>() + stage * max_tiles;
   kernel.plan.n_tiles = counts.as<int32_t>();
+  kernel.plan.counters = counters.as<uint32_t>();
   kernel.plan.max_weights = max_weights;
   launch(*device, kernel, kernel.shape());
   std::vector<AttentionTile> all(kFusedStages * static_cast<size_t>(max_tiles));
@@ -412,10 +425,28 @@ PlannedBatch plan_fused(const Batch& batch, int window, int n_wanted_blocks, int
   return planned;
 }
 
+/// Walks the stages in their order. Tiles wait for as much as those in front of them raise.
+std::string find_fault_of_counters(const PlannedBatch& planned, int n_slices) {
+  std::map<int, int> counters;
+  for (int stage = 0; stage < kFusedStages; ++stage) {
+    for (const AttentionTile& tile : planned.tiles[stage]) {
+      if ((tile.awaits >= 0) != (tile.goes_on > 0)) return "a tile waits for nothing, or not for its state";
+      if (tile.awaits >= 0 && counters[tile.awaits] != tile.n_awaited)
+        return "a tile waits for more or less than comes";
+      if (tile.awaits >= 0 && tile.awaits == tile.raises) return "a tile waits for itself";
+    }
+    for (const AttentionTile& tile : planned.tiles[stage]) {
+      if (tile.raises >= 0) counters[tile.raises] += stage == kValueTiles ? n_slices : 1;
+    }
+  }
+  return {};
+}
+
 /// Walks the stages in their order. Every row must meet the chunks that it sees once and in ascending order, go on from
 /// the state that it was left with, and have its result written once, at the end; weights are computed before they are
 /// read, by one tile each. Empty: all is well.
 std::string find_fault(const Batch& batch, const PlannedBatch& planned, int group_size, int window) {
+  if (std::string fault = find_fault_of_counters(planned, /*n_slices=*/1); !fault.empty()) return fault;
   struct Row {
     int next_chunk = 0;
     int state = 0;
@@ -450,8 +481,7 @@ std::string find_fault(const Batch& batch, const PlannedBatch& planned, int grou
         const DeviceSegment& segment =
             batch.segments[static_cast<size_t>(batch.rows[static_cast<size_t>(row)].segment)];
         for (int chunk = tile.first_chunk; chunk < std::min(tile.end_chunk, segment.n_pages); ++chunk) {
-          const int32_t* read =
-              &batch.page_ids[static_cast<size_t>(batch.segments[static_cast<size_t>(tile.segment)].first_page)];
+          const int32_t* read = &batch.page_ids[static_cast<size_t>(tile.first_page)];
           const int32_t* own = &batch.page_ids[static_cast<size_t>(segment.first_page)];
           if (read[chunk] != own[chunk]) return "another sequence's page is read";
         }
@@ -520,7 +550,11 @@ TEST(FusedPlan, FaultyPlansAreFound) {  // the negative control of the test abov
   spoil([](PlannedBatch& bad) { bad.tiles[kFirstTiles].back().weights -= 1; });
   spoil([](PlannedBatch& bad) { bad.tiles[kLateTiles].pop_back(); });
   spoil([](PlannedBatch& bad) { bad.tiles[kLateTiles][0].goes_on = 0; });
-  spoil([](PlannedBatch& bad) { bad.tiles[kLateTiles][1].segment = 0; });
+  spoil([](PlannedBatch& bad) { bad.tiles[kLateTiles][1].first_page = bad.tiles[kLateTiles][0].first_page; });
+  spoil([](PlannedBatch& bad) { bad.tiles[kLateTiles][1].n_awaited += 1; });
+  spoil([](PlannedBatch& bad) { bad.tiles[kLateTiles][0].awaits = -1; });
+  spoil([](PlannedBatch& bad) { bad.tiles[kValueTiles][0].n_awaited -= 1; });
+  spoil([](PlannedBatch& bad) { bad.tiles[kFirstTiles].back().raises = -1; });
   EXPECT_EQ(n_found, n);
 }
 

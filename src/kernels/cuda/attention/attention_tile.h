@@ -25,30 +25,39 @@ struct AttentionTile {
   int32_t tokens_begin = 0;  // index into a list of rows of the batch; without a list: such a row
   int32_t first_row = 0;     // of the tokens behind tokens_begin: token * group_size + head of the group
   int32_t n_rows = 0;        // 1 .. kTileRows
-  int32_t segment = 0;       // whose page table is read
+  int32_t first_page = 0;    // of the page table that is read (DeviceSegment)
+  int32_t n_pages = 0;       // of it that hold something
   int32_t first_chunk = 0;
   int32_t end_chunk = 0;
-  int32_t goes_on = 0;       // from the state that its rows were left with (1 or 2: its m and l); 0: from nothing
-  int32_t leaves_state = 0;  // 1 or 2: the running softmax, with this m and l; 0: the result is written
-  int32_t weights = -1;      // >= 0: only the weights of its chunks are computed, and go here (WeightsOfChunk)
+  int16_t goes_on = 0;       // from the state that its rows were left with (1 or 2: its m and l); 0: from nothing
+  int16_t leaves_state = 0;  // 1 or 2: the running softmax, with this m and l; 0: the result is written
+  int32_t weights = -1;      // >= 0: only the weights of its chunks are computed, and go here
+  // Of `fused`, whose blocks wait for each other's results:
+  int32_t awaits = -1;  // a counter that others have raised to n_awaited when this tile may be begun; -1: none
+  int32_t n_awaited = 0;
+  int32_t raises = -1;  // a counter that this tile raises by one for each of its items; -1: none
 };
 
 struct alignas(16) Float4 {
   float x[4];
 };
 
-/// Four registers of an A operand (TileS8), as lanes load and store them.
+/// Four registers of a lane, as lanes load and store them.
 struct alignas(16) RowBytes {
   int32_t word[4];
 };
 
-/// Rounded weights of a tile and one chunk, for a values kernel: as it will feed them to the tensor cores.
+/// Rounded weights of eight rows of a tile and one chunk, as they will be fed to the tensor cores.
+struct HalfWeights {
+  RowBytes bytes[kWarpLen];  // of each lane the upper bytes of 16 h + 4 t + x, h = 0 and 1, and the lower ones
+  float m[kTileRows / 2];    // of each row: largest score, -inf where it sees nothing
+  float l[kTileRows / 2];
+  float u[kTileRows / 2];
+};
+/// Of a tile: weight = 256 high + low, both signed bytes. The second half is anything where a tile has no
+/// rows for it.
 struct ChunkWeights {
-  RowBytes high[kWarpLen];  // TileS8::a of each lane: the weights' upper bytes
-  RowBytes low[kWarpLen];   // lower bytes, signed: weight = 256 high + low
-  float m[kTileRows];       // of each row: largest score, -inf where it sees nothing
-  float l[kTileRows];
-  float u[kTileRows];
+  HalfWeights half[2];
 };
 
 /// One layer's attention over a batch. Memory of the device, owned by the caller.
@@ -104,7 +113,8 @@ BASS_HD AttentionTile segment_tile(const AttentionArguments& args, int segment_i
   tile.first_row = idx * kTileRows;
   tile.n_rows = segment.n_rows * group_size - tile.first_row;
   if (tile.n_rows > kTileRows) tile.n_rows = kTileRows;
-  tile.segment = segment_idx;
+  tile.first_page = segment.first_page;
+  tile.n_pages = n_chunks_of(segment.start + segment.n_rows);
   tile.first_chunk = args.first_seen(segment.start + tile.first_row / group_size) / kPageLen;
   tile.end_chunk = n_chunks_of(segment.start + (tile.first_row + tile.n_rows - 1) / group_size + 1);
   return tile;

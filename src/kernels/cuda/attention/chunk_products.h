@@ -105,13 +105,18 @@ struct LaneRows {
   int32_t half;
 };
 
-/// Two neighbouring columns' B registers (four k each) from two neighbouring rows of pairs, and two more if has_half:
-/// K: rows are pairs of dimensions, columns positions; V: rows are pairs of positions, columns dimensions.
-template <int kNumberBytes, class Context>
+/// B registers (four k each) of kColumns neighbouring columns, from two neighbouring rows of pairs, and two more if
+/// has_half: K: rows are pairs of dimensions, columns positions; V: rows are pairs of positions, columns dimensions.
+template <int kNumberBytes, int kColumns, class Context>
 BASS_HD void multiply_columns(Context& context, const RowPlanes& a, const LaneRows& rows, bool has_half,
-                              PlaneSums (&sums)[2]) {
+                              PlaneSums (&sums)[kColumns]) {
   const std::byte* second = rows.first + rows.half;
-  if constexpr (kNumberBytes == 2) {
+  if constexpr (kNumberBytes == 2 && kColumns == 1) {
+    const uint32_t w0 = load_word(rows.first), w1 = load_word(rows.first + rows.next);
+    const uint32_t w2 = has_half ? load_word(second) : 0, w3 = has_half ? load_word(second + rows.next) : 0;
+    multiply_planes(context, a, planes_of(context, w0, w1), planes_of(context, w2, w3), &sums[0]);
+  } else if constexpr (kNumberBytes == 2) {
+    static_assert(kColumns == 2);
     const WordPair w0 = load_pair(rows.first), w1 = load_pair(rows.first + rows.next);
     WordPair w2{0, 0}, w3{0, 0};
     if (has_half) {
@@ -121,6 +126,7 @@ BASS_HD void multiply_columns(Context& context, const RowPlanes& a, const LaneRo
     multiply_planes(context, a, planes_of(context, w0.x, w1.x), planes_of(context, w2.x, w3.x), &sums[0]);
     multiply_planes(context, a, planes_of(context, w0.y, w1.y), planes_of(context, w2.y, w3.y), &sums[1]);
   } else {
+    static_assert(kColumns == 2);
     const uint32_t w0 = load_word(rows.first), w1 = load_word(rows.first + rows.next);
     const uint32_t w2 = has_half ? load_word(second) : 0, w3 = has_half ? load_word(second + rows.next) : 0;
     BASS_UNROLL
@@ -151,7 +157,8 @@ template <class Heads, class Context>
 BASS_HD ScoreFragment chunk_scores(Context& context, const Heads& heads, const RowBytes* query, const float* q_scale,
                                    const StagedKeys& keys, int n_halves) {
   constexpr int kStepBytes = 16 * 2 * kPageLen * Heads::kNumberBytes;
-  constexpr int kHalves = Heads::kUnroll > 1 ? 2 : 1;  // of the positions at once, as registers allow
+  // Of the positions at once, as registers allow.
+  constexpr int kHalves = Heads::kUnroll > 1 && Heads::kMaxDim <= 64 ? 2 : 1;
   const int group = context.lane() / 4;
   const int t = context.lane() % 4;
   const float* k_scale = keys.k_scales(heads) + 4 * t;
@@ -168,7 +175,7 @@ BASS_HD ScoreFragment chunk_scores(Context& context, const Heads& heads, const R
       for (int h = 0; h < kHalves; ++h) {
         LaneRows rows = key_rows<Heads>(keys, group, t, first + h);
         rows.first += step * kStepBytes;
-        multiply_columns<Heads::kNumberBytes>(context, a, rows, step * 32 + 16 < heads.dim(), sums[h]);
+        multiply_columns<Heads::kNumberBytes, 2>(context, a, rows, step * 32 + 16 < heads.dim(), sums[h]);
       }
     }
     BASS_UNROLL
@@ -288,15 +295,17 @@ BASS_HD ChunkSoftmax chunk_softmax(Context& context, ScoreFragment scores, const
   return result;
 }
 
-/// sum r_j v_j of 16 dimensions, `dim` the first of them among those that are staged: this lane's are dim + 4 t + x.
-template <class Heads, class Context>
+/// sum r_j v_j of 8 kColumns dimensions, `dim` the first of them among those that are staged. A lane's are dim +
+/// 2 kColumns t + x.
+template <int kColumns, class Heads, class Context>
 BASS_HD void chunk_values(Context& context, const Heads& heads, const RowPlanes& weights, const StagedValues& values,
-                          int dim, PlaneSums (&sums)[2]) {
+                          int dim, PlaneSums (&sums)[kColumns]) {
   const int group = context.lane() / 4;
   const int t = context.lane() % 4;
   const int stride = values.stride(heads);
-  const LaneRows rows{values.bytes + 2 * t * stride + (dim + 2 * group) * 2 * Heads::kNumberBytes, stride, 8 * stride};
-  multiply_columns<Heads::kNumberBytes>(context, weights, rows, true, sums);
+  const std::byte* column = values.bytes + (dim + kColumns * group) * 2 * Heads::kNumberBytes;
+  const LaneRows rows{column + 2 * t * stride, stride, 8 * stride};
+  multiply_columns<Heads::kNumberBytes, kColumns>(context, weights, rows, true, sums);
 }
 
 }  // namespace bass::cuda

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/attend_kernels.h"
+#include "kernels/cuda/attention/attend_values.h"
 
 namespace bass::cuda {
 
@@ -109,13 +110,13 @@ struct PaddedScores {
     const AttentionTile& tile = work.tile;
     const int chunk = context.block().z * kAttentionWarps + context.warp();
     const int key_bytes = StagedKeys::n_bytes(heads.dim(), Heads::kNumberBytes);
-    QueryMemory query = QueryMemory::allot(context, heads.dim());
+    const QueryMemory query = QueryMemory::allot(context, heads.dim());
     const StagedKeys keys{context.template shared<std::byte>(kAttentionWarps * key_bytes) + context.warp() * key_bytes};
     if (chunk < tile.end_chunk) {
-      keys.stage(context, heads, pages_of(padded.args, tile.segment, work.kv_head).of(chunk));
+      keys.stage(context, heads, pages_of(padded.args, tile, work.kv_head).of(chunk));
     }
     context.commit_copies();
-    load_queries(context, work, &query);
+    load_queries(context, heads, work, query);
     if (chunk >= tile.end_chunk) return;
     context.template wait_copies<0>();
     context.sync_warp();
@@ -160,14 +161,13 @@ struct PaddedSoftmax {
     ScoreFragment scores;
     BASS_UNROLL
     for (int i = 0; i < 16; ++i) scores.s[i / 8][i / 4 % 2][i % 4] = padded.scores[place].s[i][context.lane()];
-    const std::byte* page = pages_of(args, tile.segment, kv_head).of(chunk);
+    const std::byte* page = pages_of(args, tile, kv_head).of(chunk);
     const auto* v_scale =
         reinterpret_cast<const float*>(page + int64_t{2} * kPageLen * args.kv.head_dim * args.kv.number_bytes) +
         kPageLen;
-    store_weights(context,
-                  chunk_softmax(context, scores, seen, chunk * kPageLen, v_scale, args.kv.score_cap,
-                                tile.n_rows > kTileRows / 2 ? 2 : 1),
-                  &padded.weights[place]);
+    const int n_halves = tile.n_rows > kTileRows / 2 ? 2 : 1;
+    store_weights(context, chunk_softmax(context, scores, seen, chunk * kPageLen, v_scale, args.kv.score_cap, n_halves),
+                  n_halves, &padded.weights[place]);
   }
 };
 
@@ -180,7 +180,9 @@ struct PaddedValues {
   PaddedArguments padded;
 
   [[nodiscard]] LaunchShape shape(int max_sequences, int max_rows) const {
-    return values_shape(padded.args, padded.grid(max_sequences, max_rows, 1).x);
+    const DeviceKv& kv = padded.args.kv;
+    return {padded.grid(max_sequences, max_rows, n_slices_of(kv.head_dim, kv.number_bytes)), kAttentionThreads,
+            ValueMemory::n_bytes(kv.number_bytes)};
   }
   template <class Context>
   BASS_HD void operator()(Context& context) const {
@@ -188,8 +190,11 @@ struct PaddedValues {
     AttentionScratch scratch;
     scratch.weights = padded.weights;
     scratch.max_weights = static_cast<int32_t>(padded.max_chunks);
-    const TileWork work{padded.args, scratch, kNoTokenList, padded.tile(context.block().x), context.block().y};
-    attend_values(context, work, context.block().z);
+    const AttentionTile tile = padded.tile(context.block().x);
+    const TileWork work{padded.args, scratch, kNoTokenList, tile, context.block().y};
+    with_head_type(work.args.kv, [&](const auto& heads) {
+      merge_slice(context, SharedRoom{context.template shared<std::byte>(0)}, heads, work, context.block().z);
+    });
   }
 };
 

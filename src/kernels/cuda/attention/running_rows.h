@@ -5,9 +5,6 @@
 
 namespace bass::cuda {
 
-/// Dimensions of a product of weights and values; a warp merges so many, or a few times so many.
-inline constexpr int kUnitDims = 16;
-
 /// Chunks that a block works on at once, in shared memory.
 inline constexpr int kMaxSlots = kAttentionWarps;
 
@@ -24,6 +21,14 @@ struct StagedChunks {
   int32_t n;
 };
 
+/// n_halves: 1: the other rows' are zero
+BASS_HD RowPlanes planes_of_weights(const ChunkWeights& weights, int lane, int n_halves) {
+  const RowBytes first = weights.half[0].bytes[lane];
+  const RowBytes second = n_halves > 1 ? weights.half[1].bytes[lane] : RowBytes{};
+  return {{{first.word[0], second.word[0], first.word[1], second.word[1]}},
+          {{first.word[2], second.word[2], first.word[3], second.word[3]}}};
+}
+
 /// Factors of the merge of a row and up to kMaxSlots chunks: o = o old[c] + sum[c] added[c].
 struct MergeFactors {
   float old[kMaxSlots];
@@ -31,12 +36,18 @@ struct MergeFactors {
 };
 
 /// A lane's part of the rows `group` and `group + 8`: m and l, which all lanes of a row know, and of each of a warp's
-/// units of dimensions, 16 (warp + kAttentionWarps u) of the slice, four: 4 t + x.
-template <int kUnits>
+/// units of 8 kColumns dimensions, the unit warp + kAttentionWarps u of the slice, some: kLaneDims t + x.
+template <int kUnits, int kColumns>
 struct RunningRows {
+  static constexpr int kUnitDims = 8 * kColumns;
+  static constexpr int kLaneDims = 2 * kColumns;
+  struct alignas(4 * kLaneDims) LaneDims {
+    float x[kLaneDims];
+  };
+
   float m[2];
   float l[2];
-  float o[kUnits][2][4];
+  float o[kUnits][2][kLaneDims];
 
   template <class Context>
   BASS_HD static int unit_dim(Context& context, int u) {
@@ -56,44 +67,23 @@ struct RunningRows {
       l[half] = state != nullptr ? state[head_dim + 2 * (goes_on - 1) + 1] : 0.0f;
       BASS_UNROLL
       for (int u = 0; u < kUnits; ++u) {
-        const int dim = unit_dim(context, u) + context.lane() % 4 * 4;
-        const bool has_dims = state != nullptr && dim < slice.n;
-        const Float4 before = has_dims ? load_4(state + slice.first + dim) : Float4{};
+        const int dim = unit_dim(context, u) + context.lane() % 4 * kLaneDims;
+        LaneDims before = {};
+        if (state != nullptr && dim < slice.n) before = *reinterpret_cast<const LaneDims*>(state + slice.first + dim);
         BASS_UNROLL
-        for (int x = 0; x < 4; ++x) o[u][half][x] = before.x[x];
+        for (int x = 0; x < kLaneDims; ++x) o[u][half][x] = before.x[x];
       }
     }
   }
 
-  /// In ascending order.
+  /// In ascending order. n_dims: of the slice
   template <class Heads, class Context>
   BASS_HD void merge(Context& context, const Heads& heads, const StagedChunks& chunks, int n_dims, int n_halves) {
-    MergeFactors factors[2];
-    BASS_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      if (half < n_halves) factors[half] = advance(context, chunks, half);
-    }
-    BASS_UNROLL
-    for (int c = 0; c < kMaxSlots; ++c) {
-      if (c >= chunks.n) break;
-      const RowPlanes weights{chunks.weights[c].high[context.lane()], chunks.weights[c].low[context.lane()]};
-      const StagedValues values{chunks.values + c * StagedValues::n_bytes(n_dims, Heads::kNumberBytes), n_dims};
-      BASS_UNROLL
-      for (int u = 0; u < kUnits; ++u) {
-        const int dim = unit_dim(context, u);
-        if (dim >= n_dims) break;
-        PlaneSums sums[2];
-        chunk_values(context, heads, weights, values, dim, sums);
-        BASS_UNROLL
-        for (int half = 0; half < 2; ++half) {
-          if (half >= n_halves) break;
-          BASS_UNROLL
-          for (int x = 0; x < 4; ++x) {
-            const auto sum = static_cast<float>(sums[x % 2].total(half * 2 + x / 2));
-            o[u][half][x] = fmaf(sum, factors[half].added[c], o[u][half][x] * factors[half].old[c]);
-          }
-        }
-      }
+    constexpr bool kKnowsDims = Heads::kUnroll > 1;  // else registers are scarce
+    if (kKnowsDims && n_halves == 1) {
+      merge_halves<1>(context, heads, chunks, n_dims);
+    } else {
+      merge_halves<2>(context, heads, chunks, n_dims);
     }
   }
 
@@ -110,12 +100,13 @@ struct RunningRows {
       float* out = leaves_state > 0 ? work.state_of(row) : work.result_of(row);
       BASS_UNROLL
       for (int u = 0; u < kUnits; ++u) {
-        const int dim = unit_dim(context, u) + 4 * t;
+        const int dim = unit_dim(context, u) + kLaneDims * t;
         if (dim >= slice.n) break;
-        Float4 after;
+        LaneDims after;
         BASS_UNROLL
-        for (int x = 0; x < 4; ++x) after.x[x] = leaves_state > 0 ? o[u][half][x] : o[u][half][x] / l[half] + 0.0f;
-        *reinterpret_cast<Float4*>(out + slice.first + dim) = after;
+        for (int x = 0; x < kLaneDims; ++x)
+          after.x[x] = leaves_state > 0 ? o[u][half][x] : o[u][half][x] / l[half] + 0.0f;
+        *reinterpret_cast<LaneDims*>(out + slice.first + dim) = after;
       }
       if (leaves_state == 0 || t != 0 || context.warp() != 0 || slice.first != 0) continue;
       out[head_dim + 2 * (leaves_state - 1)] = m[half];
@@ -124,23 +115,53 @@ struct RunningRows {
   }
 
  private:
+  // No branch is between the products of a chunk, so that they overlap.
+  template <int kHalves, class Heads, class Context>
+  BASS_HD void merge_halves(Context& context, const Heads& heads, const StagedChunks& chunks, int n_dims) {
+    MergeFactors factors[kHalves];
+    BASS_UNROLL
+    for (int half = 0; half < kHalves; ++half) factors[half] = advance(context, chunks, half);
+    BASS_UNROLL
+    for (int c = 0; c < kMaxSlots; ++c) {
+      if (c >= chunks.n) break;
+      const RowPlanes weights = planes_of_weights(chunks.weights[c], context.lane(), kHalves);
+      const StagedValues values{chunks.values + c * StagedValues::n_bytes(n_dims, Heads::kNumberBytes), n_dims};
+      BASS_UNROLL
+      for (int u = 0; u < kUnits; ++u) {
+        const int dim = unit_dim(context, u);
+        if (!has_all_units(n_dims) && dim >= n_dims) break;
+        PlaneSums sums[kColumns];
+        chunk_values<kColumns>(context, heads, weights, values, dim, sums);
+        BASS_UNROLL
+        for (int half = 0; half < kHalves; ++half) {
+          BASS_UNROLL
+          for (int x = 0; x < kLaneDims; ++x) {
+            const auto sum = static_cast<float>(sums[x % kColumns].total(half * 2 + x / kColumns));
+            o[u][half][x] = fmaf(sum, factors[half].added[c], o[u][half][x] * factors[half].old[c]);
+          }
+        }
+      }
+    }
+  }
+  BASS_HD static bool has_all_units(int n_dims) { return n_dims == kUnits * kAttentionWarps * kUnitDims; }
+
   /// m and l behind the chunks, and the factors of each: lane t of a row computes those of chunk t.
   template <class Context>
   BASS_HD MergeFactors advance(Context& context, const StagedChunks& chunks, int half) {
     static_assert(kMaxSlots == 4);
-    const int row = context.lane() / 4 + 8 * half;
+    const int group = context.lane() / 4;
     const int t = context.lane() % 4;
     float m_own = -kInf, m_before = m[half], m_after = m[half], u_own = 0;
     BASS_UNROLL
     for (int c = 0; c < kMaxSlots; ++c) {
       if (c >= chunks.n) break;
-      const float m_chunk = chunks.weights[c].m[row];
+      const float m_chunk = chunks.weights[c].half[half].m[group];
       const float m_new = max_of(m[half], m_chunk);
       if (c == t) {
         m_own = m_chunk;
         m_before = m[half];
         m_after = m_new;
-        u_own = chunks.weights[c].u[row];
+        u_own = chunks.weights[c].half[half].u[group];
       }
       m[half] = m_new;
     }
@@ -153,7 +174,7 @@ struct RunningRows {
       const int lane = context.lane() - t + c;
       factors.old[c] = context.shuffle(old, lane);
       factors.added[c] = context.shuffle(u_own * scale, lane);
-      l[half] = fmaf(chunks.weights[c].l[row], context.shuffle(scale, lane), l[half] * factors.old[c]);
+      l[half] = fmaf(chunks.weights[c].half[half].l[group], context.shuffle(scale, lane), l[half] * factors.old[c]);
     }
     return factors;
   }

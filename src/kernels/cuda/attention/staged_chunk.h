@@ -14,21 +14,32 @@ inline constexpr int kUnitBytes = 16;
 inline constexpr int kLineUnits = 8;
 inline constexpr int kScaleBytes = 2 * kPageLen * static_cast<int>(sizeof(float));
 
-/// A KV head's chunks of one sequence. Chunks behind the segment's last (BASS-PAD) read its first page.
+/// Shared memory of a block that is allotted anew for each thing it does.
+struct SharedRoom {
+  std::byte* free;
+
+  template <class T>
+  BASS_HD T* shared(int n) {
+    T* place = reinterpret_cast<T*>(free);
+    free += (sizeof(T) * static_cast<size_t>(n) + 15) / 16 * 16;
+    return place;
+  }
+};
+
+/// A KV head's chunks of one sequence. Chunks behind the last (BASS-PAD) read its first page.
 struct ChunkPages {
   const std::byte* head;  // of page 0
   const int32_t* pages;
   int64_t page_bytes;
-  int32_t n_chunks;
+  int32_t n_pages;
 
   [[nodiscard]] BASS_HD const std::byte* of(int chunk) const {
-    return head + int64_t{pages[chunk < n_chunks ? chunk : 0]} * page_bytes;
+    return head + int64_t{pages[chunk < n_pages ? chunk : 0]} * page_bytes;
   }
 };
-BASS_HD ChunkPages pages_of(const AttentionArguments& args, int segment_idx, int kv_head) {
-  const DeviceSegment& segment = args.batch.segments[segment_idx];
-  return {args.kv.pages + args.layer_offset + kv_head * args.kv.head_bytes, args.batch.pages + segment.first_page,
-          args.kv.page_bytes, n_chunks_of(segment.start + segment.n_rows)};
+BASS_HD ChunkPages pages_of(const AttentionArguments& args, const AttentionTile& tile, int kv_head) {
+  return {args.kv.pages + args.layer_offset + kv_head * args.kv.head_bytes, args.batch.pages + tile.first_page,
+          args.kv.page_bytes, tile.n_pages};
 }
 
 /// A warp copies n_units that lie side by side.

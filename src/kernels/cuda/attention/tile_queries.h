@@ -8,7 +8,7 @@ namespace bass::cuda {
 /// A block's tile and KV head, and what it reads and writes.
 struct TileWork {
   const AttentionArguments& args;
-  const AttentionScratch& scratch;
+  AttentionScratch scratch;
   const int32_t* tokens;
   const AttentionTile& tile;
   int32_t kv_head;
@@ -65,38 +65,47 @@ struct QueryMemory {
 };
 
 /// One row's query by 16 lanes: rounded by its 2-norm, squares summed in 16 lanes (kernels.h, write_kv).
-template <class Context>
-BASS_HD void load_query(Context& context, const AttentionArguments& args, const float* q, int row, QueryMemory* query) {
+/// q: null: a row that is not there
+template <class Heads, class Context>
+BASS_HD void load_query(Context& context, const Heads& heads, const DeviceKv& kv, const float* q, int row,
+                        const QueryMemory& query) {
+  constexpr int kMaxPart = n_k_steps(Heads::kMaxDim) * 32 / kLanes;
   const int lane = context.lane() % kLanes;
-  const int head_dim = args.kv.head_dim;
+  float x[kMaxPart];
+  BASS_UNROLL
+  for (int i = 0; i < kMaxPart; ++i) {
+    const int d = lane + i * kLanes;
+    x[i] = q != nullptr && d < heads.dim() ? max_of(min_of(q[d], kLargestCached), -kLargestCached) : 0.0f;
+  }
   float squares = 0;
-  for (int d = lane; d < head_dim && q != nullptr; d += kLanes) {
-    const float x = max_of(min_of(q[d], kLargestCached), -kLargestCached);
-    squares = fmaf(x, x, squares);
+  BASS_UNROLL
+  for (int i = 0; i < kMaxPart; ++i) {
+    if (i * kLanes < heads.dim()) squares = fmaf(x[i], x[i], squares);
   }
   const float size = sqrtf(sum_16_lanes(context, squares));
   const bool is_zero = !(size > kSmallestScaled);
   const float inverse = is_zero ? 0.0f : kInt16Steps / size;
-  auto* bytes = reinterpret_cast<int8_t*>(query->bytes);
-  for (int d = lane; d < n_k_steps(head_dim) * 32; d += kLanes) {
-    const bool is_there = q != nullptr && d < head_dim;
-    const float x = is_there ? max_of(min_of(q[d], kLargestCached), -kLargestCached) : 0.0f;
-    const int32_t rounded = round_to_int(x * inverse);
+  auto* bytes = reinterpret_cast<int8_t*>(query.bytes);
+  BASS_UNROLL
+  for (int i = 0; i < kMaxPart; ++i) {
+    const int d = lane + i * kLanes;
+    if (d >= n_k_steps(heads.dim()) * 32) break;
+    const int32_t rounded = round_to_int(x[i] * inverse);
     bytes[query_byte(row, d, 0)] = static_cast<int8_t>((rounded + 128) >> 8);
     bytes[query_byte(row, d, 1)] = static_cast<int8_t>(static_cast<uint8_t>(rounded & 255));
   }
-  if (lane == 0) query->scale[row] = (is_zero ? 0.0f : size * (1.0f / kInt16Steps)) * args.kv.score_factor;
+  if (lane == 0) query.scale[row] = (is_zero ? 0.0f : size * (1.0f / kInt16Steps)) * kv.score_factor;
 }
 
-template <class Context>
-BASS_HD void load_queries(Context& context, const TileWork& work, QueryMemory* query) {
-  for (int x = context.thread() / kLanes; x < kTileRows; x += kAttentionThreads / kLanes) {
+template <class Heads, class Context>
+BASS_HD void load_queries(Context& context, const Heads& heads, const TileWork& work, const QueryMemory& query) {
+  for (int x = context.thread() / kLanes; x < work.n_halves() * kTileRows / 2; x += kAttentionThreads / kLanes) {
     const bool is_there = x < work.tile.n_rows;
-    load_query(context, work.args, is_there ? work.query_of(x) : nullptr, x, query);
+    load_query(context, heads, work.args.kv, is_there ? work.query_of(x) : nullptr, x, query);
     if (context.lane() % kLanes != 0) continue;
     const int position = is_there ? work.args.batch.rows[work.row(x).batch_row].position : -1;
-    query->last[x] = position;
-    query->first[x] = work.args.first_seen(position);
+    query.last[x] = position;
+    query.first[x] = work.args.first_seen(position);
   }
   context.sync();
 }

@@ -44,6 +44,8 @@ class EmulatedContext {
   [[nodiscard]] int lane() const { return thread_ % kWarpLen; }
   [[nodiscard]] int warp() const { return thread_ / kWarpLen; }
 
+  void begin_anew() {}
+
   void sync() { meeting().wait_block(thread_); }
   void sync_warp() { meeting().wait_warp(thread_); }
 
@@ -88,6 +90,12 @@ class EmulatedContext {
   template <class T>
   T atomic_min(T* p, T x) {
     return replace_if(p, x, [](T current, T offered) { return offered < current; });
+  }
+
+  void raise(uint32_t* p) { std::atomic_ref<uint32_t>(*p).fetch_add(1, std::memory_order_release); }
+  // Blocks run one after the other: what is not there would not come.
+  void await_count(uint32_t* p, uint32_t n) {
+    BASS_CHECK(static_cast<int32_t>(std::atomic_ref<uint32_t>(*p).load(std::memory_order_acquire) - n) >= 0);
   }
 
   [[nodiscard]] uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t selector) const {

@@ -17,10 +17,11 @@ class GpuContext {
   __device__ Index3 grid() const {
     return {static_cast<int>(gridDim.x), static_cast<int>(gridDim.y), static_cast<int>(gridDim.z)};
   }
-  __device__ int thread() const { return static_cast<int>(threadIdx.x); }
+  __device__ int thread() const { return static_cast<int>(thread_); }
   __device__ int n_threads() const { return static_cast<int>(blockDim.x); }
-  __device__ int lane() const { return thread() % kWarpLen; }
-  __device__ int warp() const { return thread() / kWarpLen; }
+  __device__ int lane() const { return static_cast<int>(thread_ % kWarpLen); }
+  __device__ int warp() const { return static_cast<int>(thread_ / kWarpLen); }
+  __device__ void begin_anew() { asm volatile("" : "+r"(thread_)); }
 
   __device__ void sync() const { __syncthreads(); }
   __device__ void sync_warp() const { __syncwarp(); }
@@ -60,6 +61,16 @@ class GpuContext {
   template <class T>
   __device__ T atomic_min(T* p, T x) const {
     return from_cuda<T>(atomicMin(as_cuda(p), to_cuda(x)));
+  }
+
+  __device__ void raise(uint32_t* p) const {
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" : : "l"(__cvta_generic_to_global(p)) : "memory");
+  }
+  __device__ void await_count(const uint32_t* p, uint32_t n) const {
+    uint32_t count;
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(count) : "l"(__cvta_generic_to_global(p)) : "memory");
+    } while (static_cast<int32_t>(count - n) < 0);
   }
 
   __device__ uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t selector) const {
@@ -147,6 +158,7 @@ class GpuContext {
     return static_cast<T>(x);
   }
 
+  unsigned thread_ = threadIdx.x;
   size_t shared_used_ = 0;
 };
 
