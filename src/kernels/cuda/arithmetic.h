@@ -16,6 +16,20 @@ inline constexpr float kLog2E = lane::kLog2E;
 inline constexpr float kInf = __builtin_inff();
 inline constexpr float kFloatMax = 0x1.fffffep+127f;
 
+/// Zeros above the highest one; 64 of 0. (nvcc 13 makes constants of std::countl_zero and std::countr_zero, and says
+/// nothing.)
+BASS_HD int leading_zeros(uint64_t x) {
+  int n = x == 0 ? 1 : 0;
+  for (int step = 32; step >= 1; step /= 2) {
+    if (x >> (64 - step) != 0) continue;
+    n += step;
+    x <<= step;
+  }
+  return n;
+}
+/// Zeros below the lowest one. x: not 0
+BASS_HD int trailing_zeros(uint32_t x) { return 63 - leading_zeros(x & (0u - x)); }
+
 BASS_HD uint32_t bits_of(float x) { return std::bit_cast<uint32_t>(x); }
 BASS_HD float float_of(uint32_t bits) { return std::bit_cast<float>(bits); }
 

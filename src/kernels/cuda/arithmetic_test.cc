@@ -33,6 +33,18 @@ void expect_same_bits(const std::vector<float>& x, void (*row)(const float*, int
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(bits_of(one(x[i])), bits_of(expected[i])) << x[i];
 }
 
+TEST(GpuArithmetic, ZerosOfAWordAreCounted) {
+  EXPECT_EQ(leading_zeros(0), 64);
+  for (int i = 0; i < 64; ++i) {
+    const uint64_t bit = uint64_t{1} << i;
+    EXPECT_EQ(leading_zeros(bit), 63 - i);
+    EXPECT_EQ(leading_zeros(bit | 1), 63 - i);
+    if (i >= 32) continue;
+    EXPECT_EQ(trailing_zeros(static_cast<uint32_t>(bit)), i);
+    EXPECT_EQ(trailing_zeros(static_cast<uint32_t>(bit) | 0x80000000u), i);
+  }
+}
+
 TEST(GpuArithmetic, ExpAndLogHaveTheBitsOfTheCpu) {
   expect_same_bits(many_floats(-kInf, kInf), cpu_kernels().exp, exp_f32);
   expect_same_bits(many_floats(-1000.0f, 0.0f), cpu_kernels().exp, exp_of_low);

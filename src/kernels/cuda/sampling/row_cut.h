@@ -7,8 +7,6 @@
 // the bits in which they differ find the last one.
 #pragma once
 
-#include <bit>
-
 #include "kernels/cuda/sampling/row_functions.h"
 #include "kernels/sampling/row_math.h"
 #include "kernels/sampling/sampling_params.h"
@@ -142,7 +140,7 @@ class RowCut {
       if (lane >= step) up_to += before;
     }
     const uint32_t reaching = context.ballot(static_cast<double>(*above + up_to) >= target);
-    const int first = reaching == 0 ? kWarpLen - 1 : std::countr_zero(reaching);
+    const int first = reaching == 0 ? kWarpLen - 1 : trailing_zeros(reaching);
     const uint64_t before = context.shuffle(reaching == 0 ? up_to : up_to - own, first);
     *above += before;
     if (reaching == 0) return -1;
@@ -181,7 +179,7 @@ class RowCut {
         return Ends{a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
       });
       if (ends.low == ends.high) return ends.low;
-      const int n_differing = 64 - std::countl_zero(ends.low ^ ends.high);
+      const int n_differing = 64 - leading_zeros(ends.low ^ ends.high);
       const int shift = n_differing > kBinBits ? n_differing - kBinBits : 0;
       clear_bins();
       for (int i = block_.thread(); i < n_keys; i += kRowBlockThreads) {
