@@ -93,6 +93,28 @@ class GpuContext {
         "l"(__cvta_generic_to_global(from)), "r"(static_cast<int>(wanted))
         : "memory");
   }
+  __device__ void copy_ahead_once(void* to, const void* from, bool wanted) const {
+    asm volatile(
+        "{\n.reg .pred wanted;\n.reg .b64 policy;\nsetp.ne.b32 wanted, %2, 0;\n"
+        "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+        "@wanted cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, policy;\n}" ::"r"(
+            static_cast<unsigned>(__cvta_generic_to_shared(to))),
+        "l"(__cvta_generic_to_global(from)), "r"(static_cast<int>(wanted))
+        : "memory");
+  }
+  template <class T>
+  __device__ T load_once(const T* from) const {
+    static_assert(sizeof(T) == 16 && alignof(T) == 16);
+    uint4 words;
+    asm volatile(
+        "{\n.reg .b64 policy;\ncreatepolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+        "ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32 {%0,%1,%2,%3}, [%4], policy;\n}"
+        : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+        : "l"(__cvta_generic_to_global(from)));
+    T value;
+    memcpy(&value, &words, sizeof(value));
+    return value;
+  }
   __device__ void commit_copies() const { asm volatile("cp.async.commit_group;" ::: "memory"); }
   template <int kGroups>
   __device__ void wait_copies() const {

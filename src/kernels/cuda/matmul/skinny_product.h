@@ -52,8 +52,8 @@ struct SkinnyPart {
                                                       : reinterpret_cast<const std::byte*>(a.x.token.q);
     return x + (row < a.n_rows ? row : a.n_rows - 1) * (a.w.n_in * kNumberBytes) + in_step(lane);
   }
-  BASS_HD static SkinnyWords load(const std::byte* words, int step) {
-    return *reinterpret_cast<const SkinnyWords*>(words + int64_t{step} * kSkinnyStepBytes);
+  BASS_HD static const SkinnyWords* at(const std::byte* words, int step) {
+    return reinterpret_cast<const SkinnyWords*>(words + int64_t{step} * kSkinnyStepBytes);
   }
 
   /// A step's products. weights: of the channels lane / 4 and 8 more; rows: of row lane / 4 of each tile
@@ -136,7 +136,9 @@ struct SkinnyProduct {
     typename Part::TileSums sums[kTiles] = {};
     SkinnyWords weights[kAhead][kTiles][2];
     BASS_UNROLL
-    for (int i = 0; i < kAhead; ++i) load_weights(place, context.warp() + i * kSkinnyWarps, n_steps, weights[i]);
+    for (int i = 0; i < kAhead; ++i) {
+      load_weights(context, place, context.warp() + i * kSkinnyWarps, n_steps, weights[i]);
+    }
     context.wait_for_input();  // of which the weights are no part
     for (int base = context.warp(); base < n_steps; base += kAhead * kSkinnyWarps) {
       BASS_UNROLL
@@ -145,10 +147,10 @@ struct SkinnyProduct {
         if (step >= n_steps) break;  // the same for the whole warp
         SkinnyWords rows[kRowTiles];
         BASS_UNROLL
-        for (int r = 0; r < kRowTiles; ++r) rows[r] = Part::load(place.rows[r], step);
+        for (int r = 0; r < kRowTiles; ++r) rows[r] = *Part::at(place.rows[r], step);
         BASS_UNROLL
         for (int tile = 0; tile < kTiles; ++tile) Part::add_step(context, weights[i][tile], rows, sums[tile]);
-        load_weights(place, step + kAhead * kSkinnyWarps, n_steps, weights[i]);
+        load_weights(context, place, step + kAhead * kSkinnyWarps, n_steps, weights[i]);
       }
     }
     BASS_UNROLL
@@ -187,10 +189,14 @@ struct SkinnyProduct {
     return place;
   }
 
-  BASS_HD static void load_weights(const Place& place, int step, int n_steps, SkinnyWords (&weights)[kTiles][2]) {
+  template <class Context>
+  BASS_HD static void load_weights(const Context& context, const Place& place, int step, int n_steps,
+                                   SkinnyWords (&weights)[kTiles][2]) {
     if (step >= n_steps) return;
     BASS_UNROLL
-    for (int i = 0; i < 2 * kTiles; ++i) weights[i / 2][i % 2] = Part::load(place.channels[i / 2][i % 2], step);
+    for (int i = 0; i < 2 * kTiles; ++i) {
+      weights[i / 2][i % 2] = context.load_once(Part::at(place.channels[i / 2][i % 2], step));
+    }
   }
 };
 
@@ -271,7 +277,7 @@ struct ResidentProduct {
                                    SkinnyWords (&weights)[2]) {
     const int step = context.warp() + i * kSkinnyWarps;
     if (!tile.is_there || step >= n_steps) return;
-    for (int half = 0; half < 2; ++half) weights[half] = Part::load(tile.channels[half], step);
+    for (int half = 0; half < 2; ++half) weights[half] = context.load_once(Part::at(tile.channels[half], step));
   }
 
   template <class Context>
@@ -282,7 +288,7 @@ struct ResidentProduct {
       BASS_UNROLL
       for (int i = 0; i < kSteps; ++i) {
         const int step = context.warp() + i * kSkinnyWarps;
-        if (step < n_steps) rows[i][r] = Part::load(words, step);
+        if (step < n_steps) rows[i][r] = *Part::at(words, step);
       }
     }
   }

@@ -19,10 +19,17 @@ struct ActivatedRows {
 
   /// Columns column .. + 3 of a row, as far as they are there.
   [[nodiscard]] BASS_HD FourFloats load(int row, int column) const {
-    const int64_t at = row * stride + column;
-    FourFloats four = load_four(gate + at, n - column);
+    return activate(load_gate(row, column), load_up(row, column));
+  }
+  [[nodiscard]] BASS_HD FourFloats load_gate(int row, int column) const {
+    return load_four(gate + row * stride + column, n - column);
+  }
+  /// Anything where there is no up.
+  [[nodiscard]] BASS_HD FourFloats load_up(int row, int column) const {
+    return up != nullptr ? load_four(up + row * stride + column, n - column) : FourFloats{};
+  }
+  [[nodiscard]] BASS_HD FourFloats activate(FourFloats four, const FourFloats& other) const {
     if (kind == Kind::kNone) return four;
-    const FourFloats other = up != nullptr ? load_four(up + at, n - column) : FourFloats{};
     BASS_UNROLL
     for (int i = 0; i < 4; ++i) four.x[i] = activated(four.x[i], up != nullptr ? other.x[i] * four.x[i] : four.x[i]);
     return four;

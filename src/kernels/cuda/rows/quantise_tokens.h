@@ -24,7 +24,7 @@ struct QuantiseTokens {
     uint32_t* largest_of_warps = context.template shared<uint32_t>(kMaxThreads / kWarpLen);
     const int row = context.block().x;
     const auto column_of = [&context](int i) { return 4 * (i * kMaxThreads + context.thread()); };
-    FourFloats kept[kKept];
+    FourFloats kept[kKept], ups[kKept];  // all are asked for before any is worked on
     uint32_t largest = 0;
     const auto add = [&largest](const FourFloats& four) {
       BASS_UNROLL
@@ -32,8 +32,14 @@ struct QuantiseTokens {
     };
     BASS_UNROLL
     for (int i = 0; i < kKept; ++i) {
+      const int column = column_of(i) < rows.n ? column_of(i) : 0;
+      kept[i] = rows.load_gate(row, column);
+      ups[i] = rows.load_up(row, column);
+    }
+    BASS_UNROLL
+    for (int i = 0; i < kKept; ++i) {
       if (column_of(i) >= rows.n) break;
-      kept[i] = rows.load(row, column_of(i));
+      kept[i] = rows.activate(kept[i], ups[i]);
       add(kept[i]);
     }
     for (int i = kKept; column_of(i) < rows.n; ++i) add(rows.load(row, column_of(i)));

@@ -49,17 +49,18 @@ struct RopeAndWriteKv {
     const DeviceRow row = batch.rows[row_idx];
     const DeviceSegment segment = batch.segments[row.segment];
     const int32_t page = batch.pages[segment.first_page + row.position / kPageLen];
+    const bool is_v = head >= kv.n_heads + kv.n_kv_heads;
+    const Rotations rotations = is_v ? Rotations{} : rotations_of(context, row.position, segment);
     context.wait_for_input();
     if (head >= n_heads) return;  // the whole warp
     float* x = qkv + (int64_t{row_idx} * n_heads + head) * kv.head_dim;
     for (int i = context.lane(); i < kv.head_dim; i += kWarpLen) values[i] = x[i];
     context.sync_warp();
     const bool is_q = head < kv.n_heads;
-    const bool is_v = head >= kv.n_heads + kv.n_kv_heads;
     if (!is_v && q_norm != nullptr) {
       normalise_head(context, values, is_q ? q_norm + head * kv.head_dim : k_norm + (head - kv.n_heads) * kv.head_dim);
     }
-    if (!is_v) rotate(context, values, row.position, segment);
+    if (!is_v) rotate(context, values, rotations);
     if (is_q) {
       for (int i = context.lane(); i < kv.head_dim; i += kWarpLen) x[i] = values[i];
       return;
@@ -79,19 +80,50 @@ struct RopeAndWriteKv {
     context.sync_warp();
   }
 
+  /// Where the row's rotations are, and a lane's first ones.
+  struct Rotations {
+    static constexpr int kAhead = 2;
+    const float* cosines = nullptr;
+    const float* sines = nullptr;
+    float cosine[kAhead] = {};
+    float sine[kAhead] = {};
+  };
   template <class Context>
-  BASS_HD void rotate(Context& context, float* values, int position, const DeviceSegment& segment) const {
-    if (rope.table < 0) return;
+  BASS_HD Rotations rotations_of(const Context& context, int position, const DeviceSegment& segment) const {
+    Rotations rotations;
+    if (rope.table < 0) return rotations;
     const bool is_long = rope.long_table > 0 && segment.max_text_len > rope.long_from;
     const int n_pairs = rope.rope_dim / 2;
-    const float* cosines =
+    rotations.cosines =
         rope.tables + (int64_t{is_long ? rope.long_table : rope.table} * 2 * rope.n_positions + position) * n_pairs;
-    const float* sines = cosines + int64_t{rope.n_positions} * n_pairs;
-    for (int pair = context.lane(); pair < n_pairs; pair += kWarpLen) {
-      const float a = values[2 * pair];
-      const float b = values[2 * pair + 1];
-      values[2 * pair] = fmaf(b, -sines[pair], a * cosines[pair]);
-      values[2 * pair + 1] = fmaf(a, sines[pair], b * cosines[pair]);
+    rotations.sines = rotations.cosines + int64_t{rope.n_positions} * n_pairs;
+    BASS_UNROLL
+    for (int i = 0; i < Rotations::kAhead; ++i) {
+      const int pair = context.lane() + i * kWarpLen;
+      if (pair >= n_pairs) break;
+      rotations.cosine[i] = rotations.cosines[pair];
+      rotations.sine[i] = rotations.sines[pair];
+    }
+    return rotations;
+  }
+
+  BASS_HD static void rotate_pair(float* values, int pair, float cosine, float sine) {
+    const float a = values[2 * pair];
+    const float b = values[2 * pair + 1];
+    values[2 * pair] = fmaf(b, -sine, a * cosine);
+    values[2 * pair + 1] = fmaf(a, sine, b * cosine);
+  }
+  template <class Context>
+  BASS_HD void rotate(Context& context, float* values, const Rotations& rotations) const {
+    if (rope.table < 0) return;
+    const int n_pairs = rope.rope_dim / 2;
+    BASS_UNROLL
+    for (int i = 0; i < Rotations::kAhead; ++i) {
+      const int pair = context.lane() + i * kWarpLen;
+      if (pair < n_pairs) rotate_pair(values, pair, rotations.cosine[i], rotations.sine[i]);
+    }
+    for (int pair = context.lane() + Rotations::kAhead * kWarpLen; pair < n_pairs; pair += kWarpLen) {
+      rotate_pair(values, pair, rotations.cosines[pair], rotations.sines[pair]);
     }
     context.sync_warp();
   }
