@@ -6,9 +6,11 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "cli/bench/gpu_timing.h"
 #include "cli/number_lists.h"
 #include "cli/shipped_draft.h"
 #include "cli/validators.h"
+#include "engine/device_choice.h"
 
 namespace bass {
 void EngineBenchArguments::add(CLI::App* app, std::initializer_list<std::string_view> names, Defaults defaults) {
@@ -76,6 +78,21 @@ std::vector<BenchCase> EngineBenchArguments::rounds() const {
   return rounds;
 }
 
+namespace {
+
+/// What the engine's device can do at best. Of a GPU what its copies reach: its peaks are not measured here, so work is
+/// compared with reading its bytes alone.
+Result<MachineLimits> measure_device_limits(const Engine& engine) {
+  const std::string& device = engine.options().device;
+  if (device == "cpu") return measure_limits(engine.options().n_threads, engine.model_info().step_bytes);
+  BASS_ASSIGN_OR_RETURN(const OpenedDevice opened, open_named_device(device));
+  MachineLimits limits;
+  BASS_ASSIGN_OR_RETURN(limits.bandwidth_gb_s, measure_copy_gb_s(*opened.gpu));
+  return limits;
+}
+
+}  // namespace
+
 MeasuredCases run_cases(Engine* engine, const Request& prototype, std::span<const BenchCase> cases,
                         const std::function<void(size_t)>& on_start,
                         const std::function<void(size_t, const BenchRun&)>& on_run) {
@@ -83,7 +100,7 @@ MeasuredCases run_cases(Engine* engine, const Request& prototype, std::span<cons
   BenchRunner runner(engine, prototype);
   std::vector<MachineLimits> limits;
   const auto measure = [&] {
-    Result<MachineLimits> now = measure_limits(engine->options().n_threads, engine->model_info().step_bytes);
+    Result<MachineLimits> now = measure_device_limits(*engine);
     if (now.ok()) limits.push_back(now.value());
     return now.status();
   };
@@ -119,6 +136,7 @@ std::string machine_line(std::string_view isa_name, int n_threads, const Machine
   std::string text = fmt::format("{}, {} thread{}: {:.1f} GB/s", isa_name, n_threads, n_threads == 1 ? "" : "s",
                                  limits.bandwidth_gb_s);
   for (size_t i = 0; i < kOperationClasses; ++i) {
+    if (limits.peak_tops[i] == 0) continue;  // not measured
     text += fmt::format(", {} {:.2f} TOPS", operation_class_name(static_cast<OperationClass>(i)), limits.peak_tops[i]);
   }
   return text + "\n";

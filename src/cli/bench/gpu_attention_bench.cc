@@ -15,25 +15,10 @@
 namespace bass {
 namespace {
 
-constexpr int kCopies = 5;  // of which the fastest counts
 // Layers are read in turn, so many that no cache holds them all: as in a model, whose weights come between.
 constexpr int64_t kMaxBytes = int64_t{4} << 30;
 constexpr int kMinLayers = 2, kMaxLayers = 256;
 constexpr int kByte = 0x3C;  // repeated, a normal number in every type that the cache and queries may have
-
-Result<double> measure_copy_gb_s(cuda::Device& device) {
-  constexpr size_t kBytes = size_t{256} << 20;
-  const cuda::DeviceBuffer from(&device, kBytes), to(&device, kBytes);
-  if (!from.ok() || !to.ok()) return no_gpu_memory(2 * kBytes, device);
-  device.fill(from.data(), kByte, kBytes);
-  double best_s = INFINITY;
-  for (int i = 0; i < kCopies; ++i) {
-    BASS_ASSIGN_OR_RETURN(const double seconds,
-                          seconds_on_gpu(device, [&] { device.copy(to.data(), from.data(), kBytes); }));
-    best_s = std::min(best_s, seconds);
-  }
-  return 2 * kBytes / best_s * 1e-9;
-}
 
 /// Sequences that decode or verify, each with pages of its own.
 struct Batch {

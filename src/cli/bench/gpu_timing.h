@@ -24,4 +24,7 @@ Result<double> seconds_on_gpu(cuda::Device& device, Run run) {
   return device.seconds_between(0, 1);
 }
 
+/// Bytes read and written by copies within the device's memory, 10^9 a second. Takes half a GiB of it for a moment.
+Result<double> measure_copy_gb_s(cuda::Device& device);
+
 }  // namespace bass
