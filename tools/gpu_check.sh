@@ -188,7 +188,7 @@ stage_paper() {
       name=paper_${activations}_$layout
       run_program bass bench paper -m "$folder/main.gguf" -d "$folder/draft.gguf" --device cuda \
         --activations "$activations" --layouts "$layout" --draft-lengths off,fixed:4,bass \
-        --acceptance "${PAPER_ACCEPTANCE:-0.8}" --rounds 1 --json >"$out/$name.json" 2>"$out/$name.log" || rc=1
+        --acceptance "${PAPER_ACCEPTANCE:-0.8}" --max-step-tokens 2048 --rounds 1 --json >"$out/$name.json" 2>"$out/$name.log" || rc=1
       tail -n 2 "$out/$name.log"
     done
   done

@@ -111,7 +111,7 @@ class BenchPaperCommand final : public Command {
     Status status = run_layouts(console, &cells);
     std::erase_if(cells, [](const Cell& cell) { return cell.rounds.empty(); });
     if (!cells.empty()) print(&cells, console);  // what there is, whatever happened then
-    return status;
+    return status.ok() ? left_out_ : status;
   }
 
   Status run_layouts(Console* console, std::vector<Cell>* cells) {
@@ -147,7 +147,7 @@ class BenchPaperCommand final : public Command {
     return ok_status();
   }
 
-  Status run_layout(Engine* engine, const std::string& layout, std::vector<Cell>* cells) const {
+  Status run_layout(Engine* engine, const std::string& layout, std::vector<Cell>* cells) {
     const size_t first = cells->size();
     for (const int batch : batches_) {
       for (const std::string& policy : split_policies(policies_)) cells->push_back({batch, layout, policy, {}});
@@ -156,8 +156,14 @@ class BenchPaperCommand final : public Command {
     // is made for rows as they come.
     for (int round = -1; round < n_rounds_; ++round) {
       for (size_t i = first; i < cells->size(); ++i) {
-        BASS_ASSIGN_OR_RETURN(BenchRun run, run_cell(engine, (*cells)[i]));
-        if (round >= 0) (*cells)[i].rounds.push_back(std::move(run));
+        Result<BenchRun> run = run_cell(engine, (*cells)[i]);
+        if (run.status().code() == StatusCode::kResourceExhausted) {  // of this case; the others have their room
+          if (left_out_.ok()) left_out_ = run.status();
+          cells->erase(cells->begin() + static_cast<ptrdiff_t>(i--));
+          continue;
+        }
+        BASS_RETURN_IF_ERROR(run.status());
+        if (round >= 0) (*cells)[i].rounds.push_back(std::move(run).value());
       }
     }
     return ok_status();
@@ -171,9 +177,9 @@ class BenchPaperCommand final : public Command {
         BenchRunner(engine, prototype).run({cell.batch, n_prompt_tokens_, n_generated_, !cell.is_regular()}));
     if (!run.seconds_per_token.empty()) return run;
     return Status(StatusCode::kResourceExhausted,
-                  fmt::format("--batch {}: the first sequences had ended when the last began; raise --kv-memory, "
-                              "--max-step-tokens or --generate-tokens",
-                              cell.batch));
+                  fmt::format("--batch {}, {}: the first sequences had ended when the last began; raise "
+                              "--max-step-tokens, --kv-memory or --generate-tokens",
+                              cell.batch, cell.draft_length));
   }
 
   void print(std::vector<Cell>* cells, Console* console) const {
@@ -235,6 +241,7 @@ class BenchPaperCommand final : public Command {
   std::optional<double> peak_tops_;
   std::vector<int> batches_;
   std::string label_, device_;
+  Status left_out_;  // why the first case that is not in the table is not
 };
 
 }  // namespace

@@ -52,8 +52,7 @@
 //                              the rows, segments and pages of its pass
 //   from_f16(bits)             the number, exactly
 //   copy_ahead(to, from, wanted)   begins to copy 16 bytes (aligned to that) from global to shared memory, if wanted
-//   copy_ahead_once(...)       the same of what nobody reads again soon: caches keep other things
-//   load_once(p)               16 bytes of such constant memory
+//   load_once(p)               16 bytes of constant memory that nobody reads again soon: caches keep other things
 //   commit_copies()            makes the thread's copies begun since the last call, none or more, a group
 //   wait_copies<n>()           waits until all but the last n groups have come. They are the thread's own: what others
 //                              have copied is there after a barrier behind their wait

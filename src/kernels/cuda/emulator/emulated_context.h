@@ -126,7 +126,6 @@ class EmulatedContext {
     std::memset(to, 0xFF, kCopyBytes);
     copies_.push_back({to, from, n_copy_groups_});
   }
-  void copy_ahead_once(void* to, const void* from, bool wanted) { copy_ahead(to, from, wanted); }
   template <class T>
   [[nodiscard]] T load_once(const T* from) const {
     static_assert(sizeof(T) == 16);

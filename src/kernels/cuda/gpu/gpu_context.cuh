@@ -93,15 +93,6 @@ class GpuContext {
         "l"(__cvta_generic_to_global(from)), "r"(static_cast<int>(wanted))
         : "memory");
   }
-  __device__ void copy_ahead_once(void* to, const void* from, bool wanted) const {
-    asm volatile(
-        "{\n.reg .pred wanted;\n.reg .b64 policy;\nsetp.ne.b32 wanted, %2, 0;\n"
-        "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
-        "@wanted cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, policy;\n}" ::"r"(
-            static_cast<unsigned>(__cvta_generic_to_shared(to))),
-        "l"(__cvta_generic_to_global(from)), "r"(static_cast<int>(wanted))
-        : "memory");
-  }
   template <class T>
   __device__ T load_once(const T* from) const {
     static_assert(sizeof(T) == 16 && alignof(T) == 16);

@@ -70,7 +70,7 @@ struct WeightStage {
       for (int at = 0; at < kParts * kPartBytes; at += kThreads * kCopyBytes) {
         const bool all_have_one = at + kThreads * kCopyBytes <= kParts * kPartBytes;
         const bool has_one = all_have_one || at + in_stage_ < kParts * kPartBytes;
-        context.copy_ahead_once(to + at, from + at, at < n_bytes && has_one);
+        context.copy_ahead(to + at, from + at, at < n_bytes && has_one);
       }
       from += kParts * kPartBytes;
     }
