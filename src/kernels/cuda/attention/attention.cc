@@ -1,7 +1,6 @@
 #include "kernels/cuda/attention/attention.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/check.h"
 #include "kernels/cuda/attention/fused_attention.h"
@@ -13,14 +12,10 @@ namespace {
 // Weights of cut tiles, all KV heads: there are few tiles when any are cut.
 constexpr size_t kMaxWeightsBytes = size_t{64} << 20;
 
-// So many blocks of a multiprocessor read as fast as it can.
+// So many blocks of a multiprocessor read as fast as it can. An H200 takes 259 us for 5 tokens each of 8 texts of 4096
+// with 32 heads of 128; with one block 266, with three 278.
 constexpr int kBlocksOfFullSpeed = 2;
-
-// MEASURING ONLY, to be removed: other numbers of blocks.
-int from_environment(const char* name, int otherwise) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? std::atoi(value) : otherwise;
-}
+static_assert(kBlocksOfFullSpeed <= kBlocksInWork);
 
 }  // namespace
 
@@ -135,11 +130,10 @@ void GpuAttention::plan_fused(const AttentionArguments& args) {
   const int n_multiprocessors = device_->info().n_multiprocessors;
   // First and late tiles are no more than those of all sequences; others there are only where tiles are cut.
   const int n_uncut = 2 * n_tiles_ * args.kv.n_kv_heads;
-  n_blocks_ = from_environment("BASS_ATTENTION_BLOCKS", kBlocksInWork) * n_multiprocessors;
+  n_blocks_ = kBlocksOfFullSpeed * n_multiprocessors;
   if (n_chunks_of(args.batch.max_kv_len) <= kRunChunks) n_blocks_ = std::min(n_blocks_, n_uncut);
   n_launches_ = 0;
-  const int n_dividing = from_environment("BASS_ATTENTION_CUT", kBlocksOfFullSpeed) * n_multiprocessors;
-  const PlanFused kernel{args, fused_plan(), n_dividing, options_.min_saved_bytes};
+  const PlanFused kernel{args, fused_plan(), kBlocksOfFullSpeed * n_multiprocessors, options_.min_saved_bytes};
   launch(*device_, kernel, kernel.shape());
 }
 
