@@ -49,10 +49,11 @@
 //   wait_for_input()           what the kernels in front of this one have written may be read, and what they read
 //                              written. Called for a kernel before its operator(), unless kStartsEarly is true: such a
 //                              kernel calls it itself, in all of its threads, and until then reads weights alone, and
-//                              the rows, segments and pages of its pass
+//                              what was uploaded before its pass: rows, segments, pages, tables of rotations
 //   from_f16(bits)             the number, exactly
 //   copy_ahead(to, from, wanted)   begins to copy 16 bytes (aligned to that) from global to shared memory, if wanted
-//   load_once(p)               16 bytes of constant memory that nobody reads again soon: caches keep other things
+//   load_once(p)               16 bytes of constant memory that this block does not read again: the first-level cache keeps
+//                              other things
 //   commit_copies()            makes the thread's copies begun since the last call, none or more, a group
 //   wait_copies<n>()           waits until all but the last n groups have come. They are the thread's own: what others
 //                              have copied is there after a barrier behind their wait

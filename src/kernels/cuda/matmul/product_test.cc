@@ -67,6 +67,10 @@ TEST(GpuProduct, HasTheBitsOfTheReferenceInBlocksOfAnySize) {
       for (const int n_rows : {8, 16, 25, 41, 70}) {
         expect_reference_bits(device.get(), ProductKind::kTiles, type, n_rows, 21, 576, 1);
       }
+      // Around the ring, which copies are made for whose registers are others than those of the first ones.
+      for (const int n_rows : {8, 16, 25, 41}) {
+        expect_reference_bits(device.get(), ProductKind::kTiles, type, n_rows, 21, 3392, 1);
+      }
       expect_reference_bits(device.get(), ProductKind::kTiles, type, 33, 21, 352, 2);
       expect_reference_bits(device.get(), ProductKind::kTiles, type, 2, 513 * kChannels + 1, 32, 1);
     }
@@ -74,6 +78,11 @@ TEST(GpuProduct, HasTheBitsOfTheReferenceInBlocksOfAnySize) {
       expect_reference_bits(device.get(), ProductKind::kTiles, type, 3, 21, 3392, 1);  // around the ring and further
       expect_reference_bits(device.get(), ProductKind::kTiles, type, 1, 132 * kChannels + 1, 1312, 1);
       expect_reference_bits(device.get(), ProductKind::kTiles, type, 2, 264 * kChannels + 1, 288, 1);
+      expect_reference_bits(device.get(), ProductKind::kTiles, type, 8, 513 * kChannels + 1, 1792, 1);
+      expect_reference_bits(device.get(), ProductKind::kTiles, type, 16, 193 * kChannels + 1, 3392, 1);
+      for (const int n_rows : {16, 25}) {  // of many tiles
+        expect_reference_bits(device.get(), ProductKind::kTiles, type, n_rows, 529 * kChannels, 1312, 1);
+      }
     }
   }
 }
