@@ -24,7 +24,8 @@
 //   block(), grid()            Index3
 //   thread(), n_threads()      of the block; n_threads is a multiple of 32
 //   lane(), warp()             thread() % 32, thread() / 32
-//   begin_anew()               no place that was computed from thread() is kept in a register behind it: for a loop whose
+//   begin_anew()               no place that was computed from thread() is kept in a register behind it: for a loop
+//   whose
 //                              turns need all of them
 //   sync()                     the block's barrier. Every thread of the block must come, none may have returned
 //   sync_warp()                the warp's. For this and the functions below, all 32 lanes come
@@ -38,7 +39,8 @@
 //   atomic_add(p, x), atomic_max(p, x), atomic_min(p, x)    int32_t, uint32_t (add, max, min: uint64_t too); the old *p
 //   raise(p)                   adds 1 to a uint32_t. Who awaits it sees all that this thread, and others in front of a
 //                              barrier that it has met, have written before
-//   await_count(p, n)          waits until others' raise has brought *p to n (modulo 2^32). They must be at work or done:
+//   await_count(p, n)          waits until others' raise has brought *p to n (modulo 2^32). They must be at work or
+//   done:
 //                              blocks may be run one after the other
 //   pick_bytes(a, b, selector) byte i of the result: byte (selector >> 4 i & 7) of the 8 bytes of a and, behind it, b
 //   dot4(a, b, c)              c + the sum of the products of 4 int8 in a and 4 in b
@@ -52,7 +54,8 @@
 //                              what was uploaded before its pass: rows, segments, pages, tables of rotations
 //   from_f16(bits)             the number, exactly
 //   copy_ahead(to, from, wanted)   begins to copy 16 bytes (aligned to that) from global to shared memory, if wanted
-//   load_once(p)               16 bytes of constant memory that this block does not read again: the first-level cache keeps
+//   load_once(p)               16 bytes of constant memory that this block does not read again: the first-level cache
+//   keeps
 //                              other things
 //   commit_copies()            makes the thread's copies begun since the last call, none or more, a group
 //   wait_copies<n>()           waits until all but the last n groups have come. They are the thread's own: what others
