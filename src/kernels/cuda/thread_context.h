@@ -25,8 +25,7 @@
 //   thread(), n_threads()      of the block; n_threads is a multiple of 32
 //   lane(), warp()             thread() % 32, thread() / 32
 //   begin_anew()               no place that was computed from thread() is kept in a register behind it: for a loop
-//   whose
-//                              turns need all of them
+//                              whose turns need all of them
 //   sync()                     the block's barrier. Every thread of the block must come, none may have returned
 //   sync_warp()                the warp's. For this and the functions below, all 32 lanes come
 //   shuffle(x, lane), shuffle_xor(x, mask)      x: a number of 4 or 8 bytes
@@ -40,8 +39,7 @@
 //   raise(p)                   adds 1 to a uint32_t. Who awaits it sees all that this thread, and others in front of a
 //                              barrier that it has met, have written before
 //   await_count(p, n)          waits until others' raise has brought *p to n (modulo 2^32). They must be at work or
-//   done:
-//                              blocks may be run one after the other
+//                              done: blocks may be run one after the other
 //   pick_bytes(a, b, selector) byte i of the result: byte (selector >> 4 i & 7) of the 8 bytes of a and, behind it, b
 //   dot4(a, b, c)              c + the sum of the products of 4 int8 in a and 4 in b
 //   multiply_s8(tile, c)       one m16n8k32 tile product of a warp on tensor cores (fragments: TileS8 below)
@@ -55,8 +53,7 @@
 //   from_f16(bits)             the number, exactly
 //   copy_ahead(to, from, wanted)   begins to copy 16 bytes (aligned to that) from global to shared memory, if wanted
 //   load_once(p)               16 bytes of constant memory that this block does not read again: the first-level cache
-//   keeps
-//                              other things
+//                              keeps other things
 //   commit_copies()            makes the thread's copies begun since the last call, none or more, a group
 //   wait_copies<n>()           waits until all but the last n groups have come. They are the thread's own: what others
 //                              have copied is there after a barrier behind their wait

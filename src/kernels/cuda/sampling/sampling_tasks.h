@@ -51,7 +51,7 @@ struct RowOutcome {
   float chance = 0;    // acceptance_chance, where the rule has one
   double p_x = 0;      // of the drafted token, under `block`
   double q_x = 1;
-  double mass = 0;  // residual mass, where judging its round needs it
+  double mass = 0;               // residual mass, where judging its round needs it
   TokenId top[kTopTokens] = {};  // kTop: descending
   float top_logprobs[kTopTokens] = {};
   int32_t n_top = 0;
