@@ -80,14 +80,12 @@ std::vector<BenchCase> EngineBenchArguments::rounds() const {
 
 namespace {
 
-/// What the engine's device can do at best. Of a GPU what its copies reach: its peaks are not measured here, so work is
-/// compared with reading its bytes alone.
-Result<MachineLimits> measure_device_limits(const Engine& engine) {
-  const std::string& device = engine.options().device;
-  if (device == "cpu") return measure_limits(engine.options().n_threads, engine.model_info().step_bytes);
-  BASS_ASSIGN_OR_RETURN(const OpenedDevice opened, open_named_device(device));
+/// What the engine's device can do at best. gpu: null on a CPU. Of a GPU what its copies reach: its peaks are not
+/// measured here, so work is compared with reading its bytes alone.
+Result<MachineLimits> measure_device_limits(const Engine& engine, cuda::Device* gpu) {
+  if (gpu == nullptr) return measure_limits(engine.options().n_threads, engine.model_info().step_bytes);
   MachineLimits limits;
-  BASS_ASSIGN_OR_RETURN(limits.bandwidth_gb_s, measure_copy_gb_s(*opened.gpu));
+  BASS_ASSIGN_OR_RETURN(limits.bandwidth_gb_s, measure_copy_gb_s(*gpu));
   return limits;
 }
 
@@ -97,10 +95,13 @@ MeasuredCases run_cases(Engine* engine, const Request& prototype, std::span<cons
                         const std::function<void(size_t)>& on_start,
                         const std::function<void(size_t, const BenchRun&)>& on_run) {
   MeasuredCases measured;
+  Result<OpenedDevice> device = open_named_device(engine->options().device);  // beside the engine's own handle of it
+  measured.status = device.status();
+  if (!device.ok()) return measured;
   BenchRunner runner(engine, prototype);
   std::vector<MachineLimits> limits;
   const auto measure = [&] {
-    Result<MachineLimits> now = measure_device_limits(*engine);
+    Result<MachineLimits> now = measure_device_limits(*engine, device.value().gpu.get());
     if (now.ok()) limits.push_back(now.value());
     return now.status();
   };

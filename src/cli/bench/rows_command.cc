@@ -9,11 +9,12 @@
 #include "cli/interrupt.h"
 #include "cli/number_lists.h"
 #include "engine/device_choice.h"
+#include "kernels/cuda/sampling/sampling_tasks.h"
 
 namespace bass {
 namespace {
 
-constexpr int kMaxDrafts = 32, kMaxTokens = 1 << 19;
+constexpr int kMaxTokens = 1 << 19;
 
 struct NamedParams {
   const char* name;
@@ -54,7 +55,7 @@ class BenchRowsCommand final : public Command {
     BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
     BASS_ASSIGN_OR_RETURN(const std::vector<int> vocabularies, parse_list("--vocabulary", vocabulary_, kMaxTokens));
     BASS_ASSIGN_OR_RETURN(const std::vector<int> batches, parse_list("--batch", batch_, kMaxBenchBatch));
-    BASS_ASSIGN_OR_RETURN(const std::vector<int> drafts, parse_list("--drafts", drafts_, kMaxDrafts, 0));
+    BASS_ASSIGN_OR_RETURN(const std::vector<int> drafts, parse_list("--drafts", drafts_, cuda::kMaxRoundDrafts, 0));
     BASS_ASSIGN_OR_RETURN(const OpenedDevice opened, open_named_device(options_.engine.device));
     if (opened.gpu == nullptr) return invalid_argument("bench rows is for a GPU; use `bass bench ops` on a CPU");
     Table table({{"rule", "rule", -16},

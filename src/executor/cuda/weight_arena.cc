@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/mapped_file.h"
 #include "kernels/cuda/matmul/pack_device.h"
-#include "kernels/cuda/matmul/skinny_product.h"
+#include "kernels/cuda/matmul/skinny_part.h"
 #include "tensor/quantise.h"
 
 namespace bass::cuda {

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/check.h"
-#include "kernels/cuda/matmul/skinny_product.h"
+#include "kernels/cuda/matmul/skinny_part.h"
 
 namespace bass::cuda {
 namespace {
