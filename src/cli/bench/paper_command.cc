@@ -135,6 +135,7 @@ class BenchPaperCommand final : public Command {
     }
     options_.engine.context_len = options_.engine.context_len.value_or(n_tokens);
     options_.engine.scripted_acceptance = static_cast<float>(acceptance_);
+    options_.engine.gate = &start_;
     options_.request.seed = kSeed;
     options_.request.speculation.drafter = DrafterChoice::kModel;
     options_.request.speculation.verify = VerifyRule::kRejection;  // the paper's
@@ -169,12 +170,12 @@ class BenchPaperCommand final : public Command {
     return ok_status();
   }
 
-  Result<BenchRun> run_cell(Engine* engine, const Cell& cell) const {
+  Result<BenchRun> run_cell(Engine* engine, const Cell& cell) {
     Request prototype = options_.request;
     prototype.speculation.draft_length = cell.draft_length;
     BASS_ASSIGN_OR_RETURN(
         BenchRun run,
-        BenchRunner(engine, prototype).run({cell.batch, n_prompt_tokens_, n_generated_, !cell.is_regular()}));
+        BenchRunner(engine, prototype, &start_).run({cell.batch, n_prompt_tokens_, n_generated_, !cell.is_regular()}));
     if (!run.seconds_per_token.empty()) return run;
     return Status(StatusCode::kResourceExhausted,
                   fmt::format("--batch {}, {}: the first sequences had ended when the last began; raise "
@@ -230,6 +231,7 @@ class BenchPaperCommand final : public Command {
   static double per(int64_t n, int64_t m) { return m > 0 ? static_cast<double>(n) / static_cast<double>(m) : 0; }
 
   TableArguments arguments_;
+  StartGate start_;
   GenerateOptions options_;
   double acceptance_ = 0.8;
   std::string batch_ = "1,2,4,8,16,32";

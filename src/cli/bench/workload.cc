@@ -53,15 +53,21 @@ Result<BenchRun> BenchRunner::run(const BenchCase& bench_case) {
   const auto events = std::make_shared<EventQueue>();
   BenchRun run;
   run.begin = engine_->stats();
-  std::vector<RequestId> ids;
-  for (Request& request : requests) {
-    const Result<RequestId> id = engine_->submit(std::move(request), events);
-    if (!id.ok()) return id.status();
-    ids.push_back(id.value());
-  }
+  BASS_ASSIGN_OR_RETURN(const std::vector<RequestId> ids, submit(std::move(requests), events));
   BASS_RETURN_IF_ERROR(wait(ids, events.get(), &run.seconds_per_token));
   run.end = engine_->stats();
   return run;
+}
+
+Result<std::vector<RequestId>> BenchRunner::submit(std::vector<Request> requests,
+                                                   const std::shared_ptr<EventQueue>& events) {
+  const ClosedGate until_all_are_submitted(start_);
+  std::vector<RequestId> ids;
+  for (Request& request : requests) {
+    BASS_ASSIGN_OR_RETURN(const RequestId id, engine_->submit(std::move(request), events));
+    ids.push_back(id);
+  }
+  return ids;
 }
 
 // Distinct prompts: each starts elsewhere in the text.

@@ -1,10 +1,12 @@
 // Batches of requests that the measurements give an engine.
 #pragma once
 
+#include <memory>
 #include <string_view>
 #include <vector>
 
 #include "bass/engine.h"
+#include "cli/bench/start_gate.h"
 #include "cli/results.h"
 
 namespace bass {
@@ -47,18 +49,22 @@ Status check_all_ended_well(const GenerationResult& result);
 /// Runs cases on an engine, one at a time.
 class BenchRunner {
  public:
-  /// What a case does not say is taken from `prototype`: sampling, speculation.
-  BenchRunner(Engine* engine, Request prototype) : engine_(engine), prototype_(std::move(prototype)) {}
+  /// What a case does not say is taken from `prototype`: sampling, speculation. start: the engine's gate, so that the
+  /// sequences of a case begin together; none: each begins as soon as it is submitted.
+  BenchRunner(Engine* engine, Request prototype, StartGate* start = nullptr)
+      : engine_(engine), prototype_(std::move(prototype)), start_(start) {}
 
   /// Error: the engine's, or kCancelled when the user interrupts.
   Result<BenchRun> run(const BenchCase& bench_case);
 
  private:
   Result<std::vector<Request>> make_requests(const BenchCase& bench_case) const;
+  Result<std::vector<RequestId>> submit(std::vector<Request> requests, const std::shared_ptr<EventQueue>& events);
   Status wait(const std::vector<RequestId>& ids, EventQueue* events, std::vector<double>* seconds_per_token);
 
   Engine* engine_;
   Request prototype_;
+  StartGate* start_;
 };
 
 }  // namespace bass
