@@ -10,6 +10,7 @@ namespace {
 constexpr double kClear = 0.02;       // gains and losses that are smaller may be chance
 constexpr double kFarOff = 0.5;       // predictions of steps that say nothing about those that were not taken
 constexpr double kWorthALine = 0.01;  // of the time of decoding
+constexpr int64_t kTelling = 64;      // steps; fewer may have passed before anything was known of drafts
 
 std::optional<double> ratio(double numerator, double denominator) {
   if (numerator <= 0 || denominator <= 0) return std::nullopt;
@@ -128,6 +129,18 @@ std::string conclusion(const GenerationResult& result, const GenerateOptions& op
   if (is_unsure(explanation)) return cannot_be_told(explanation);
   const std::string text = overall(explanation, options);
   return is_lost(explanation.speedup) ? text : text + losing_drafters(result, explanation, options);
+}
+
+std::optional<std::string> draft_warning(const GenerationResult& result, const GenerateOptions& options) {
+  if (result.stats.decode_steps < kTelling || policy_name(options) == "off") return std::nullopt;
+  if (result.stats.speculation.rounds == 0) {
+    return result.draft.has_value() ? std::optional(nothing_drafted(result, options)) : std::nullopt;
+  }
+  const Explanation explanation = explain(result.stats);
+  if (!explanation.speedup.has_value() || is_unsure(explanation)) return std::nullopt;
+  if (is_lost(explanation.speedup)) return overall(explanation, options);
+  const std::string text = losing_drafters(result, explanation, options);
+  return text.empty() ? std::nullopt : std::optional(text.substr(1));
 }
 
 std::string_view source_name(size_t source_idx) {

@@ -41,6 +41,10 @@ double seconds_of(const StepKindSums& kind);
 /// Did it pay? In sentences, with what to do if not.
 std::string conclusion(const GenerationResult& result, const GenerateOptions& options);
 
+/// The same for a summary: drafts that did not pay, or a draft model that was never used, in a run that is long enough
+/// to tell. None where there is nothing to be done.
+std::optional<std::string> draft_warning(const GenerationResult& result, const GenerateOptions& options);
+
 /// "draft model", "n-gram, match of 2"
 std::string_view source_name(size_t source_idx);
 /// Of accepted and reached tokens at each position, as far as any was reached.

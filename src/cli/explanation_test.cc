@@ -8,6 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Optional;
 
 constexpr auto kRegular = SpeculationAccount::kRegular;
 constexpr auto kNgram = SpeculationAccount::kNgram;
@@ -96,6 +97,26 @@ TEST(Explanation, NothingDraftedHasItsReasons) {
   EXPECT_THAT(conclusion(result, options_of("goodput")),
               HasSubstr("expected to pay. The draft model only took memory"));
   EXPECT_EQ(conclusion(result, options_of("off")), "Nothing was drafted: speculation was off.");
+}
+
+TEST(Explanation, WarnsInASummaryOfDraftsThatDidNotPay) {
+  const GenerateOptions options = options_of("goodput");
+  const auto long_run = [](GenerationResult result) {
+    result.stats.decode_steps = 200;
+    return result;
+  };
+  EXPECT_EQ(draft_warning(long_run(result_of(kNone, kGood)), options), std::nullopt);
+  EXPECT_THAT(draft_warning(long_run(result_of(kNone, kBad)), options),
+              Optional(HasSubstr("The draft model does not pay: leave -d out.")));
+  EXPECT_EQ(draft_warning(long_run(result_of(kGood, kNone)), options), "The draft model was never used: leave -d out.");
+  EXPECT_EQ(draft_warning(result_of(kNone, kBad), options), std::nullopt) << "a few steps tell nothing";
+
+  GenerationResult unused = long_run(result_of(kNone, kNone));
+  unused.stats.speculation.rounds = 0;
+  EXPECT_THAT(draft_warning(unused, options), Optional(HasSubstr("The draft model only took memory: leave -d out.")));
+  EXPECT_EQ(draft_warning(unused, options_of("off")), std::nullopt);
+  unused.draft.reset();
+  EXPECT_EQ(draft_warning(unused, options), std::nullopt) << "n-grams cost nothing";
 }
 
 TEST(Explanation, PartsAddUpAndTheErrorIsRelative) {

@@ -96,7 +96,7 @@ class GenerateCommand final : public Command {
     if (options_.explain_speculation) console->err.write(explanation_text(result, options_));
     if (options_.json || options_.quiet || result.was_interrupted) return;
     const Result<double> peak_tops = best_peak_tops(n_threads_);
-    console->err.write(summary_text(result, peak_tops.ok() ? peak_tops.value() : 0));
+    console->err.write(summary_text(result, options_, peak_tops.ok() ? peak_tops.value() : 0));
   }
 
   /// Choices that failed make the run a failed one; the others were printed all the same.

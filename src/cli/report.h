@@ -25,7 +25,7 @@ nlohmann::ordered_json result_json(const GenerationResult& result, bool shows_or
 void print_samples(const GenerationResult& result, const GenerateOptions& options, Output* out);
 
 /// Tokens a second, latencies, acceptance, draft lengths, utilisation of a machine that can do `peak_tops`.
-std::string summary_text(const GenerationResult& result, double peak_tops);
+std::string summary_text(const GenerationResult& result, const GenerateOptions& options, double peak_tops);
 
 /// A colour for a token's origin, and what ends it; "" for regular tokens.
 std::string_view origin_color(TokenOrigin origin);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/explanation.h"
 #include "cli/report.h"
 #include "cli/terminal_text.h"
 
@@ -112,7 +113,7 @@ void print_samples(const GenerationResult& result, const GenerateOptions& option
   }
 }
 
-std::string summary_text(const GenerationResult& result, double peak_tops) {
+std::string summary_text(const GenerationResult& result, const GenerateOptions& options, double peak_tops) {
   const Summary summary = summarise(result);
   const EngineStats& stats = result.stats;
   std::string text = fmt::format("model           {}\n", for_terminal(result.model));
@@ -130,6 +131,7 @@ std::string summary_text(const GenerationResult& result, double peak_tops) {
     text += "acceptance      - (nothing was drafted)\n";
   }
   text += fmt::format("draft lengths   {}   (length:steps; 0 is a step without a draft)\n", histogram_text(summary));
+  if (const auto warning = draft_warning(result, options)) text += fmt::format("drafts          {}\n", *warning);
   if (const GraphCounts& graphs = stats.graphs; graphs.n_passes() > 0) {
     text += fmt::format("graphs          {} passes as {} graphs, {} kernel by kernel\n", graphs.replayed,
                         graphs.recorded, graphs.launched_one_by_one);

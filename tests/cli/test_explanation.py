@@ -81,6 +81,18 @@ def test_a_draft_that_never_pays_is_called_so(explain):
     assert [source["source"] for source in explanation["sources"]] == ["draft model"]
 
 
+def test_the_summary_says_so_too(run, tiny):
+    arguments = ["generate", "-m", tiny, "-p", TEXT, "-n", "2", "--ignore-eos", "--temperature", "0", "--threads", "1",
+                 "-d", OTHER, "--drafter", "model", "--draft-length", "fixed:8"]
+    for _ in range(5):  # as above
+        told = run(*arguments, "--max-tokens", "150").err
+        if "drafts          " in told:
+            break
+    assert "drafts          Speculation did not pay: " in told
+    assert "drafts          " not in run(*arguments, "--max-tokens", "8").err, "a few steps tell nothing"
+    assert "drafts          " not in run(*arguments, "--max-tokens", "150", "--draft-length", "off").err
+
+
 @pytest.mark.parametrize("options", [["--drafter", "off"], ["--draft-length", "off"]])
 def test_off_is_regular_decoding(explain, options):
     result, text = explain(*options)
