@@ -195,6 +195,18 @@ TEST(KeptCosts, AreNoFaultWhereTheyCannotBeWritten) {
   EXPECT_EQ(n_files(folder / "."), 1U);
 }
 
+// The first token does not wait for measurements: what steps cost is learnt from steps that are wanted.
+TEST(KeptCosts, NothingIsRunToMeasure) {
+  const testing::TempFolder folder;
+  EngineOptions options{.model_path = testing::tiny_model("tiny_gqa_tied_f32"), .n_threads = 1};
+  options.costs_folder = folder / "costs";
+  auto engine = testing::load_engine(options);
+  EXPECT_EQ(engine->stats().steps, 0);
+  EXPECT_EQ(engine->stats().work.bytes, 0);
+  testing::run_one(*engine, testing::greedy_request({5, 6, 7}, 1));
+  EXPECT_EQ(engine->stats().steps, 2) << "the prompt, and the token behind it";
+}
+
 TEST(KeptCosts, AnEngineKeepsThemAfterManySteps) {
   const testing::TempFolder folder;
   const auto run = [&](int n_tokens) {

@@ -108,6 +108,13 @@ class StepSamplingTest : public ::testing::Test {
   std::optional<StepSampling> sampling_;
 };
 
+// The chance that `rejection` and `block` accept a draft from q behind accepted ones, before it is drawn.
+double overlap(const std::vector<double>& p, const std::vector<double>& q) {
+  double sum = 0;
+  for (size_t x = 0; x < p.size(); ++x) sum += std::min(p[x], q[x]);
+  return sum;
+}
+
 // Labels must be the chances, up to and with the first rejected token; and the chances what comes out.
 void expect_labels(const StepResult& result, const std::vector<double>& chances) {
   constexpr double kBounds = 0.005;  // of rows whose every token counts
@@ -139,6 +146,57 @@ TEST_F(StepSamplingTest, MatchIsLabelledWithTheChanceOfTheSameToken) {
       EXPECT_LT(chances.back(), 0.9);
     }
     expect_labels(run(rounds), chances);
+  }
+}
+
+TEST_F(StepSamplingTest, RejectionIsLabelledWithTheOverlapWhateverWasDrawn) {
+  Rounds rounds{{.temperature = 0.8f, .rule = VerifyRule::kRejection}, {}};
+  std::vector<double> chances;
+  for (size_t k = 0; k < kDraftLen; ++k) {
+    chances.push_back(overlap(softmax(main_[k], 0.8), softmax(draft_[k], 0.8)));
+    EXPECT_GT(chances.back(), 0.4);
+    EXPECT_LT(chances.back(), 0.9);
+  }
+  expect_labels(run(rounds), chances);
+}
+
+// p_k of block verification: the mean over what q draws in front of the k-th token.
+double mean_joint(const std::vector<std::vector<double>>& p, const std::vector<std::vector<double>>& q, size_t k,
+                  size_t i = 0, double joint = 1) {
+  if (i == k) return joint;
+  double mean = 0;
+  for (size_t x = 0; x < q[i].size(); ++x) {
+    mean += q[i][x] * mean_joint(p, q, k, i + 1, std::min(1.0, joint * p[i][x] / q[i][x]));
+  }
+  return mean;
+}
+
+// `block` looks at every token, however unlikely it was to be reached: its labels end nowhere, and weigh what that is.
+TEST_F(StepSamplingTest, BlockIsLabelledToItsEndByTheChanceToGetThere) {
+  Rounds rounds{{.temperature = 0.8f, .rule = VerifyRule::kBlock}, {}};
+  std::vector<std::vector<double>> p, q;
+  for (size_t k = 0; k < kDraftLen; ++k) {
+    p.push_back(softmax(main_[k], 0.8));
+    q.push_back(softmax(draft_[k], 0.8));
+  }
+  std::vector<double> weights(kDraftLen), accepted(kDraftLen);
+  for (const SegmentResult& segment : run(rounds).segments) {
+    ASSERT_EQ(segment.labels.size(), static_cast<size_t>(kDraftLen));
+    double joint = 1;
+    for (size_t k = 0; k < kDraftLen; ++k) {
+      EXPECT_NEAR(segment.labels[k].chance, overlap(p[k], q[k]), 0.005);
+      weights[k] += segment.labels[k].weight;
+      if (static_cast<int>(k) > segment.n_accepted) continue;  // which tokens those were is not told
+      EXPECT_NEAR(segment.labels[k].weight, joint, 0.02);
+      accepted[k] += segment.labels[k].weight;
+      const auto x = static_cast<size_t>(segment.tokens[k].id);
+      joint = std::min(1.0, joint * p[k][x] / q[k][x]);
+    }
+  }
+  for (size_t k = 1; k < kDraftLen; ++k) {
+    const double expected = kSegments * mean_joint(p, q, k);
+    EXPECT_NEAR(weights[k], expected, 4.5 * std::sqrt(0.25 * kSegments)) << k;
+    EXPECT_LT(accepted[k], 0.9 * expected) << "labels of what was accepted alone would be another mean";
   }
 }
 
