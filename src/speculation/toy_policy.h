@@ -27,6 +27,7 @@ struct ToyPolicyOptions {
   double row_s = 0.1;  // seconds that a row adds to a step, which takes 1 without; a pass of the draft model takes 0.05
   bool is_warm = true;  // costs have been measured and some drafts been judged before
   int max_len = 4;      // that a sequence may draft
+  bool looks = false;   // the device can look, and nothing was drafted for so long that it is time to
 };
 
 /// Where a draft ends before its length, as a device goes by it.
@@ -49,6 +50,7 @@ class ToyPolicy {
     int len = 0;
     int source = 0;
     float min_survival = 0, offset = 0, bias = 0, slope = 0;  // DraftStop
+    bool is_look = false;
     auto operator<=>(const Answer&) const = default;
   };
   using Answers = std::map<Question, Answer>;  // what it was asked, and what it answered
@@ -59,24 +61,31 @@ class ToyPolicy {
         state_(spec_.policy->start(spec_)),
         answers_(std::make_shared<Answers>()) {
     if (options.is_warm) warm_up();
+    if (options.looks) state_.goodput.n_idle_steps = kLongIdle;
   }
 
   DraftChoice operator()(const PolicyView& view) const {
     const Tokens text{view.text.begin(), view.text.end()};
     const Answer given = answer(text, view.rounds);
     (*answers_)[{text, {view.rounds.begin(), view.rounds.end()}}] = given;
-    if (static_cast<DraftSource>(given.source) != DraftSource::kModel) {
-      return {given.len, DraftKind::kOneHot, given.source};
-    }
-    const bool is_mixed = options_.drafter == ToyDrafter::kMixedPositions;
-    const DraftStop stop{given.min_survival, given.offset, {given.bias, given.slope}};
-    return {given.len, is_mixed ? DraftKind::kMixed : DraftKind::kModel, given.source, ends_where(stop)};
+    DraftChoice choice = choice_of(given);
+    choice.is_look = given.is_look;
+    return choice;
   }
 
   /// Of all copies of this one.
   [[nodiscard]] const Answers& answers() const { return *answers_; }
-  [[nodiscard]] bool has_drafted() const {
-    return any_round([](const ToyRound& round) { return round.n_drafted > 0; });
+  [[nodiscard]] bool has_drafted() const { return most_drafted() > 0; }
+  /// In a round.
+  [[nodiscard]] int most_drafted() const {
+    int most = 0;
+    for (const auto& [question, answer] : *answers_) {
+      for (const ToyRound& round : question.second) most = std::max(most, round.is_look ? 0 : round.n_drafted);
+    }
+    return most;
+  }
+  [[nodiscard]] bool has_looked() const {
+    return any_round([](const ToyRound& round) { return round.is_look; });
   }
   /// A token was dropped for what the draft said in front of it.
   [[nodiscard]] bool has_dropped() const {
@@ -106,16 +115,28 @@ class ToyPolicy {
     });
   }
 
+  [[nodiscard]] DraftChoice choice_of(const Answer& given) const {
+    if (static_cast<DraftSource>(given.source) != DraftSource::kModel) {
+      return {given.len, DraftKind::kOneHot, given.source};
+    }
+    const bool is_mixed = options_.drafter == ToyDrafter::kMixedPositions;
+    const DraftStop stop{given.min_survival, given.offset, {given.bias, given.slope}};
+    return {given.len, is_mixed ? DraftKind::kMixed : DraftKind::kModel, given.source, ends_where(stop)};
+  }
+
   [[nodiscard]] Answer answer(const Tokens& text, std::span<const ToyRound> rounds) const {
     Past past{state_, costs_, {}};
     int step = 0;
     for (const ToyRound& round : rounds) learn(round, step++, &past);
     DraftCandidate candidate = candidate_of(text, std::min(options_.max_len, past.state.len));
     candidate.skills = past.skills;
+    candidate.can_look = options_.looks;
     if (candidate.max_len > 0) choose_draft_lengths(spec_, past.state, past.costs, StepLoad{1}, {&candidate, 1});
     const DraftStop& stop = candidate.stop;
-    return {candidate.len,   static_cast<int>(candidate.source), stop.min_survival, stop.offset, stop.model.bias,
-            stop.model.slope};
+    return {candidate.len,     static_cast<int>(candidate.source),
+            stop.min_survival, stop.offset,
+            stop.model.bias,   stop.model.slope,
+            candidate.is_look};
   }
 
   // The order of a match depends on the text alone; every fifth text has none.
@@ -147,10 +168,12 @@ class ToyPolicy {
     std::vector<DraftOutcome> outcomes;
     const auto source = static_cast<DraftSource>(round.source);
     if (round.n_drafted > 0 || !round.confidences.empty()) {
-      outcomes.push_back({round.n_drafted, round.n_accepted, source, labels, round.confidences, &past->skills});
+      outcomes.push_back(
+          {round.n_drafted, round.n_accepted, source, labels, round.confidences, &past->skills, round.is_look});
     }
     advance_draft_length(spec_, past->state, outcomes);
-    learn_step_cost(cost_of(round.n_drafted, static_cast<int>(round.confidences.size()), step), &past->costs);
+    const int n_verified = round.is_look ? 0 : round.n_drafted;
+    learn_step_cost(cost_of(n_verified, static_cast<int>(round.confidences.size()), step), &past->costs);
   }
 
   // Costs of all sizes, the regular step's last; and so little of each source that a round's outcome still counts.
@@ -162,6 +185,8 @@ class ToyPolicy {
       if (spec_.policy->learn != nullptr) advance_draft_length(spec_, state_, outcomes);
     }
   }
+
+  static constexpr int kLongIdle = 1000;  // steps
 
   ToyPolicyOptions options_;
   DraftLengthSpec spec_;

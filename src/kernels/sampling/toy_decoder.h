@@ -25,9 +25,10 @@ class ToyDecoder : public ToyRows {
       std::vector<float> confidences;
       const std::vector<Draft> drafts = draft_round(text, choice, &confidences);
       for (size_t k = 0; k < drafts.size(); ++k) earlier_drafts[text.size() + k] = drafts[k].token;
-      const Heard heard = verify_round(text, drafts);
+      const bool is_look = choice.is_look && !drafts.empty();
+      const Heard heard = is_look ? look(text, drafts.front()) : verify_round(text, drafts);
       rounds_.push_back({static_cast<int>(drafts.size()), heard.n_accepted, kind_of(choice), choice.source,
-                         labels_of(heard.chances, heard.joints, heard.n_accepted), std::move(confidences)});
+                         labels_of(heard.chances, heard.joints, heard.n_accepted), std::move(confidences), is_look});
     }
     text.resize(n_tokens);
     return text;
@@ -140,6 +141,18 @@ class ToyDecoder : public ToyRows {
       ++heard.n_accepted;
     }
     append_extra(text, drafts.size());
+    return heard;
+  }
+
+  // A regular step, and what is heard of the drafted token beside it.
+  Heard look(Tokens& text, const Draft& draft) {
+    LoadedRow row;
+    Heard heard;
+    load_row(text, draft, &row);
+    hear(row, &heard);
+    append_extra(text, 0);
+    if (setup_.fault == Fault::kLookIsTaken) text.back() = draft.token;
+    heard.n_accepted = text.back() == draft.token ? 1 : 0;
     return heard;
   }
 

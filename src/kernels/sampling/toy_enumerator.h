@@ -200,9 +200,24 @@ class ToyEnumerator : public ToyRows {
     return path;
   }
 
+  // Adds what a step may come to that looks at a drafted token, and emits a regular one.
+  void look(const DraftChoice& choice, const Path& path, Outcomes* outcomes) {
+    const Position& at = *path.positions.front();
+    const size_t x = path.drafts.front();
+    const Tokens text{path.text.begin(), path.text.end() - 1};
+    for (size_t y = 0; y < at.p.size(); ++y) {
+      const size_t emitted = setup_.fault == Fault::kLookIsTaken ? x : y;
+      const int n_agreed = emitted == x ? 1 : 0;
+      const std::vector<ToyLabel> labels = labels_of({at.chances[x]}, {1.0}, n_agreed);
+      const ToyRound round{1, n_agreed, kind_of(choice), choice.source, labels, path.confidences, true};
+      if (at.p[y] > 0) (*outcomes)[{followed_by(text, emitted), round}] += path.mass * at.p[y];
+    }
+  }
+
   // Adds what verification of these drafts may come to.
   void decide(const DraftChoice& choice, const Path& path, Outcomes* outcomes) {
     const size_t n = path.drafts.size();
+    if (choice.is_look && n > 0) return look(choice, path, outcomes);
     std::vector<double> joints(n + 1, 1.0);  // p_i of block.h
     std::vector<double> heard_joints;
     std::vector<float> chances;

@@ -56,6 +56,7 @@ enum class Fault {
   kStopAtFirstRejection,  // `block` ends its walk at the first u_i >= h_i
   kBonusFromRowBefore,    // the extra token is drawn from the row of the last drafted token
   kEndLooksAtToken,       // the draft's own end takes the drawn token's q for the confidence of its place
+  kLookIsTaken,           // what was drafted to be looked at is emitted
 };
 
 /// kMixed: some positions of a round are one-hot and others are not, by the text in front of them.
@@ -83,6 +84,7 @@ struct ToyRound {
   int source = 0;                  // as the policy has named it
   std::vector<ToyLabel> labels;    // where the setup asks for them
   std::vector<float> confidences;  // of the places that a draft with an end of its own has come to, the dropped one too
+  bool is_look = false;            // n_drafted is 1, nothing was verified; n_accepted: it is the token that came
   auto operator<=>(const ToyRound&) const = default;
 };
 
@@ -100,6 +102,7 @@ struct DraftChoice {
   std::optional<DraftKind> kind = {};  // none: the setup's
   int source = 0;                      // comes back in ToyRound
   EndRule ends = {};                   // where the draft ends before `len` tokens; none: nowhere
+  bool is_look = false;                // one token is drafted, and compared with the regular one: SegmentPlan::is_look
   DraftChoice(int n) : len(n) {}       // NOLINT(google-explicit-constructor): most policies say nothing else
   DraftChoice(int n, DraftKind drafter, int name, EndRule rule = {})
       : len(n), kind(drafter), source(name), ends(std::move(rule)) {}
