@@ -5,6 +5,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "speculation/simulation/conditions.h"
@@ -18,21 +19,7 @@ constexpr int kRecovery = 50;
 constexpr int kJudged = 200;
 constexpr uint64_t kSeeds = 8;
 
-struct NamedMachine {
-  const char* name;
-  std::function<double(int)> step_s;
-};
-
-const NamedMachine kMachines[] = {
-    {"rows are free up to a ridge", [](int rows) { return std::max(1.0, rows / 40.0); }},
-    {"each row costs", [](int rows) { return 0.3 + 0.1 * rows; }},
-    {"each row costs a little", [](int rows) { return 1.0 + 0.03 * rows; }},
-    {"steps at tile edges", [](int rows) { return 0.5 + 0.4 * std::ceil(rows / 12.0); }},
-};
-
 std::unique_ptr<LengthChooser> regular() { return engine_policy(parse_draft_length("off").value(), {}); }
-std::unique_ptr<LengthChooser> goodput() { return engine_policy(parse_draft_length("goodput").value(), {}); }
-
 /// Negative control: a policy that learns until a step, and then goes on with the longest draft of its last ten steps.
 class Stubborn final : public LengthChooser {
  public:
@@ -159,7 +146,9 @@ TEST(Adversity, ADraftThatTurnsUselessAndGoodAgain) {
     for (const bool can_look : {true, false}) {
       const auto summaries =
           run_all(conditions, {1, 4, 16}, changes, name, {}, has_ngram ? 0 : 0.05, /*disturbed=*/0, can_look);
-      expect_recovered(summaries, can_look ? 0.9 : 0.88);  // a device that verifies its looks takes fewer of them
+      // A device that verifies its looks takes them for a hundredth of the time: one in 42 steps where each row costs a
+      // quarter of a step, so some have not seen yet that the draft is good again.
+      expect_recovered(summaries, can_look ? 0.9 : 0.75, can_look ? 0.97 : 0.965);
     }
   }
 }
@@ -168,6 +157,29 @@ TEST(Adversity, ADraftThatTurnsUselessAndGoodAgainControl) {
   const ChangingMachine machine{kMachines[1].step_s, 0.05, useless_for_a_while(1, false)};
   EXPECT_LT(run(machine, {500}, stubborn(500))[0].of_regular, 0.8) << "goes on drafting";
   EXPECT_LT(run(machine, {1000}, regular)[0].of_best, 0.9) << "has given the draft up";
+}
+
+// --- two drafters, of which one turns bad. That it turns good again beside another one is seen later, as nothing looks
+// at drafts while others are in use.
+
+std::function<Conditions(int)> one_turns_useless(int n_sequences, bool is_model) {
+  return [=](int step) {
+    const double turning = step < 500 ? 0.8 : 0.0;
+    return is_model ? Conditions{n_sequences, turning, 0.5} : Conditions{n_sequences, 0.5, turning};
+  };
+}
+
+TEST(Adversity, ADrafterThatTurnsUselessBesideAnother) {
+  for (const bool is_model : {true, false}) {
+    const auto conditions = [=](int n) { return one_turns_useless(n, is_model); };
+    const char* const name = is_model ? "model .8 0, n-grams .5" : "model .5, n-grams .8 0";
+    expect_recovered(run_all(conditions, {1, 4, 16}, {500}, name));
+  }
+}
+
+TEST(Adversity, ADrafterThatTurnsUselessBesideAnotherControl) {
+  const ChangingMachine machine{kMachines[2].step_s, 0.05, one_turns_useless(4, false)};
+  EXPECT_LT(run(machine, {500}, stubborn(500))[0].of_best, 0.8) << "goes on with n-grams";
 }
 
 // --- a machine that slows down
@@ -242,7 +254,7 @@ TEST(Adversity, RowsBesideTheFirstThatGetDearerAndCheaper) {
     for (const double factor : {3.0, 1.0 / 3}) {
       const auto conditions = [=](int n) { return rows_change_for_a_while(n, factor, acceptance); };
       const char* const name = factor > 1 ? "rows x 3 and back" : "rows / 3 and back";
-      expect_nearly_recovered(run_all(conditions, {1, 4, 16}, {500, 1000}, name), 0.92, 0.7, 0.76);
+      expect_nearly_recovered(run_all(conditions, {1, 4, 16}, {500, 1000}, name), 0.91, 0.7, 0.76);
     }
   }
 }
@@ -322,6 +334,64 @@ std::function<Conditions(int)> mixed_contexts(int n_sequences) {
 TEST(Adversity, ContextsOfVeryDifferentLengths) {
   // One sequence alone swings from one to the other in the steps that are judged.
   expect_recovered(run_all(mixed_contexts, {1, 4, 16}, {250, 500, 750}, "contexts of 100 and 4000"), 0.89, 0.95);
+}
+
+// The same, of sequences whose contexts are told, on a machine that reads them for several rows of a sequence at the
+// price of one: drafts pay for long ones, and not for those beside them. So the best of one length for all is passed.
+std::function<Conditions(int)> told_contexts(int n_sequences) {
+  return [=](int step) {
+    Conditions now{n_sequences, 0.6};
+    for (int i = 0; i < n_sequences; ++i) {
+      const bool is_long = (step + 37 * i) / (60 + 60 * i / n_sequences) % 2 == 1;
+      now.context_lens.push_back(is_long ? 4000 : 100);
+    }
+    return now;
+  };
+}
+
+ChangingMachine reading_machine(int n_sequences) {
+  ChangingMachine machine{kMachines[1].step_s, 0.05};
+  machine.conditions = told_contexts(n_sequences);
+  machine.read_s = 3.0 / 4000 / n_sequences;
+  machine.seen_s = 0.05 * machine.read_s;
+  return machine;
+}
+
+/// Negative control: what attention takes is a part of the step like others, and contexts are nothing.
+class NotTold final : public LengthChooser {
+ public:
+  [[nodiscard]] int max_len() const override { return inner_->max_len(); }
+  void choose(const StepLoad& regular, std::span<DraftCandidate> candidates) override {
+    std::vector<int> hidden;
+    for (DraftCandidate& candidate : candidates) hidden.push_back(std::exchange(candidate.context_len, 0));
+    inner_->choose(StepLoad{regular.n_rows}, candidates);
+    for (size_t i = 0; i < hidden.size(); ++i) candidates[i].context_len = hidden[i];
+  }
+  void learn(const StepCost& cost, int n_sequences, std::span<const DraftOutcome> outcomes) override {
+    StepCost untold = cost;
+    untold.attention_s = untold.n_read = untold.n_seen = 0;
+    inner_->learn(untold, n_sequences, outcomes);
+  }
+
+ private:
+  std::unique_ptr<LengthChooser> inner_ = goodput();
+};
+
+TEST(Adversity, ContextsThatComeAndGoAreKnownToThePolicy) {
+  const std::vector<int> changes = {250, 500, 750};
+  for (const int n_sequences : {4, 16}) {
+    const ChangingMachine machine = reading_machine(n_sequences);
+    const auto told = run(machine, changes, goodput);
+    const auto not_told = run(machine, changes, [] { return std::make_unique<NotTold>(); });
+    for (size_t i = 0; i < changes.size(); ++i) {
+      std::printf("%d sequences, step %d: %.3f of the best fixed length, %.3f where contexts are not told\n",
+                  n_sequences, changes[i], told[i].of_best, not_told[i].of_best);
+      EXPECT_GE(told[i].of_best, 0.96) << n_sequences;
+      EXPECT_GE(told[i].of_regular, 0.97) << n_sequences;
+      // Of many sequences about half have long contexts at any time.
+      if (n_sequences == 4) EXPECT_GT(told[i].of_best, not_told[i].of_best + 0.01);
+    }
+  }
 }
 
 // From no context to one whose reading takes three times a short step: 8k tokens of each sequence.

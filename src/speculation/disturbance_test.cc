@@ -17,12 +17,7 @@ using namespace testing;  // NOLINT(google-build-using-namespace): what the test
 constexpr int kShortRun = 100;
 constexpr uint64_t kSeeds = 40;
 
-struct NamedMachine {
-  const char* name;
-  std::function<double(int)> step_s;
-};
-
-const NamedMachine kMachines[] = {
+const NamedMachine kSharedMachines[] = {
     {"each row costs", [](int rows) { return 0.3 + 0.1 * rows; }},
     {"four rows are free", [](int rows) { return std::max(0.9 + 0.025 * rows, 0.25 * rows); }},
     {"steps at tile edges", [](int rows) { return 0.5 + 0.4 * std::ceil(rows / 8.0); }},
@@ -60,7 +55,7 @@ TEST(Disturbance, ShortRunsAreNotSlowerThanRegularDecoding) {
   double least = 10, all = 0;
   int n = 0;
   std::string worst;
-  for (const NamedMachine& machine : kMachines) {
+  for (const NamedMachine& machine : kSharedMachines) {
     for (const int n_sequences : {1, 4, 8, 32}) {
       for (const double acceptance : {0.2, 0.4, 0.6}) {
         for (const bool has_model : {true, false}) {
@@ -86,7 +81,7 @@ TEST(Disturbance, ShortRunsAreNotSlowerThanRegularDecoding) {
 // others work, and nothing is known from an earlier run. As a mean over runs.
 TEST(Disturbance, WhatIsLearntWhileOthersWorkHalfOfTheTimeDoesNotMislead) {
   constexpr int kSteps = 480;
-  for (const NamedMachine& named : kMachines) {
+  for (const NamedMachine& named : kSharedMachines) {
     for (const int n_sequences : {8, 32}) {
       ChangingMachine machine{named.step_s, /*draft_pass_s=*/0};
       Conditions conditions{n_sequences};

@@ -42,6 +42,7 @@ DraftSource ngram_source(int order);
 struct GoodputState {
   static constexpr int kMaxLen = ExpectedStops::kMaxLen;  // tokens that a sequence may draft
   static constexpr int kOffsets = 7;                      // classes of sequences by the offset of their drafts
+  static constexpr int kLastProbe = 96;                   // the longest probe_interval
   float survival[kNumDraftSources][kMaxLen] = {};  // how often token j was accepted when those before it were, lately
   float weight[kNumDraftSources][kMaxLen] = {};    // how often that was seen
   float drift[kNumDraftSources][kMaxLen] = {};     // mean of the latest errors of what was believed, with their signs
@@ -54,7 +55,7 @@ struct GoodputState {
   int32_t n_idle_steps = 0;                        // steps without a draft since the last one that had any
   int32_t n_untried_steps = 0;                     // steps since drafts were last used, or tried whatever they cost
   int32_t probe_interval = 0;                      // of these, after which they are tried again
-  bool has_verified = false;                       // the step before verified drafts: they are in use
+  int32_t n_verified_in_row = 0;                   // steps up to now that all verified drafts
 };
 
 /// What a policy remembers between steps of one batch.

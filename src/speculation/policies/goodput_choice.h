@@ -13,13 +13,16 @@
 namespace bass {
 namespace goodput {
 
-inline constexpr double kOptimism = 0.2;     // a step of a size that was never measured may cost so much less
-inline constexpr double kMinGain = 1.02;     // over regular decoding, or nothing is drafted,
-inline constexpr double kDoubt = 0.15;       // and more by so much of what times scatter: costs are the less certain
-inline constexpr double kProbeShare = 0.01;  // of the time, for looks at drafts that are not used,
-inline constexpr double kLookShare = 0.005;  // and for those that no row of the main model is spent on
-inline constexpr int kFirstLook = 12;        // steps without a draft before one is looked at
-inline constexpr int kLastLook = 192;
+inline constexpr double kOptimism = 0.2;  // a step of a size that was never measured may cost so much less
+inline constexpr double kMinGain = 1.02;  // over regular decoding, or nothing is drafted,
+inline constexpr double kDoubt = 0.15;    // and more by so much of what times scatter: costs are the less certain
+// Drafts that are not used cost a hundredth of the time at most: looks at them, and tries when the first ones were in
+// vain. Where looks spend no row of the main model they are the cheaper ones.
+inline constexpr double kProbeShare = 0.009;
+inline constexpr double kTryShare = 0.001;
+inline constexpr double kLookShare = 0.005;           // of looks without a row
+inline constexpr double kTryBesideLookShare = 0.005;  // of tries on a device that can look so
+inline constexpr int kFirstLook = 12;                 // steps without a draft before any look
 inline constexpr double kSurprise =
     4;  // so many times sooner where the last look found a draft better than it was believed
 inline constexpr int kFirstCheck = 128;  // steps without a try, where an earlier run has measured what would be tried
@@ -40,6 +43,8 @@ struct Option {
   bool uses_model = false;
   int max_model_len = GoodputState::kMaxLen;
   bool reads = true;  // the model drafts also for sequences whose text it has to read first
+  double n_more = 0;  // rows, on average
+  double draft_s = 0;
 };
 
 // A batch whose next step is planned.
@@ -193,6 +198,8 @@ BASS_HD_CALL double goodput_of(const Batch& batch, const StepLoad& load, const D
   return seconds > 0 ? expected / (seconds + draft_s) : 0;
 }
 
+BASS_HD_CALL double more_rows(const Batch& batch, const StepLoad& load) { return load.n_rows - batch.regular.n_rows; }
+
 // The best length of the model's drafts at a level, if that beats `best`. A pass is for the sequences whose last token
 // was kept; the first one is for all.
 BASS_HD_CALL void try_lengths(const Batch& batch, int level, bool reads, double doubt, Option* best) {
@@ -212,7 +219,8 @@ BASS_HD_CALL void try_lengths(const Batch& batch, int level, bool reads, double 
     load.n_seen += totals.n_seen[j];
     draft_s += std::min(n_drafting, 1.0) * batch.sizes.pass_seconds(static_cast<int>(std::lround(n_drafting)));
     const double goodput = goodput_of(batch, load, drafted, expected, draft_s, doubt);
-    if (goodput > best->goodput) *best = {goodput, level, true, j + 1, reads};
+    if (goodput > best->goodput)
+      *best = {goodput, level, true, j + 1, reads, more_rows(batch, load) + drafted.mean, draft_s};
   }
 }
 
@@ -230,36 +238,52 @@ BASS_HD_CALL Option best_option(const Batch& batch, double doubt) {
   for (int level = 0; level < ExpectedStops::kLevels; ++level) {
     const Totals ngrams = totals_of(batch, level, /*uses_model=*/false, /*reads=*/false);
     const double goodput = goodput_of(batch, ngrams.load, {}, ngrams.expected, 0, doubt);
-    if (goodput > best.goodput) best = {goodput, level, false};
+    if (goodput > best.goodput)
+      best = {goodput, level, false, GoodputState::kMaxLen, true, more_rows(batch, ngrams.load)};
     if (has_model) try_lengths(batch, level, /*reads=*/true, doubt, &best);
     if (has_model && has_unread) try_lengths(batch, level, /*reads=*/false, doubt, &best);
   }
   return best;
 }
 
-// Steps without a draft after which drafts are looked at again, where the look is what the candidates are to draft: the
-// cheaper it is, the sooner, and sooner where the last one was a surprise: at once, where there is little to read for
-// it.
-BASS_HD_CALL int steps_between_looks(const Batch& batch) {
+// What the drafts that the candidates are to make add to a regular step.
+struct ProbeCost {
+  double seconds = 0;
+  bool has_rows = false;  // of the main model
+  int n_unread = 0;       // tokens that the draft model has to catch up with
+};
+
+BASS_HD_CALL ProbeCost probe_cost(const Batch& batch) {
+  ProbeCost cost;
   StepLoad load = batch.regular;
-  int n_drafts = 0, n_unread = 0;
-  bool is_surprise = false;
+  int n_drafts = 0;
   for (const DraftCandidate& candidate : batch.candidates) {
-    is_surprise |= has_turned_good(batch.learnt, candidate.source);
     if (!candidate.is_look) load.n_rows += candidate.len;
     if (candidate.len == 0 || candidate.source != DraftSource::kModel) continue;
     n_drafts += candidate.len;
-    n_unread += n_to_catch_up(candidate.n_unread);
+    cost.n_unread += n_to_catch_up(candidate.n_unread);
   }
-  if (is_surprise && n_unread == 0) return 1;
+  cost.has_rows = load.n_rows > batch.regular.n_rows;
+  cost.seconds = predicted_step_seconds(batch.costs, load) - predicted_step_seconds(batch.costs, batch.regular) +
+                 (n_drafts > 0 ? batch.sizes.pass_seconds(n_drafts) : 0) +
+                 predicted_catch_up_seconds(batch.costs, cost.n_unread);
+  return cost;
+}
+
+// Steps without a draft after which drafts are looked at again, where the look is what the candidates are to draft: the
+// cheaper it is, the sooner, and sooner where the last one was a surprise: at once, where there is little to read for
+// it.
+BASS_HD_CALL double steps_between_looks(const Batch& batch) {
+  const bool is_surprise =
+      std::any_of(batch.candidates.begin(), batch.candidates.end(),
+                  [&](const DraftCandidate& candidate) { return has_turned_good(batch.learnt, candidate.source); });
+  const ProbeCost cost = probe_cost(batch);
+  if (is_surprise && cost.n_unread == 0) return 1;
   const double regular_s = predicted_step_seconds(batch.costs, batch.regular);
   if (regular_s <= 0) return kFirstLook;
-  const double draft_s = n_drafts > 0 ? batch.sizes.pass_seconds(n_drafts) : 0;
-  const double look_s = predicted_step_seconds(batch.costs, load) - regular_s + draft_s +
-                        predicted_catch_up_seconds(batch.costs, n_unread);
-  const double share = load.n_rows > batch.regular.n_rows ? kProbeShare : kLookShare;
-  const double n_steps = std::clamp(look_s / (share * regular_s), 1.0 * kFirstLook, 1.0 * kLastLook);
-  return static_cast<int>(is_surprise ? n_steps / kSurprise : n_steps);
+  const double share = cost.has_rows ? kProbeShare : kLookShare;
+  const double n_steps = std::max(1.0 * kFirstLook, cost.seconds / (share * regular_s));
+  return is_surprise ? n_steps / kSurprise : n_steps;
 }
 
 // Where looks tell what drafts are worth, tries are for what steps cost: they can wait where an earlier run has said.
@@ -278,6 +302,33 @@ BASS_HD_CALL void try_or_look(const GoodputState& learnt, bool is_try, std::span
   for (DraftCandidate& candidate : candidates) candidate.is_look = !is_try && candidate.can_look && candidate.len > 0;
 }
 
+BASS_HD_CALL void forget_plan(std::span<DraftCandidate> candidates) {
+  for (DraftCandidate& candidate : candidates) {
+    candidate.len = 0;
+    candidate.is_look = false;
+  }
+}
+
+// Whether the tries of a batch where nothing pays keep to their share of the time. The first ones need not: little is
+// known then, and each of them takes the next one twice as far away.
+// best: what would be tried, believed to be worth it if steps were cheaper than was measured
+BASS_HD_CALL bool is_try_affordable(const Batch& batch, const Option& best) {
+  if (batch.learnt.probe_interval < GoodputState::kLastProbe) return true;
+  const double regular_s = predicted_step_seconds(batch.costs, batch.regular);
+  double seconds = 0;
+  if (best.level < 0) {
+    try_or_look(batch.learnt, /*is_try=*/true, batch.candidates);
+    seconds = probe_cost(batch).seconds;
+    forget_plan(batch.candidates);
+  } else {
+    const auto believed = [&](const StepLoad& load) { return predicted_step_seconds(batch.costs, load); };
+    seconds = seconds_with(batch.regular, best.n_more, believed) - regular_s + best.draft_s;
+  }
+  const bool can_look = !batch.candidates.empty() && batch.candidates.front().can_look;
+  const double share = can_look ? kTryBesideLookShare : kTryShare;
+  return batch.learnt.n_untried_steps * share * regular_s >= seconds;
+}
+
 }  // namespace goodput
 
 /// The lengths of a step. When nothing was drafted for long, a try is due, with what would pay if steps were cheaper
@@ -289,12 +340,15 @@ BASS_HD_CALL void choose_goodput(const DraftLengthState& state, const StepCosts&
   if (costs.max_rows_seen == 0) return;  // the first step is a regular one: it is measured
   goodput::SizeCosts sizes(costs);
   const goodput::Batch batch{learnt, costs, regular, candidates, sizes, goodput::hope_of(learnt, candidates.size())};
-  const bool is_due = goodput::is_try_due(batch);
-  const goodput::Option best = goodput::best_option(batch, is_due ? 1.0 : 0.0);
+  bool is_due = goodput::is_try_due(batch);
+  goodput::Option best = goodput::best_option(batch, is_due ? 1.0 : 0.0);
+  if (is_due && !goodput::is_try_affordable(batch, best)) {
+    is_due = false;
+    best = goodput::best_option(batch, 0.0);
+  }
   if (best.level < 0) {
     goodput::try_or_look(learnt, is_due, candidates);
-    if (is_due || learnt.n_idle_steps >= goodput::steps_between_looks(batch)) return;
-    for (DraftCandidate& candidate : candidates) candidate.len = 0;
+    if (!is_due && learnt.n_idle_steps < goodput::steps_between_looks(batch)) goodput::forget_plan(candidates);
     return;
   }
   // A regular step, which is what drafts must beat: where it can be measured.

@@ -123,7 +123,7 @@ TEST(Goodput, WhereADeviceCanLookItIsAskedAndTriesAreForCostsAlone) {
   EXPECT_LT(pause_looking, 0.6 * pause) << "cheaper looks are taken more often";
   EXPECT_LT(n_verified_looking, 60) << "a try now and then";
   EXPECT_GT(n_verified_looking, 10);
-  EXPECT_GT(n_verified, 90) << "all looks are verified otherwise";
+  EXPECT_GT(n_verified, 75) << "all looks are verified otherwise";
 }
 
 // Steps before the first verified draft, of 16 sequences whose drafts are never worth it.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <random>
 #include <span>
 #include <vector>
@@ -22,7 +23,19 @@ struct Conditions {
   double match_share = 1;         // of the sequences have a match in a step, where there are n-grams and no model
   double step_factor = 1;         // how much longer steps take, passes of the draft model with them
   double row_factor = 1;          // how much longer each row takes than the first
-  double context_s = 0;           // that reading the contexts adds to the step, whatever its rows
+  double context_s = 0;           // that reading the contexts adds to the step, whatever its rows; nobody is told
+  std::vector<int> context_lens;  // tokens, of each sequence; none: 0. Attention's time is told, as engines measure it
+
+  [[nodiscard]] int context_len(int sequence_idx) const {
+    return context_lens.empty() ? 0 : context_lens[static_cast<size_t>(sequence_idx)];
+  }
+  /// What regular decoding asks for.
+  [[nodiscard]] StepLoad regular() const {
+    StepLoad load{n_sequences};
+    for (const int len : context_lens) load.n_read += len;
+    load.n_seen = load.n_read;
+    return load;
+  }
 };
 
 struct ChangingMachine {
@@ -34,13 +47,18 @@ struct ChangingMachine {
   double noise = 0.05;     // standard deviation of the logarithm of a measured time; one in 100 takes 3 times as long
   double disturbed = 0;    // of the steps take twice as long, at random: somebody else works on the machine
   double bursts = 0;       // of the steps begin a burst of such work: 2 to 6 take 1.5 to 3 times as long
+  double read_s = 0;       // of a token of context, for a sequence's first row
+  double seen_s = 0;       // and for each further one
 
   static constexpr int kMaxLen = 8;
 
-  [[nodiscard]] double seconds(const Conditions& now, int n_rows, int n_passes) const {
+  [[nodiscard]] double attention_s(const StepLoad& load) const {
+    return load.n_read * read_s + (load.n_seen - load.n_read) * seen_s;
+  }
+  [[nodiscard]] double seconds(const Conditions& now, const StepLoad& load, int n_passes) const {
     const double first = step_s(now.n_sequences);
-    const double rows = (step_s(n_rows) - first) * now.row_factor;
-    return (first + rows + now.context_s + n_passes * draft_pass_s) * now.step_factor;
+    const double rows = (step_s(load.n_rows) - first) * now.row_factor;
+    return (first + rows + now.context_s + attention_s(load) + n_passes * draft_pass_s) * now.step_factor;
   }
   static double expected_tokens(double acceptance, int len) {
     double sum = 1, product = 1;
@@ -74,14 +92,14 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
     std::vector<DraftCandidate> candidates;
     for (int i = 0; i < now.n_sequences && (has_model || has_ngram); ++i) {
       if (!has_model && now.match_share < 1 && uniform(random) >= now.match_share) continue;
-      candidates.push_back(has_ngram ? DraftCandidate{DraftSource::kNgram4, max_len, max_model_len, 0}
-                                     : DraftCandidate{DraftSource::kModel, max_model_len, max_model_len, 0});
+      const DraftSource source = has_ngram ? DraftSource::kNgram4 : DraftSource::kModel;
+      candidates.push_back({source, has_ngram ? max_len : max_model_len, max_model_len, 0, now.context_len(i)});
+      candidates.back().can_look = machine.can_look;
     }
-    for (DraftCandidate& candidate : candidates) candidate.can_look = machine.can_look;
-    chooser->choose(StepLoad{now.n_sequences}, candidates);
+    StepLoad load = now.regular();
+    chooser->choose(load, candidates);
     Progress progress{1.0 * (now.n_sequences - static_cast<int>(candidates.size())), 0};
     StepCost cost;
-    cost.n_rows = now.n_sequences;
     cost.is_clean = true;
     std::vector<std::vector<AcceptanceLabel>> labels(candidates.size());
     std::vector<DraftOutcome> outcomes;
@@ -109,11 +127,15 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
                             .labels = labels[i],
                             .confidences = confidences,
                             .is_look = candidates[i].is_look});
-      cost.n_rows += n_verified;
+      load.n_rows += n_verified;
+      load.n_seen += static_cast<double>(n_verified) * candidates[i].context_len;
       cost.n_draft_steps = std::max(cost.n_draft_steps, n_looked_at);
       cost.n_model_drafts += n_looked_at;
     }
-    progress.seconds = machine.seconds(now, cost.n_rows, cost.n_draft_steps);
+    cost.n_rows = load.n_rows;
+    cost.n_read = load.n_read;
+    cost.n_seen = load.n_seen;
+    progress.seconds = machine.seconds(now, load, cost.n_draft_steps);
     double outlier = uniform(random) < 0.01 ? 3 : 1;
     if (machine.disturbed > 0 && uniform(random) < machine.disturbed) outlier *= 2;
     if (machine.bursts > 0 && n_disturbed == 0 && uniform(random) < machine.bursts) {
@@ -124,6 +146,7 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
     n_disturbed = std::max(n_disturbed - 1, 0);
     cost.draft_s = cost.n_draft_steps * machine.draft_pass_s * now.step_factor * disturbance;
     cost.step_s = progress.seconds * disturbance - cost.draft_s;
+    cost.attention_s = machine.attention_s(load) * now.step_factor * disturbance;
     steps.push_back(progress);
     chooser->learn(cost, now.n_sequences, outcomes);
   }
@@ -146,7 +169,10 @@ inline double fixed_goodput(const ChangingMachine& machine, int len, bool is_mod
     const Conditions now = machine.conditions(step);
     const double acceptance = is_model ? now.model_acceptance : std::max(0.0, now.ngram_acceptance);
     sum.tokens += now.n_sequences * ChangingMachine::expected_tokens(acceptance, len);
-    sum.seconds += machine.seconds(now, now.n_sequences * (1 + len), is_model ? len : 0);
+    StepLoad load = now.regular();
+    load.n_rows *= 1 + len;
+    load.n_seen *= 1 + len;
+    sum.seconds += machine.seconds(now, load, is_model ? len : 0);
   }
   return sum.goodput();
 }
@@ -161,5 +187,21 @@ inline double best_fixed_goodput(const ChangingMachine& machine, int from, int t
   }
   return best;
 }
+
+/// Machines on which different lengths are best.
+struct NamedMachine {
+  const char* name;
+  std::function<double(int)> step_s;
+};
+
+inline const NamedMachine kMachines[] = {
+    {"rows are free up to a ridge", [](int rows) { return std::max(1.0, rows / 40.0); }},
+    {"each row costs", [](int rows) { return 0.3 + 0.1 * rows; }},
+    {"each row costs a little", [](int rows) { return 1.0 + 0.03 * rows; }},
+    {"steps at tile edges", [](int rows) { return 0.5 + 0.4 * std::ceil(rows / 12.0); }},
+};
+
+/// The engine's policy, without any measurement.
+inline std::unique_ptr<LengthChooser> goodput() { return engine_policy(parse_draft_length("goodput").value(), {}); }
 
 }  // namespace bass::testing
