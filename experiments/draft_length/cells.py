@@ -16,7 +16,13 @@ _MAX_CHARACTERS = 3000  # of a prompt that is not of the cells of long ones: pre
 _LONG_CHARACTERS = (10000, 17500)  # 2,000 to 4,000 tokens
 _LONG_REQUEST = "\n\nSummarise the passages above in your own words, one after the other."
 _MIN_PROMPTS = 4
-_LONG = "long"
+_LONG = "long"  # prompts
+_MIXED = "mixed"  # tasks in one batch
+_LONG_FORM = "long-form"  # answers
+_MIN_TOKENS = {
+    _LONG: 256,  # so that all sequences run together for a while: their prompts are read one by one
+    _LONG_FORM: 1024,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,14 +51,17 @@ class Cell:
 
     @property
     def min_tokens(self):
-        """So many that all sequences of long prompts run together for a while: their prompts are read one by one."""
-        return 256 if self.task == _LONG else 0
+        return _MIN_TOKENS.get(self.task, 0)
 
 
 def all_cells():
-    """The 32 cells of tasks, and those of drafts and of long contexts (on code and chat, which every draft is for)."""
+    """The 32 cells of tasks; those of other drafts, on chat; of batches that mix the tasks; and of long contexts and
+    answers."""
     cells = [Cell(task, batch, temperature) for task in TASKS for batch in BATCHES for temperature in (0.0, 0.8)]
     cells += [Cell("chat", batch, 0.8, draft) for draft in ("poor", "none") for batch in (1, 8, 32)]
+    cells += [Cell(_MIXED, batch, 0.8) for batch in (4, 8, 32)]
+    cells += [Cell(_LONG_FORM, batch, 0.8, every=2, policies=("off", "fixed:1", "fixed:2", "fixed:3", "bass", "goodput"))
+              for batch in (1, 8)]
     # Their prompts take a minute each, and 32 of them 4 GB an engine.
     cells += [Cell(_LONG, 8, 0.8, every=2),
               Cell(_LONG, 32, 0.8, every=4, policies=("off", "fixed:1", "fixed:2", "bass", "goodput"))]
@@ -68,6 +77,9 @@ def load_prompts(spec_bench):
     lines = [*public_prompts.human_eval(), *public_prompts.spec_bench(spec_bench)]
     by_task = {task: [line for line in lines if line["task"] == theirs and len(line["prompt"]) <= _MAX_CHARACTERS]
                for task, theirs in TASKS.items()}
+    by_task[_MIXED] = [line for lines_of_all in zip(*(by_task[task] for task in TASKS), strict=False)
+                       for line in lines_of_all]
+    by_task[_LONG_FORM] = by_task["chat"]
     by_task[_LONG] = long_prompts([line["prompt"] for line in lines if line["task"] in ("rag", "summarization")])
     return {task: [{"prompt": line["prompt"], "chat": line["chat"]} for line in of_task]
             for task, of_task in by_task.items()}

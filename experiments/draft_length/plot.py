@@ -20,6 +20,15 @@ def text_of(estimate):
     return f"{median:.3f}" if low is None else f"{median:.3f} ({low:.3f}-{high:.3f})"
 
 
+def below(results, limit, ratios_of):
+    """How many cells have a median below the limit, of how many, and the least one."""
+    medians = {cell: statistics.median(found) for cell, rounds in results.items() if (found := ratios_of(rounds))}
+    if not medians:
+        return "-"
+    least = min(medians, key=medians.get)
+    return f"{sum(median < limit for median in medians.values())} of {len(medians)} (least {medians[least]:.3f}: {least})"
+
+
 def print_tables(results):
     policies = [policy for policy in _SHOWN if any(policy in speeds for rounds in results.values()
                                                    for speeds in rounds.values())]
@@ -36,7 +45,9 @@ def print_tables(results):
             print(f"| {cell} | {row['rounds']} | {text_of(row['regular'])} | {row['best_fixed'] or '-'} | "
                   f"{text_of(row['to_best_fixed'])} | {text_of(row['to_bass'])} | {', '.join(words)} |")
         print(f"\nBelow {NEVER_SLOWER} of regular decoding: {n_slower} of the {n_judged} cells that have rounds enough to "
-              f"say. Below {NEAR_BEST} of the best fixed length: {n_far}.")
+              f"say. Below {NEAR_BEST} of the best fixed length: {n_far}. By their medians alone: "
+              f"{below(results, NEVER_SLOWER, lambda rounds: ratios(rounds, policy, 'off'))}, "
+              f"{below(results, NEAR_BEST, lambda rounds: against_best_fixed(rounds, policy))}.")
         if policy != "bass":
             print(f"Over Algorithm 1, where the best fixed length is above 0: {text_of(over_bass(results, policy))}; "
                   f"wanted {OVER_BASS}. Each cell's best fixed length, known beforehand: {text_of(over_bass(results))}.")

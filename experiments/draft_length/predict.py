@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How near the simulator comes: measures policies on a cell's prompts (`bass bench policies`), traces the same prompts, and
-replays each policy with what those very steps took: mean seconds by the rows of a step, and what the draft model's passes
-took.
+replays each policy with what such steps took in other rounds: mean seconds by the rows of a step, and what the draft
+model's passes took.
 
     python3 experiments/draft_length/predict.py -d models/smollm2-135m-draft.gguf --bass build/release/bass \\
         --spec-bench question.jsonl --task chat --batch 1,8 --temperature 0.8
@@ -104,14 +104,17 @@ def replay(options, cell, paths, costs):
 
 def compare(options, cell, by_task, folder, costs_folder):
     prompts = prompts_of(cell, by_task, 0)
-    rows = bench_policies(options, cell, prompts, ["off", *options.policies], options.rounds, ["--explain-speculation"])
-    measured = {}
+    rows = bench_policies(options, cell, prompts, ["off", *options.policies], 2 * options.rounds, ["--explain-speculation"])
+    measured, telling = {}, []  # rounds in turns: those that are predicted, and those that tell what steps cost
     for row in rows:
-        measured.setdefault(row["policy"], []).append(row)
+        if row["round"] % 2 == 0:
+            measured.setdefault(row["policy"], []).append(row)
+        else:
+            telling.append(row)
     costs = ["--costs", options.machines, "--machine", options.machine]
     if options.machines is None:
         costs = ["--costs", folder / "costs.json"]
-        costs[1].write_text(json.dumps(measured_costs(rows, kept_costs(costs_folder), cell.batch)), encoding="utf-8")
+        costs[1].write_text(json.dumps(measured_costs(telling, kept_costs(costs_folder), cell.batch)), encoding="utf-8")
     replayed = replay(options, cell, traces(options, cell, prompts, folder), costs)
 
     def predicted(policy, key):
@@ -145,7 +148,9 @@ def main():
     add("--batch", default="1,8", metavar="N,...")
     add("--temperature", type=float, default=0.8)
     add("--policies", default="fixed:2,fixed:4,bass,goodput", metavar="P,...")
-    add("--rounds", type=int, default=3, metavar="N")
+    add("--rounds", type=int, default=3, metavar="N",
+        help="that are predicted; as many in between tell what steps cost (default: %(default)s)")
+    add("--results", type=pathlib.Path, default=None, metavar="FILE.jsonl", help="the figures are added to it")
     options = parser.parse_args()
     options.policies = options.policies.split(",")
     by_task = load_prompts(options.spec_bench)
@@ -158,6 +163,9 @@ def main():
         for batch in map(int, options.batch.split(",")):
             for row in compare(options, Cell(options.task, batch, options.temperature), by_task, folder, costs_folder):
                 print_row(row)
+                if options.results is not None:
+                    with options.results.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":

@@ -5,12 +5,13 @@ came out, as the tables of docs/experiments/draft-length.md.
     python3 bench/drafts/prompts.py --spec-bench question.jsonl --limit 12 > prompts.jsonl
     python3 experiments/draft_length/replays.py prompts.jsonl --bass build/release/bass
 
-A cell is a machine, a temperature (0 and 0.8), a task and a number of sequences. Every run knows what steps cost, and
-draws its times with 5 % of noise.
+A cell is a machine, a temperature (0 and 0.8), a task (one of four, or all of them in one batch) and a number of
+sequences. Every run knows what steps cost, and draws its times with 5 % of noise.
 """
 
 import argparse
 import collections
+import itertools
 import json
 import math
 import pathlib
@@ -23,6 +24,7 @@ TASKS = ("code", "chat", "summarization", "translation")
 TEMPERATURES = (0.8, 0.0)
 BATCHES = (1, 4, 8, 32, 128, 256)
 POLICIES = ("goodput", "survival", "bass", "bandit", "gradient")
+KEPT = ("machine", "temperature", "task", "batch", "policy", "tokens_per_s", "tokens_per_round")
 MACHINES = pathlib.Path(__file__).with_name("machines.json")
 
 
@@ -80,12 +82,24 @@ def replay(options, prompts, directory):
         trace = pathlib.Path(directory) / f"{temperature}.trace"
         trace.write_text(run_bass(options.bass, ["bench", "trace", "-m", options.model, "--prompts", "-", "--temperature",
                                                  temperature, "--max-tokens", options.max_tokens], prompts))
-        for machine in json.loads(MACHINES.read_text())["machines"]:
+        for machine, by_task in itertools.product(json.loads(MACHINES.read_text())["machines"], (["--by-task"], [])):
             found = run_bass(options.bass, ["bench", "replay", "--trace", trace, "--costs", MACHINES, "--machine", machine,
                                             "--batch", ",".join(map(str, BATCHES)), "--draft-length", ",".join(POLICIES),
-                                            "--by-task", "--json"])
+                                            *by_task, "--json"])
             for line in found.splitlines():
                 yield {**json.loads(line), "temperature": temperature}
+
+
+def results_of(options):
+    """A row for each policy in each cell."""
+    if options.results is not None and options.results.exists():
+        return [json.loads(line) for line in options.results.read_text(encoding="utf-8").splitlines()]
+    with tempfile.TemporaryDirectory() as directory:
+        rows = [{key: row[key] for key in KEPT}
+                for row in replay(options, traced_prompts(options.prompts), directory)]
+    if options.results is not None:
+        options.results.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return rows
 
 
 def main():
@@ -94,9 +108,10 @@ def main():
     parser.add_argument("--bass", default="bass", help="the program")
     parser.add_argument("-m", "--model", default="smollm2")
     parser.add_argument("--max-tokens", type=int, default=96, metavar="N", help="traced a prompt (default: %(default)s)")
+    parser.add_argument("--results", type=pathlib.Path, default=None, metavar="FILE.jsonl",
+                        help="the figures go there, too; a file that exists is read instead of replaying anything")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        cells = speeds(replay(options, traced_prompts(options.prompts), directory))
+    cells = speeds(results_of(options))
     ratio, n = over_algorithm_1(cells)
     print(f"{len(cells)} cells\n\n{summary_table(cells)}\n\n{batch_table(cells)}\n\n"
           f"`goodput` over `bass` in the {n} cells whose best fixed length is above 0: {ratio:.2f}")
