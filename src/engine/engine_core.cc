@@ -25,10 +25,6 @@ int64_t regular_position(const Sequence& sequence) {
 // The step reads like the paper's loop: schedule -> draft -> forward -> verify -> commit -> emit. Host drafters propose
 // while the step is planned; draft model, forward pass and verification run on the device.
 void EngineCore::step() {
-  if (options_.gate != nullptr && scheduler_->has_work()) {
-    publish_late();
-    options_.gate->enter();
-  }
   if (scheduler_->may_admit()) publish_late();  // admission indexes prompts, which may take long
   const Clock::time_point begin = Clock::now();
   scheduler_->schedule(max_step_tokens(begin), &plan_, &owners_);
@@ -132,7 +128,7 @@ void EngineCore::add_outcome(const SegmentOwner& owner, const SegmentResult& seg
                                              .labels = segment.labels,
                                              .confidences = segment.confidences,
                                              .skills = &owner.sequence->skills,
-                                             .is_look = is_look});
+                                             .is_look = owner.sequence->is_look});
 }
 
 // How many tokens of the policy's drafts it expected to be accepted, if it expects anything.
@@ -140,7 +136,7 @@ std::optional<double> EngineCore::account_rounds(const PolicyState& policy) {
   const auto expects = policy.spec.policy->expected;
   double sum = 0;
   for (const DraftOutcome& outcome : policy.outcomes) {
-    if (outcome.is_look) continue;
+    if (outcome.is_look && executor_->can_look()) continue;  // nothing was verified
     const auto expected = expects != nullptr ? std::optional(expects(policy.state, outcome)) : std::nullopt;
     add_round(outcome, expected, &running_stats_.account);
     sum += expected.value_or(0);
@@ -200,10 +196,19 @@ void EngineCore::publish() noexcept {
   outbox_.items.clear();
 }
 
+// Waits for the gate, if there is one that is closed, and work; whether it has.
+bool EngineCore::is_held() {
+  if (options_.gate == nullptr || !scheduler_->has_work() || options_.gate->is_open()) return false;
+  publish_late();
+  options_.gate->enter();
+  return true;
+}
+
 void EngineCore::loop() {
   for (bool is_running = true; is_running;) {
     try {
       is_running = take_messages();
+      if (is_running && is_held()) is_running = take_messages();  // what arrived meanwhile begins with the others
       end_overdue();
       if (is_running) step();
     } catch (const std::bad_alloc&) {  // the engine lives on

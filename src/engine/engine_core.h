@@ -80,6 +80,7 @@ class EngineCore final : public Engine {
   // The engine's thread only.
   void loop();
   bool take_messages();
+  bool is_held();
   void prepare_request(RequestState* state);
   void end_overdue();
   void step();

@@ -55,7 +55,9 @@ void Scheduler::schedule(int max_step_tokens, StepPlan* plan, std::vector<Segmen
     owners->push_back({sequence->request, sequence});
     n_rows += 1 + plan->segments.back().n_drafts();
   }
-  int n_prefill_tokens = std::max(max_step_tokens - n_rows, kMinPrefillChunk);
+  // Many sequences with long drafts would fill the step by themselves, and prompts wait until these have ended.
+  const int n_least = std::max(max_step_tokens / 4, kMinPrefillChunk);
+  int n_prefill_tokens = std::max(max_step_tokens - n_rows, n_least);
   n_prefill_tokens = std::min(n_prefill_tokens, options_.max_rows - std::max(n_rows, n_draft_rows_));
   for (const auto& request : requests_) {
     if (!request->is_admitted || n_prefill_tokens <= 0) break;  // later ones are not admitted either
@@ -293,7 +295,7 @@ void Scheduler::plan_decode(Sequence* sequence, StepPlan* plan) {
   segment.tokens = sequence->output.empty() ? std::span<const TokenId>(&request->prompt.back(), 1)
                                             : std::span<const TokenId>(&sequence->output.back(), 1);
   segment.wants_sample = true;
-  segment.is_look = sequence->is_look;
+  segment.is_look = sequence->is_look && executor_->can_look();
   segment.sampling = request->sampling;
   segment.sampling.sample_idx = static_cast<uint32_t>(sequence->choice_idx);
   segment.prompt = request->prompt;

@@ -201,6 +201,31 @@ TEST_F(ReadingPrompts, SequencesBesidePromptsDraftThoughRegularStepsWereNotMeasu
   EXPECT_FALSE(plan.segments[1].wants_sample) << "a prompt";
 }
 
+TEST_F(ReadingPrompts, GoesOnBesideDraftsThatFillAStep) {
+  constexpr int kSequences = 8, kStepTokens = 200, kDraftLen = 30;
+  Scheduler scheduler({kSequences + 1, 1000, kCpuPageLen, 100, true, 1000}, &costs_, &executor_);
+  std::list<std::unique_ptr<RequestState>> all = requests("fixed:30", kSequences);
+  std::vector<RequestState*> states;
+  for (const auto& state : all) states.push_back(state.get());
+  scheduler.add(&all);
+  StepPlan plan;
+  std::vector<SegmentOwner> owners;
+  scheduler.schedule(kStepTokens, &plan, &owners);
+  for (RequestState* state : states) {
+    state->main_prefix.set_len(state->prefix_len);
+    state->draft_prefix.set_len(state->prefix_len);
+  }
+  std::list<std::unique_ptr<RequestState>> last = requests("fixed:30", 1);
+  last.front()->prompt.assign(400, 5);
+  last.front()->prefix_len = 399;
+  last.front()->max_text_len = 450;
+  scheduler.add(&last);
+  scheduler.schedule(kStepTokens, &plan, &owners);
+  ASSERT_EQ(plan.segments.size(), static_cast<size_t>(kSequences) + 1);
+  EXPECT_EQ(plan.segments.front().n_drafts(), kDraftLen);
+  EXPECT_EQ(plan.segments.back().tokens.size(), static_cast<size_t>(kStepTokens / 4));
+}
+
 // What policies are told that tokens of the running sequences are worth, by their requests.
 class Worths : public ReadingPrompts {
  protected:

@@ -60,7 +60,7 @@ struct Sequence {
   int draft_len = 0;                               // what the policy chose for the running step, at most
   int max_model_drafts = 0;                        // that the draft model could draft in the running step
   DraftStop draft_stop;                            // of the running step's draft, if it is the model's
-  bool is_look = false;                            // the running step's draft (SegmentPlan)
+  bool is_look = false;                            // the running step's draft (DraftCandidate)
   SequenceSkills skills;                           // learnt by the policy
   StreamDetokenizer detokenizer;
   StopMatcher stop_matcher;

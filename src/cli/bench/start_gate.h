@@ -11,6 +11,10 @@ namespace bass {
 /// Holds an engine's steps while it is closed; open at first. Thread-safe.
 class StartGate final : public StepGate {
  public:
+  [[nodiscard]] bool is_open() override {
+    const std::lock_guard lock(mutex_);
+    return is_open_;
+  }
   void enter() override {
     std::unique_lock lock(mutex_);
     opened_.wait(lock, [this] { return is_open_; });

@@ -11,11 +11,13 @@ namespace {
 
 TEST(StartGate, LetsStepsInOnlyWhileItIsOpen) {
   StartGate gate;
-  gate.enter();  // open at first
+  EXPECT_TRUE(gate.is_open());
+  gate.enter();
   std::atomic<int> n_steps{0};
   std::jthread engine;
   {
     const ClosedGate closed(&gate);
+    EXPECT_FALSE(gate.is_open());
     engine = std::jthread([&] {
       gate.enter();
       ++n_steps;
