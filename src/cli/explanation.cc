@@ -132,9 +132,10 @@ std::string conclusion(const GenerationResult& result, const GenerateOptions& op
 }
 
 std::optional<std::string> draft_warning(const GenerationResult& result, const GenerateOptions& options) {
-  if (result.stats.decode_steps < kTelling || policy_name(options) == "off") return std::nullopt;
+  if (result.stats.decode_steps < kTelling || options.request.speculation.drafter == DrafterChoice::kOff) return {};
   if (result.stats.speculation.rounds == 0) {
-    return result.draft.has_value() ? std::optional(nothing_drafted(result, options)) : std::nullopt;
+    const bool is_a_choice = policy_name(options) == "goodput" || policy_name(options) == "survival";
+    return result.draft.has_value() && is_a_choice ? std::optional(nothing_drafted(result, options)) : std::nullopt;
   }
   const Explanation explanation = explain(result.stats);
   if (!explanation.speedup.has_value() || is_unsure(explanation)) return std::nullopt;

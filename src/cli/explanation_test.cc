@@ -114,7 +114,7 @@ TEST(Explanation, WarnsInASummaryOfDraftsThatDidNotPay) {
   GenerationResult unused = long_run(result_of(kNone, kNone));
   unused.stats.speculation.rounds = 0;
   EXPECT_THAT(draft_warning(unused, options), Optional(HasSubstr("The draft model only took memory: leave -d out.")));
-  EXPECT_EQ(draft_warning(unused, options_of("off")), std::nullopt);
+  for (const char* nothing : {"off", "fixed:0"}) EXPECT_EQ(draft_warning(unused, options_of(nothing)), std::nullopt);
   unused.draft.reset();
   EXPECT_EQ(draft_warning(unused, options), std::nullopt) << "n-grams cost nothing";
 }

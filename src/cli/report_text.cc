@@ -131,7 +131,9 @@ std::string summary_text(const GenerationResult& result, const GenerateOptions& 
     text += "acceptance      - (nothing was drafted)\n";
   }
   text += fmt::format("draft lengths   {}   (length:steps; 0 is a step without a draft)\n", histogram_text(summary));
-  if (const auto warning = draft_warning(result, options)) text += fmt::format("drafts          {}\n", *warning);
+  const bool is_explained = options.explain_speculation;  // which ends with this sentence
+  if (const auto warning = draft_warning(result, options); warning && !is_explained)
+    text += fmt::format("drafts          {}\n", *warning);
   if (const GraphCounts& graphs = stats.graphs; graphs.n_passes() > 0) {
     text += fmt::format("graphs          {} passes as {} graphs, {} kernel by kernel\n", graphs.replayed,
                         graphs.recorded, graphs.launched_one_by_one);
