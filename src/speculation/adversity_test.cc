@@ -148,7 +148,7 @@ TEST(Adversity, ADraftThatTurnsUselessAndGoodAgain) {
           run_all(conditions, {1, 4, 16}, changes, name, {}, has_ngram ? 0 : 0.05, /*disturbed=*/0, can_look);
       // A device that verifies its looks takes them for a hundredth of the time: one in 42 steps where each row costs a
       // quarter of a step, so some have not seen yet that the draft is good again.
-      expect_recovered(summaries, can_look ? 0.9 : 0.75, can_look ? 0.97 : 0.965);
+      expect_recovered(summaries, can_look ? 0.9 : 0.83);
     }
   }
 }
@@ -388,8 +388,9 @@ TEST(Adversity, ContextsThatComeAndGoAreKnownToThePolicy) {
                   n_sequences, changes[i], told[i].of_best, not_told[i].of_best);
       EXPECT_GE(told[i].of_best, 0.96) << n_sequences;
       EXPECT_GE(told[i].of_regular, 0.97) << n_sequences;
-      // Of many sequences about half have long contexts at any time.
-      if (n_sequences == 4) EXPECT_GT(told[i].of_best, not_told[i].of_best + 0.01);
+      // Of many sequences about half have long contexts at any time: there is little to tell.
+      if (n_sequences > 4) continue;
+      EXPECT_GT(told[i].of_best, not_told[i].of_best + 0.01);
     }
   }
 }

@@ -55,7 +55,7 @@ struct GoodputState {
   int32_t n_idle_steps = 0;                        // steps without a draft since the last one that had any
   int32_t n_untried_steps = 0;                     // steps since drafts were last used, or tried whatever they cost
   int32_t probe_interval = 0;                      // of these, after which they are tried again
-  int32_t n_verified_in_row = 0;                   // steps up to now that all verified drafts
+  bool has_verified = false;                       // the step before verified drafts that were no looks
 };
 
 /// What a policy remembers between steps of one batch.
@@ -78,7 +78,8 @@ struct SequenceSkills {
   DraftSkill model;
 };
 
-/// One running sequence in the step that has just been verified. Of a look, what its token would have been worth.
+/// One running sequence in the step that has just been verified. Of a look, what its token was worth or would have
+/// been.
 struct DraftOutcome {
   int32_t n_drafted = 0;   // may be 0 where a draft model would have drafted, but found nothing that is worth it
   int32_t n_accepted = 0;  // <= n_drafted
@@ -87,7 +88,7 @@ struct DraftOutcome {
                                             // became of them is all that is known
   std::span<const float> confidences = {};  // of the model's drafted tokens, and of one that was dropped behind them
   SequenceSkills* skills = nullptr;         // of the sequence, learnt too
-  bool is_look = false;                     // nothing of it was verified
+  bool is_look = false;                     // DraftCandidate's: nobody counts on it, verified or not
 };
 
 /// Of the tokens that the draft model has not read of a sequence, those that it has to catch up with, which is measured
@@ -112,7 +113,10 @@ struct DraftCandidate {
   int32_t n_left = 32;    // tokens that it may still emit
   float worth = 1;        // of a token of it, beside those of others (token_worth.h)
   bool can_look = false;  // the device can compare a token with what is said in its place, without a row for it
-  bool is_look = false;   // the policy's answer, if it can: `len` is 1, and nothing of it is verified
+  bool is_look = false;   // the policy's answer, too: `len` is 1, to see what drafts are worth
+
+  /// Nothing is verified, and no row spent. Other looks are verified.
+  [[nodiscard]] constexpr bool is_free_look() const { return is_look && can_look; }
 };
 
 struct DraftLengthPolicy {

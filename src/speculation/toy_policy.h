@@ -84,6 +84,18 @@ class ToyPolicy {
     }
     return most;
   }
+  /// Had a look found the opposite, another length would have been drafted behind it.
+  [[nodiscard]] bool looks_decide() const {
+    return std::any_of(answers_->begin(), answers_->end(), [this](const auto& entry) {
+      auto [text, rounds] = entry.first;
+      for (ToyRound& round : rounds) {
+        if (!round.is_look) continue;
+        round.n_accepted = 1 - round.n_accepted;
+        for (ToyLabel& label : round.labels) label.chance = 1 - label.chance;
+      }
+      return answer(text, rounds).len != entry.second.len;
+    });
+  }
   [[nodiscard]] bool has_looked() const {
     return any_round([](const ToyRound& round) { return round.is_look; });
   }
@@ -133,10 +145,10 @@ class ToyPolicy {
     candidate.can_look = options_.looks;
     if (candidate.max_len > 0) choose_draft_lengths(spec_, past.state, past.costs, StepLoad{1}, {&candidate, 1});
     const DraftStop& stop = candidate.stop;
-    return {candidate.len,     static_cast<int>(candidate.source),
-            stop.min_survival, stop.offset,
-            stop.model.bias,   stop.model.slope,
-            candidate.is_look};
+    return {candidate.len,           static_cast<int>(candidate.source),
+            stop.min_survival,       stop.offset,
+            stop.model.bias,         stop.model.slope,
+            candidate.is_free_look()};
   }
 
   // The order of a match depends on the text alone; every fifth text has none.

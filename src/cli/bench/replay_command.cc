@@ -90,6 +90,7 @@ class BenchReplayCommand final : public Command {
         ->check(number_from(0, 1));
     add("--seed", options_.seed, "of all that is random [1]", "N");
     app->add_flag("--cold", is_cold_, "policies begin without knowing what steps cost");
+    app->add_flag("--no-labels", hides_labels_, "policies hear what became of tokens, not how likely it was");
     app->add_flag("--by-task", is_by_task_, "each task by itself, and not the mix of all");
     app->add_flag("--acceptance", wants_acceptance_, "tokens that the rules accept in expectation, no speed");
     app->add_flag("--json", is_json_, "print JSON, one object a line");
@@ -108,6 +109,7 @@ class BenchReplayCommand final : public Command {
     BASS_ASSIGN_OR_RETURN(const std::vector<int> batches, parse_list("--batch", batches_, kMaxBenchBatch));
     BASS_ASSIGN_OR_RETURN(const std::vector<Policy> policies, parse_policies(policies_));
     options_.rule = verify_ == "block" ? VerifyRule::kBlock : VerifyRule::kRejection;
+    options_.has_labels = !hides_labels_;
     options_.uses_model = drafter_ != "ngram" && !machine.draft_pass.empty() && has_model_drafts(trace);
     options_.uses_ngrams = drafter_ != "model";
     options_.min_ngram_order = options_.uses_model ? kNgramOrderBesideModel : kNgramOrderAlone;
@@ -227,6 +229,7 @@ class BenchReplayCommand final : public Command {
   std::string drafter_ = "auto";
   std::optional<int> n_steps_;
   ReplayOptions options_{.noise = 0.05};
+  bool hides_labels_ = false;
   bool is_cold_ = false;
   bool is_by_task_ = false;
   bool wants_acceptance_ = false;

@@ -139,14 +139,15 @@ BASS_HD_CALL bool has_turned_good(const GoodputState& state, DraftSource source)
 BASS_HD int n_probed(size_t n_candidates) { return static_cast<int>((n_candidates + 7) / 8); }
 
 /// Those whose source has turned good come first, then those whose draft model has least to read, and of those for
-/// which it has to catch up a single one: a try after a long pause may take it longer than the step.
-BASS_HD_CALL void probe(const GoodputState& state, std::span<DraftCandidate> candidates) {
+/// which it has to catch up a single one: a try after a long pause may take it longer than the step. catches_up: false:
+/// none
+BASS_HD_CALL void probe(const GoodputState& state, std::span<DraftCandidate> candidates, bool catches_up = true) {
   const auto goes_first = [&](const DraftCandidate& a, const DraftCandidate& b) {
     const bool is_good_a = has_turned_good(state, a.source), is_good_b = has_turned_good(state, b.source);
     if (is_good_a != is_good_b) return is_good_a;
     return a.source == DraftSource::kModel && b.source == DraftSource::kModel && a.n_unread < b.n_unread;
   };
-  bool has_catch_up = false;
+  bool has_catch_up = !catches_up;
   for (int n_left = n_probed(candidates.size()); n_left > 0; --n_left) {
     DraftCandidate* first = nullptr;
     for (DraftCandidate& candidate : candidates) {

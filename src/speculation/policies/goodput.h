@@ -12,10 +12,9 @@
 // A token counts by what it is worth to those who wait (token_worth.h): 1, unless sequences are wanted together. The
 // draft model is hoped to be better than is believed until some steps have looked at it.
 //
-// Drafts that do not pay are looked at again, one token of an eighth of the sequences, so often that it takes a
-// hundredth of the time, or half of that where the device can look at a token without a row for it; now and then one
-// is verified, to see what rows cost. Errors of one sign move the estimates at once. So a draft that turns good or bad
-// is noticed within some ten looks (speculation/adversity_test.cc).
+// Drafts that do not pay are looked at again, one token of an eighth of the sequences, and now and then tried, to see
+// what rows cost, for a hundredth of the time at most (goodput_probing.h). Errors of one sign move the estimates at
+// once. So a draft that turns good or bad is noticed within some ten looks (speculation/adversity_test.cc).
 //
 // Decisions depend on lengths of n-gram matches and contexts, old acceptances, old timings, and where the draft model
 // ends a draft on its distribution in front of a token, never on a token that they decide about. As they depend on

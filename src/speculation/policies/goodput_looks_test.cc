@@ -28,7 +28,8 @@ TEST(Goodput, WhatDidNotPayIsTriedAgainEverMoreRarely) {
     int n_rows = 8;
     for (const DraftCandidate& candidate : candidates) {
       n_rows += candidate.len;
-      if (candidate.len > 0) outcomes.push_back({candidate.len, 0, DraftSource::kNgram3});
+      if (candidate.len == 0) continue;
+      outcomes.push_back({.n_drafted = candidate.len, .source = DraftSource::kNgram3, .is_look = candidate.is_look});
     }
     n_looks += n_rows == 9 ? 1 : 0;
     if (n_rows > 9) tries.push_back(step);
@@ -58,7 +59,7 @@ double time_of_vain_tries(bool tells_what_is_unread) {
     StepCost cost{kSequences, 0, true};
     for (size_t i = 0; i < kSequences; ++i) {
       if (candidates[i].len > 0) {
-        outcomes.push_back({candidates[i].len, 0, DraftSource::kModel});
+        outcomes.push_back({.n_drafted = candidates[i].len, .is_look = candidates[i].is_look});
         cost.n_rows += candidates[i].len;
         cost.n_draft_steps = std::max(cost.n_draft_steps, candidates[i].len);
         cost.n_model_drafts += candidates[i].len;
@@ -99,7 +100,7 @@ double mean_pause(bool can_look, int* n_verified) {
     for (const DraftCandidate& candidate : candidates) {
       if (candidate.len == 0) continue;
       outcomes.push_back({.n_drafted = 1, .is_look = candidate.is_look});
-      cost.n_rows += candidate.is_look ? 0 : candidate.len;
+      cost.n_rows += candidate.is_free_look() ? 0 : candidate.len;
     }
     if (cost.n_rows > 16) {
       ++*n_verified;
@@ -136,7 +137,7 @@ int steps_before_a_try(const StepCosts& costs, bool can_look) {
     learner.choose(16, candidates);
     std::vector<DraftOutcome> outcomes;
     for (const DraftCandidate& candidate : candidates) {
-      if (candidate.len > 0 && !candidate.is_look) return step;
+      if (candidate.len > 0 && !candidate.is_free_look()) return step;
       if (candidate.len > 0) outcomes.push_back({.n_drafted = 1, .source = DraftSource::kNgram3, .is_look = true});
     }
     learner.learn(outcomes, {16, 1.0, true});

@@ -291,7 +291,10 @@ struct Simulation {
         int n_accepted = 0;
         while (n_accepted < candidate.len && std::uniform_real_distribution<>()(random) < acceptance(step))
           ++n_accepted;
-        if (n_looked_at > 0) outcomes.push_back({candidate.len, n_accepted, candidate.source, {}, confidences});
+        if (n_looked_at > 0) {
+          outcomes.push_back(
+              {candidate.len, n_accepted, candidate.source, {}, confidences, nullptr, candidate.is_look});
+        }
         cost.n_rows += candidate.len;
         cost.n_draft_steps = std::max(cost.n_draft_steps, n_looked_at);
         cost.n_model_drafts += n_looked_at;

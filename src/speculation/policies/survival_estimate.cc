@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "speculation/policies/expected_drafts.h"
 
@@ -19,8 +20,6 @@ constexpr float kForget = 0.998f;     // of that weight, in each step that does 
 constexpr float kHopeFading = 0.8f;   // with each step that looks at the draft model's tokens
 constexpr int kFirstProbe = 12;       // steps without a draft after which one is tried again; twice as many each time
                                       // that it is in vain, up to GoodputState::kLastProbe
-
-constexpr int kInUse = 2;  // steps in a row that verified drafts, before one that is no try: a look and a try may meet
 
 constexpr int kStepsBetween = 16;  // computations of what is expected of confidences
 constexpr float kMove = 0.2f;      // of the terms, after which it is computed at once
@@ -177,8 +176,7 @@ void learn_survival(DraftLengthState& state, std::span<const DraftOutcome> outco
   if (--learnt.n_until_stops <= 0 || has_moved(learnt)) expect_stops(&learnt);
   forget_unseen(outcomes, &learnt);
   const bool is_try = is_probe_due(learnt);
-  const bool is_used = learnt.n_verified_in_row >= kInUse;  // this is no try
-  learnt.n_verified_in_row = has_verified ? learnt.n_verified_in_row + 1 : 0;
+  const bool is_used = std::exchange(learnt.has_verified, has_verified);  // this is no try
   ++learnt.n_idle_steps;
   ++learnt.n_untried_steps;
   if (!has_drafts) return;

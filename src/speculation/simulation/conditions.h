@@ -49,6 +49,7 @@ struct ChangingMachine {
   double bursts = 0;       // of the steps begin a burst of such work: 2 to 6 take 1.5 to 3 times as long
   double read_s = 0;       // of a token of context, for a sequence's first row
   double seen_s = 0;       // and for each further one
+  double catch_up_s = 0;   // of a token that the draft model reads before it drafts; 0: texts are always read
 
   static constexpr int kMaxLen = 8;
 
@@ -74,6 +75,17 @@ struct Progress {
   [[nodiscard]] double goodput() const { return seconds > 0 ? tokens / seconds : 0; }
 };
 
+/// What the draft model reads of a sequence for so many places that it drafts, and leaves for later.
+inline void read_text(int n_drafted, int n_emitted, int* n_unread, StepCost* cost) {
+  if (n_drafted == 0) {
+    *n_unread += n_emitted;
+    return;
+  }
+  cost->n_caught_up += n_to_catch_up(*n_unread);
+  cost->n_behind += n_behind(*n_unread);
+  *n_unread = n_emitted > n_drafted ? 2 : 1;
+}
+
 /// What each step of a policy's run brought, without the luck of its draws, and took, without its noise.
 inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthChooser* chooser, int n_steps,
                                        uint64_t seed = 1) {
@@ -81,6 +93,7 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
   std::uniform_real_distribution<> uniform;
   std::normal_distribution<> normal;
   std::vector<Progress> steps;
+  std::vector<int> n_unread;  // [sequences], where the draft model does not follow by itself
   int n_disturbed = 0;
   double burst = 1;
   for (int step = 0; step < n_steps; ++step) {
@@ -90,11 +103,13 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
     const int max_len = std::min(chooser->max_len(), ChangingMachine::kMaxLen);
     const int max_model_len = has_model ? max_len : 0;
     std::vector<DraftCandidate> candidates;
+    n_unread.resize(static_cast<size_t>(now.n_sequences), 1);
     for (int i = 0; i < now.n_sequences && (has_model || has_ngram); ++i) {
       if (!has_model && now.match_share < 1 && uniform(random) >= now.match_share) continue;
       const DraftSource source = has_ngram ? DraftSource::kNgram4 : DraftSource::kModel;
       candidates.push_back({source, has_ngram ? max_len : max_model_len, max_model_len, 0, now.context_len(i)});
       candidates.back().can_look = machine.can_look;
+      if (machine.catch_up_s > 0) candidates.back().n_unread = n_unread[static_cast<size_t>(i)];
     }
     StepLoad load = now.regular();
     chooser->choose(load, candidates);
@@ -109,7 +124,7 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
       const std::span<const float> confidences = end_draft(&candidates[i]);
       const auto n_looked_at = static_cast<int>(confidences.size());
       const int len = candidates[i].len;
-      const int n_verified = candidates[i].is_look ? 0 : len;
+      const int n_verified = candidates[i].is_free_look() ? 0 : len;
       progress.tokens += ChangingMachine::expected_tokens(acceptance, n_verified);
       int n_accepted = 0;
       for (bool is_reached = true; is_reached && n_accepted < len; n_accepted += is_reached ? 1 : 0) {
@@ -131,11 +146,16 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
       load.n_seen += static_cast<double>(n_verified) * candidates[i].context_len;
       cost.n_draft_steps = std::max(cost.n_draft_steps, n_looked_at);
       cost.n_model_drafts += n_looked_at;
+      if (machine.catch_up_s > 0) {  // every sequence is a candidate there
+        const int n_emitted = candidates[i].is_free_look() ? 1 : n_accepted + 1;
+        read_text(n_looked_at, n_emitted, &n_unread[i], &cost);
+      }
     }
     cost.n_rows = load.n_rows;
     cost.n_read = load.n_read;
     cost.n_seen = load.n_seen;
-    progress.seconds = machine.seconds(now, load, cost.n_draft_steps);
+    const double reading_s = machine.catch_up_s * (cost.n_caught_up + cost.n_behind) * now.step_factor;
+    progress.seconds = machine.seconds(now, load, cost.n_draft_steps) + reading_s;
     double outlier = uniform(random) < 0.01 ? 3 : 1;
     if (machine.disturbed > 0 && uniform(random) < machine.disturbed) outlier *= 2;
     if (machine.bursts > 0 && n_disturbed == 0 && uniform(random) < machine.bursts) {
@@ -144,7 +164,7 @@ inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthCho
     }
     const double disturbance = outlier * (n_disturbed > 0 ? burst : 1.0) * std::exp(machine.noise * normal(random));
     n_disturbed = std::max(n_disturbed - 1, 0);
-    cost.draft_s = cost.n_draft_steps * machine.draft_pass_s * now.step_factor * disturbance;
+    cost.draft_s = (cost.n_draft_steps * machine.draft_pass_s * now.step_factor + reading_s) * disturbance;
     cost.step_s = progress.seconds * disturbance - cost.draft_s;
     cost.attention_s = machine.attention_s(load) * now.step_factor * disturbance;
     steps.push_back(progress);

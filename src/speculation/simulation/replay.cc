@@ -57,6 +57,7 @@ class Replay {
     DraftSource source = DraftSource::kModel;
     int len = 0;           // of the running step's draft
     bool is_look = false;  // nothing of that is verified
+    bool is_used = true;   // no look, verified or not
     SequenceSkills skills = {};
     std::array<float, kMaxDraftLen> confidences = {};  // of the running step's draft, if it is the model's
     int n_confidences = 0;
@@ -105,6 +106,7 @@ class Replay {
       Slot& slot = slots_[i];
       slot.len = 0;
       slot.is_look = false;
+      slot.is_used = true;
       slot.n_confidences = 0;
       const TracedRound& round = slot.round();
       const int max_len = std::clamp(n_left(slot) - 1, 0, chooser_->max_len());
@@ -129,7 +131,8 @@ class Replay {
       Slot* slot = owners_[i];
       slot->source = candidates_[i].source;
       slot->len = candidates_[i].len;
-      slot->is_look = candidates_[i].is_look;
+      slot->is_look = candidates_[i].is_free_look();
+      slot->is_used = !candidates_[i].is_look;
       if (slot->source == DraftSource::kModel) end_draft(candidates_[i].stop, slot);
     }
   }
@@ -152,7 +155,7 @@ class Replay {
       if (slot.len > 0 || slot.n_confidences > 0) {
         outcomes_.push_back({slot.len, n_accepted, slot.source, labels_of(slot.draft(), n_accepted),
                              std::span<const float>(slot.confidences).first(static_cast<size_t>(slot.n_confidences)),
-                             &slot.skills, slot.is_look});
+                             &slot.skills, !slot.is_used});
       }
       if (!slot.is_look) {
         cost.n_rows += slot.len;
@@ -195,6 +198,7 @@ class Replay {
 
   // As the executor gives them to policies: of the tokens that verification has looked at.
   std::span<const AcceptanceLabel> labels_of(std::span<const DraftEvidence> drafts, int n_accepted) {
+    if (!options_.has_labels) return {};
     const size_t begin = labels_.size();
     double weight = 1;
     for (size_t i = 0; i < drafts.size() && weight > 0; ++i) {

@@ -16,6 +16,7 @@ struct ReplayOptions {
   int min_ngram_order = 2;  // shorter matches are not drafts
   int batch = 8;            // sequences at once
   int n_steps = 2000;       // 0: every sequence of the trace once, in its order, until the last has ended
+  bool has_labels = true;   // policies hear of chances; else of what became of the tokens
   double noise = 0;         // standard deviation of the logarithm of a step's measured time
   uint64_t seed = 1;        // of the order of sequences (the same for all policies), of acceptances and noise
 };

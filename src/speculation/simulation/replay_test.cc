@@ -141,6 +141,32 @@ TEST(Replay, ALookIsNotVerified) {
   EXPECT_NEAR(looked.seconds - off.seconds, 100 * seconds_at(kEachRowCosts.draft_pass, 4), 1e-6);
 }
 
+// Drafts a token for everybody, and counts what is heard of them.
+class Listener final : public LengthChooser {
+ public:
+  [[nodiscard]] int max_len() const override { return 1; }
+  void choose(const StepLoad&, std::span<DraftCandidate> candidates) override {
+    for (DraftCandidate& candidate : candidates) candidate.len = 1;
+  }
+  void learn(const StepCost&, int, std::span<const DraftOutcome> outcomes) override {
+    for (const DraftOutcome& outcome : outcomes) {
+      n_labels += static_cast<int>(outcome.labels.size());
+      n_accepted += outcome.n_accepted;
+    }
+  }
+  int n_labels = 0, n_accepted = 0;
+};
+
+TEST(Replay, LabelsMayBeKeptBack) {
+  const Trace trace = even_trace(0.8, -1);
+  Listener told, untold;
+  replay(trace, kEachRowCosts, &told, {.batch = 4, .n_steps = 100});
+  replay(trace, kEachRowCosts, &untold, {.batch = 4, .n_steps = 100, .has_labels = false});
+  EXPECT_GT(told.n_labels, 300);
+  EXPECT_EQ(untold.n_labels, 0);
+  EXPECT_EQ(untold.n_accepted, told.n_accepted);
+}
+
 TEST(Replay, NothingIsDraftedBehindASequencesEnd) {
   const Trace trace = even_trace(1.0, -1, 4, 4, 12);
   const ReplayResult result = run(trace, kEachRowCosts, "fixed:4", {.batch = 4, .n_steps = 0});
