@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <memory>
-#include <semaphore>
-#include <thread>
+#include <mutex>
 
 #include "support/engine_run.h"
 #include "support/test_models.h"
@@ -14,23 +13,34 @@
 namespace bass::testing {
 namespace {
 
-/// Closed until it is opened, once.
+/// Closed until it is opened.
 class Door final : public StepGate {
  public:
-  [[nodiscard]] bool is_open() override { return is_open_; }
+  [[nodiscard]] bool is_open() override {
+    const std::lock_guard lock(mutex_);
+    return is_open_;
+  }
   void enter() override {
-    is_waiting.release();
-    opened_.acquire();
+    std::unique_lock lock(mutex_);
+    is_asked_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return is_open_; });
   }
   void open() {
+    const std::lock_guard lock(mutex_);
     is_open_ = true;
-    opened_.release();
+    changed_.notify_all();
   }
-  std::binary_semaphore is_waiting{0};
+  void wait_until_asked() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_asked_; });
+  }
 
  private:
-  std::atomic<bool> is_open_{false};
-  std::binary_semaphore opened_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_open_ = false;
+  bool is_asked_ = false;
 };
 
 TEST(StepGate, WhatArrivesWhileItIsClosedBeginsTogether) {
@@ -41,7 +51,7 @@ TEST(StepGate, WhatArrivesWhileItIsClosedBeginsTogether) {
   ASSERT_NE(engine, nullptr);
   const auto events = std::make_shared<EventQueue>();
   ASSERT_TRUE(engine->submit(greedy_request({5, 6, 7}, 1), events).ok());
-  door.is_waiting.acquire();
+  door.wait_until_asked();
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(engine->submit(greedy_request({8, 9, 10}, 1), events).ok());
   EXPECT_EQ(engine->stats().steps, 0);
   door.open();
