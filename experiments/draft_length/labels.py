@@ -10,12 +10,11 @@ import argparse
 import itertools
 import json
 import math
-import pathlib
 import statistics
 import tempfile
 
 from engine import run_bass
-from replays import MACHINES, traced_prompts
+from replays import MACHINES, add_trace_options, write_trace
 
 NAMES = ("amx-7.8b-q4", "h200-7.8b-int8")
 BATCHES = (1, 8, 32)
@@ -48,16 +47,10 @@ def estimate(ratios):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("prompts", help="of bench/drafts/prompts.py")
-    parser.add_argument("--bass", default="bass", help="the program")
-    parser.add_argument("-m", "--model", default="smollm2")
-    parser.add_argument("--max-tokens", type=int, default=96, metavar="N", help="traced a prompt (default: %(default)s)")
+    add_trace_options(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        trace = pathlib.Path(directory) / "match.trace"
-        trace.write_text(run_bass(options.bass, ["bench", "trace", "-m", options.model, "--prompts", "-", "--verify", "match",
-                                                 "--temperature", 0.8, "--max-tokens", options.max_tokens],
-                                  traced_prompts(options.prompts)), encoding="utf-8")
+        trace = write_trace(options, 0.8, directory, ["--verify", "match"])
         columns = [gains(options, trace, n_steps, n_seeds) for n_steps, n_seeds in RUNS]
     print("| policy | sequences | " + " | ".join(f"{n_steps} steps, {n_seeds} seeds" for n_steps, n_seeds in RUNS) + " |")
     print("|---|---|" + "---|" * len(RUNS))

@@ -77,11 +77,25 @@ def over_algorithm_1(cells):
     return (geometric_mean(ratios) if ratios else math.nan), len(ratios)
 
 
-def replay(options, prompts, directory):
+def write_trace(options, temperature, directory, arguments=()):
+    """Of the prompts that the options name (add_trace_options). The file."""
+    trace = pathlib.Path(directory) / f"{temperature}.trace"
+    trace.write_text(run_bass(options.bass, ["bench", "trace", "-m", options.model, "--prompts", "-", "--temperature",
+                                             temperature, "--max-tokens", options.max_tokens, *arguments],
+                              traced_prompts(options.prompts)), encoding="utf-8")
+    return trace
+
+
+def add_trace_options(parser):
+    parser.add_argument("prompts", help="of bench/drafts/prompts.py")
+    parser.add_argument("--bass", default="bass", help="the program")
+    parser.add_argument("-m", "--model", default="smollm2")
+    parser.add_argument("--max-tokens", type=int, default=96, metavar="N", help="traced a prompt (default: %(default)s)")
+
+
+def replay(options, directory):
     for temperature in TEMPERATURES:
-        trace = pathlib.Path(directory) / f"{temperature}.trace"
-        trace.write_text(run_bass(options.bass, ["bench", "trace", "-m", options.model, "--prompts", "-", "--temperature",
-                                                 temperature, "--max-tokens", options.max_tokens], prompts))
+        trace = write_trace(options, temperature, directory)
         for machine, by_task in itertools.product(json.loads(MACHINES.read_text())["machines"], (["--by-task"], [])):
             found = run_bass(options.bass, ["bench", "replay", "--trace", trace, "--costs", MACHINES, "--machine", machine,
                                             "--batch", ",".join(map(str, BATCHES)), "--draft-length", ",".join(POLICIES),
@@ -95,8 +109,7 @@ def results_of(options):
     if options.results is not None and options.results.exists():
         return [json.loads(line) for line in options.results.read_text(encoding="utf-8").splitlines()]
     with tempfile.TemporaryDirectory() as directory:
-        rows = [{key: row[key] for key in KEPT}
-                for row in replay(options, traced_prompts(options.prompts), directory)]
+        rows = [{key: row[key] for key in KEPT} for row in replay(options, directory)]
     if options.results is not None:
         options.results.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return rows
@@ -104,10 +117,7 @@ def results_of(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("prompts", help="of bench/drafts/prompts.py")
-    parser.add_argument("--bass", default="bass", help="the program")
-    parser.add_argument("-m", "--model", default="smollm2")
-    parser.add_argument("--max-tokens", type=int, default=96, metavar="N", help="traced a prompt (default: %(default)s)")
+    add_trace_options(parser)
     parser.add_argument("--results", type=pathlib.Path, default=None, metavar="FILE.jsonl",
                         help="the figures go there, too; a file that exists is read instead of replaying anything")
     options = parser.parse_args()

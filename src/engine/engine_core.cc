@@ -120,10 +120,10 @@ EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_p
 }
 
 void EngineCore::add_outcome(const SegmentOwner& owner, const SegmentResult& segment) {
-  const bool is_look = segment.n_looked_at > 0;
-  if (segment.n_drafted == 0 && !is_look && segment.confidences.empty()) return;
-  owner.request->policy->outcomes.push_back({.n_drafted = is_look ? segment.n_looked_at : segment.n_drafted,
-                                             .n_accepted = is_look ? segment.n_agreed : segment.n_accepted,
+  const bool is_free_look = segment.n_looked_at > 0;
+  if (segment.n_drafted == 0 && !is_free_look && segment.confidences.empty()) return;
+  owner.request->policy->outcomes.push_back({.n_drafted = is_free_look ? segment.n_looked_at : segment.n_drafted,
+                                             .n_accepted = is_free_look ? segment.n_agreed : segment.n_accepted,
                                              .source = owner.sequence->draft_source,
                                              .labels = segment.labels,
                                              .confidences = segment.confidences,
@@ -196,8 +196,8 @@ void EngineCore::publish() noexcept {
   outbox_.items.clear();
 }
 
-// Waits for the gate, if there is one that is closed, and work; whether it has.
-bool EngineCore::is_held() {
+// Waits at the gate, where one is closed and there is work. Whether it has waited.
+bool EngineCore::wait_at_gate() {
   if (options_.gate == nullptr || !scheduler_->has_work() || options_.gate->is_open()) return false;
   publish_late();
   options_.gate->enter();
@@ -208,7 +208,7 @@ void EngineCore::loop() {
   for (bool is_running = true; is_running;) {
     try {
       is_running = take_messages();
-      if (is_running && is_held()) is_running = take_messages();  // what arrived meanwhile begins with the others
+      if (is_running && wait_at_gate()) is_running = take_messages();  // what arrived meanwhile begins with the others
       end_overdue();
       if (is_running) step();
     } catch (const std::bad_alloc&) {  // the engine lives on

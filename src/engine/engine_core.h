@@ -80,7 +80,7 @@ class EngineCore final : public Engine {
   // The engine's thread only.
   void loop();
   bool take_messages();
-  bool is_held();
+  bool wait_at_gate();
   void prepare_request(RequestState* state);
   void end_overdue();
   void step();

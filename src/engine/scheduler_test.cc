@@ -80,6 +80,22 @@ class ReadingPrompts : public ::testing::Test {
     return all;
   }
 
+  // Gives the scheduler requests, whose prompts are read in one step. The requests' states, which it owns.
+  std::vector<RequestState*> start(std::list<std::unique_ptr<RequestState>> all, int max_step_tokens,
+                                   Scheduler* scheduler) {
+    std::vector<RequestState*> states;
+    for (const auto& state : all) states.push_back(state.get());
+    scheduler->add(&all);
+    StepPlan plan;
+    std::vector<SegmentOwner> owners;
+    scheduler->schedule(max_step_tokens, &plan, &owners);
+    for (RequestState* state : states) {
+      state->main_prefix.set_len(state->prefix_len);
+      if (state->draft_reads_prompt) state->draft_prefix.set_len(state->prefix_len);
+    }
+    return states;
+  }
+
   StepCosts costs_;
   NoExecutor executor_;
 
@@ -142,17 +158,9 @@ TEST_F(ReadingPrompts, WhatWasNotReadIsReadWhenDraftsPay) {
   measure(2.0);
   constexpr int kSequences = 4, kStepTokens = 30;
   Scheduler scheduler({kSequences, 1000, kCpuPageLen, kSequences * 4, true, 100}, &costs_, &executor_);
-  std::list<std::unique_ptr<RequestState>> all = requests("goodput", kSequences);
-  std::vector<RequestState*> states;
-  for (const auto& state : all) states.push_back(state.get());
-  scheduler.add(&all);
+  start(requests("goodput", kSequences), kSequences * kPromptLen, &scheduler);
   StepPlan plan;
   std::vector<SegmentOwner> owners;
-  scheduler.schedule(kSequences * kPromptLen, &plan, &owners);
-  for (RequestState* state : states) {
-    state->main_prefix.set_len(state->prefix_len);
-    if (state->draft_reads_prompt) state->draft_prefix.set_len(state->prefix_len);
-  }
   measure(1.01);
   std::vector<int> n_read(kSequences, 0);
   for (int step = 0; step < 8; ++step) {
@@ -179,14 +187,9 @@ TEST_F(ReadingPrompts, WhatWasNotReadIsReadWhenDraftsPay) {
 TEST_F(ReadingPrompts, SequencesBesidePromptsDraftThoughRegularStepsWereNotMeasured) {
   measure(1.01);
   Scheduler scheduler({2, 1000, kCpuPageLen, 8, true, 100}, &costs_, &executor_);
+  start(requests("goodput", 1), kPromptLen, &scheduler);
   StepPlan plan;
   std::vector<SegmentOwner> owners;
-  std::list<std::unique_ptr<RequestState>> first = requests("goodput", 1);
-  RequestState* state = first.front().get();
-  scheduler.add(&first);
-  scheduler.schedule(kPromptLen, &plan, &owners);
-  state->main_prefix.set_len(state->prefix_len);
-  state->draft_prefix.set_len(state->prefix_len);
   costs_.n_steps = 10 * StepCosts::kStaleSteps;
   costs_.draft_step_s[0] = 1e-5f;
   scheduler.schedule(kPromptLen, &plan, &owners);
@@ -204,17 +207,9 @@ TEST_F(ReadingPrompts, SequencesBesidePromptsDraftThoughRegularStepsWereNotMeasu
 TEST_F(ReadingPrompts, GoesOnBesideDraftsThatFillAStep) {
   constexpr int kSequences = 8, kStepTokens = 200, kDraftLen = 30;
   Scheduler scheduler({kSequences + 1, 1000, kCpuPageLen, 100, true, 1000}, &costs_, &executor_);
-  std::list<std::unique_ptr<RequestState>> all = requests("fixed:30", kSequences);
-  std::vector<RequestState*> states;
-  for (const auto& state : all) states.push_back(state.get());
-  scheduler.add(&all);
+  start(requests("fixed:30", kSequences), kStepTokens, &scheduler);
   StepPlan plan;
   std::vector<SegmentOwner> owners;
-  scheduler.schedule(kStepTokens, &plan, &owners);
-  for (RequestState* state : states) {
-    state->main_prefix.set_len(state->prefix_len);
-    state->draft_prefix.set_len(state->prefix_len);
-  }
   std::list<std::unique_ptr<RequestState>> last = requests("fixed:30", 1);
   last.front()->prompt.assign(400, 5);
   last.front()->prefix_len = 399;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "bass/engine.h"
-#include "cli/bench/start_gate.h"
 #include "cli/results.h"
+#include "engine/start_gate.h"
 
 namespace bass {
 

@@ -44,7 +44,7 @@ BASS_HD_CALL ProbeCost planned_cost(const Batch& batch) {
     n_drafts += candidate.len;
     cost.n_unread += n_to_catch_up(candidate.n_unread);
   }
-  cost.seconds = predicted_step_seconds(batch.costs, load) - predicted_step_seconds(batch.costs, batch.regular) +
+  cost.seconds = step_seconds(batch, load) - step_seconds(batch, batch.regular) +
                  (n_drafts > 0 ? batch.sizes.pass_seconds(n_drafts) : 0) +
                  predicted_catch_up_seconds(batch.costs, cost.n_unread);
   return cost;
@@ -52,11 +52,11 @@ BASS_HD_CALL ProbeCost planned_cost(const Batch& batch) {
 
 // Of an option, on average.
 BASS_HD_CALL double option_cost(const Batch& batch, const Option& option) {
-  const double regular_s = predicted_step_seconds(batch.costs, batch.regular);
   StepLoad load = batch.regular;
   load.n_seen += option.n_more_seen;
-  const auto believed = [&](const StepLoad& at) { return predicted_step_seconds(batch.costs, at); };
-  return seconds_with(load, option.n_more, believed) - regular_s + option.passes_s + option.reading_s;
+  const auto believed = [&](const StepLoad& at) { return step_seconds(batch, at); };
+  return seconds_with(load, option.n_more, believed) - step_seconds(batch, batch.regular) + option.passes_s +
+         option.reading_s;
 }
 
 BASS_HD_CALL bool has_free_looks(const Batch& batch) {
@@ -84,7 +84,7 @@ BASS_HD_CALL double steps_between_looks(const Batch& batch, const ProbeCost& cos
       std::any_of(batch.candidates.begin(), batch.candidates.end(),
                   [&](const DraftCandidate& candidate) { return has_turned_good(batch.learnt, candidate.source); });
   if (is_surprise && cost.n_unread == 0) return 1;
-  const double regular_s = predicted_step_seconds(batch.costs, batch.regular);
+  const double regular_s = step_seconds(batch, batch.regular);
   if (regular_s <= 0) return kFirstLook;
   const double share = has_free_looks(batch) ? kFreeLookShare : kVerifiedLookShare;
   const double n_steps = std::max(1.0 * kFirstLook, cost.seconds / (share * regular_s));
@@ -118,7 +118,7 @@ BASS_HD_CALL bool is_try_due(const Batch& batch) {
 BASS_HD_CALL bool is_try_affordable(const Batch& batch, double seconds) {
   if (batch.learnt.probe_interval < GoodputState::kLastProbe) return true;
   const double share = has_free_looks(batch) ? kTryBesideFreeLooksShare : kTryShare;
-  return batch.learnt.n_untried_steps * share * predicted_step_seconds(batch.costs, batch.regular) >= seconds;
+  return batch.learnt.n_untried_steps * share * step_seconds(batch, batch.regular) >= seconds;
 }
 
 // The try that is due, if one is: either as an option, or, where none is believed to pay even if steps were cheaper,
@@ -126,8 +126,7 @@ BASS_HD_CALL bool is_try_affordable(const Batch& batch, double seconds) {
 BASS_HD_CALL bool plan_try(const Batch& batch, Option* option) {
   if (!is_try_due(batch)) return false;
   plan_probe(batch, /*is_look=*/false, /*catches_up=*/true);
-  const bool is_affordable = is_try_affordable(batch, planned_cost(batch).seconds);
-  if (!is_affordable) {
+  if (!is_try_affordable(batch, planned_cost(batch).seconds)) {
     forget_plan(batch.candidates);
     return false;
   }
@@ -145,7 +144,7 @@ BASS_HD_CALL bool is_regular_step_due(const Batch& batch, const Option& best) {
   const int last = costs.last_measured[StepCosts::row_idx(batch.regular.n_rows)];
   const int n_since = costs.n_steps - last;
   if (last == 0 || n_since < StepCosts::kStaleSteps || best.goodput <= 0) return true;
-  const double regular_s = predicted_step_seconds(costs, batch.regular);
+  const double regular_s = step_seconds(batch, batch.regular);
   const double lost_s = regular_s - batch.regular.n_rows / best.goodput;
   return kRegularShare * n_since * (regular_s + option_cost(batch, best)) >= lost_s;
 }

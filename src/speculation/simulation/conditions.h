@@ -12,6 +12,7 @@
 
 #include "speculation/draft_testing.h"
 #include "speculation/simulation/length_chooser.h"
+#include "speculation/simulation/text_reading.h"
 
 namespace bass::testing {
 
@@ -74,17 +75,6 @@ struct Progress {
   double seconds = 0;
   [[nodiscard]] double goodput() const { return seconds > 0 ? tokens / seconds : 0; }
 };
-
-/// What the draft model reads of a sequence for so many places that it drafts, and leaves for later.
-inline void read_text(int n_drafted, int n_emitted, int* n_unread, StepCost* cost) {
-  if (n_drafted == 0) {
-    *n_unread += n_emitted;
-    return;
-  }
-  cost->n_caught_up += n_to_catch_up(*n_unread);
-  cost->n_behind += n_behind(*n_unread);
-  *n_unread = n_emitted > n_drafted ? 2 : 1;
-}
 
 /// What each step of a policy's run brought, without the luck of its draws, and took, without its noise.
 inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthChooser* chooser, int n_steps,

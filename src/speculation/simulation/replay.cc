@@ -4,6 +4,8 @@
 #include <cmath>
 #include <random>
 
+#include "speculation/simulation/text_reading.h"
+
 namespace bass {
 namespace {
 
@@ -56,8 +58,7 @@ class Replay {
     size_t position = 0;
     DraftSource source = DraftSource::kModel;
     int len = 0;           // of the running step's draft
-    bool is_look = false;  // nothing of that is verified
-    bool is_used = true;   // no look, verified or not
+    bool is_look = false;  // DraftCandidate's
     SequenceSkills skills = {};
     std::array<float, kMaxDraftLen> confidences = {};  // of the running step's draft, if it is the model's
     int n_confidences = 0;
@@ -106,7 +107,6 @@ class Replay {
       Slot& slot = slots_[i];
       slot.len = 0;
       slot.is_look = false;
-      slot.is_used = true;
       slot.n_confidences = 0;
       const TracedRound& round = slot.round();
       const int max_len = std::clamp(n_left(slot) - 1, 0, chooser_->max_len());
@@ -131,8 +131,7 @@ class Replay {
       Slot* slot = owners_[i];
       slot->source = candidates_[i].source;
       slot->len = candidates_[i].len;
-      slot->is_look = candidates_[i].is_free_look();
-      slot->is_used = !candidates_[i].is_look;
+      slot->is_look = candidates_[i].is_look;
       if (slot->source == DraftSource::kModel) end_draft(candidates_[i].stop, slot);
     }
   }
@@ -145,6 +144,9 @@ class Replay {
     slot->len = drafted_len(stop, confidences, &slot->n_confidences);
   }
 
+  // Nothing of its draft is verified.
+  [[nodiscard]] bool is_free_look(const Slot& slot) const { return slot.is_look && machine_.can_look; }
+
   void advance() {
     StepCost cost{.n_rows = regular_.n_rows, .is_clean = true, .n_read = regular_.n_read, .n_seen = regular_.n_seen};
     outcomes_.clear();
@@ -155,17 +157,17 @@ class Replay {
       if (slot.len > 0 || slot.n_confidences > 0) {
         outcomes_.push_back({slot.len, n_accepted, slot.source, labels_of(slot.draft(), n_accepted),
                              std::span<const float>(slot.confidences).first(static_cast<size_t>(slot.n_confidences)),
-                             &slot.skills, !slot.is_used});
+                             &slot.skills, slot.is_look});
       }
-      if (!slot.is_look) {
+      if (!is_free_look(slot)) {
         cost.n_rows += slot.len;
         cost.n_seen += static_cast<double>(slot.len) * slot.context_len();
       }
       cost.n_draft_steps = std::max(cost.n_draft_steps, slot.n_confidences);
       cost.n_model_drafts += slot.n_confidences;
       for (int pass = 0; pass < slot.n_confidences; ++pass) ++n_drafting_[static_cast<size_t>(pass)];
-      const int n_emitted = slot.is_look ? 1 : n_accepted + 1;
-      read_text(n_emitted, &slot, &cost);
+      const int n_emitted = is_free_look(slot) ? 1 : n_accepted + 1;
+      read_text(slot.n_confidences, n_emitted, &slot.n_unread, &cost);
       count(slot, n_emitted);
       slot.position += static_cast<size_t>(n_emitted);
     }
@@ -183,17 +185,6 @@ class Replay {
     result_.draft_s += cost.draft_s;
     ++result_.n_steps;
     chooser_->learn(cost, static_cast<int>(slots_.size()), outcomes_);
-  }
-
-  // What the draft model reads in this step, and leaves for later: the last token of a draft is not fed to it.
-  static void read_text(int n_emitted, Slot* slot, StepCost* cost) {
-    if (slot->n_confidences == 0) {
-      slot->n_unread += n_emitted;
-      return;
-    }
-    cost->n_caught_up += n_to_catch_up(slot->n_unread);
-    cost->n_behind += n_behind(slot->n_unread);
-    slot->n_unread = n_emitted > slot->n_confidences ? 2 : 1;
   }
 
   // As the executor gives them to policies: of the tokens that verification has looked at.
@@ -215,7 +206,7 @@ class Replay {
   void count(const Slot& slot, int n_emitted) {
     const int n_to_come = slot.sequence->n_tokens - static_cast<int>(slot.position);
     result_.n_tokens += std::clamp(n_to_come, 0, n_emitted);
-    result_.n_drafted += slot.is_look ? 0 : slot.len;
+    result_.n_drafted += is_free_look(slot) ? 0 : slot.len;
     result_.n_accepted += n_emitted - 1;
     ++result_.n_rounds;
   }

@@ -1,4 +1,4 @@
-// Requests of one measurement that begin together, however long their thread takes to submit them.
+// Requests that begin together, however long their thread takes to submit them.
 #pragma once
 
 #include <condition_variable>
@@ -9,7 +9,7 @@
 namespace bass {
 
 /// Holds an engine's steps while it is closed; open at first. Thread-safe.
-class StartGate final : public StepGate {
+class StartGate : public StepGate {
  public:
   [[nodiscard]] bool is_open() override {
     const std::lock_guard lock(mutex_);

@@ -1,11 +1,12 @@
-#include "engine/step_gate.h"
+#include "engine/start_gate.h"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
+#include <future>
 #include <memory>
-#include <mutex>
+#include <thread>
 
 #include "support/engine_run.h"
 #include "support/test_models.h"
@@ -13,48 +14,53 @@
 namespace bass::testing {
 namespace {
 
-/// Closed until it is opened.
-class Door final : public StepGate {
+TEST(StartGate, LetsStepsInOnlyWhileItIsOpen) {
+  StartGate gate;
+  EXPECT_TRUE(gate.is_open());
+  gate.enter();
+  std::atomic<int> n_steps{0};
+  std::jthread engine;
+  {
+    const ClosedGate closed(&gate);
+    EXPECT_FALSE(gate.is_open());
+    engine = std::jthread([&] {
+      gate.enter();
+      ++n_steps;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(n_steps, 0);
+  }
+  engine.join();
+  EXPECT_EQ(n_steps, 1);
+  const ClosedGate none(nullptr);
+}
+
+/// Tells when an engine waits for it. To be closed once.
+class WatchedGate final : public StartGate {
  public:
-  [[nodiscard]] bool is_open() override {
-    const std::lock_guard lock(mutex_);
-    return is_open_;
-  }
   void enter() override {
-    std::unique_lock lock(mutex_);
-    is_asked_ = true;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return is_open_; });
+    asked_.set_value();
+    StartGate::enter();
   }
-  void open() {
-    const std::lock_guard lock(mutex_);
-    is_open_ = true;
-    changed_.notify_all();
-  }
-  void wait_until_asked() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return is_asked_; });
-  }
+  void wait_until_asked() { asked_.get_future().wait(); }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_open_ = false;
-  bool is_asked_ = false;
+  std::promise<void> asked_;
 };
 
-TEST(StepGate, WhatArrivesWhileItIsClosedBeginsTogether) {
-  Door door;
+TEST(StartGate, WhatArrivesWhileItIsClosedBeginsTogether) {
+  WatchedGate gate;
   EngineOptions options{.model_path = tiny_model("tiny_gqa_tied_f32"), .max_batch = 4, .n_threads = 1};
-  options.gate = &door;
+  options.gate = &gate;
   auto engine = load_engine(options);
   ASSERT_NE(engine, nullptr);
   const auto events = std::make_shared<EventQueue>();
+  gate.close();
   ASSERT_TRUE(engine->submit(greedy_request({5, 6, 7}, 1), events).ok());
-  door.wait_until_asked();
+  gate.wait_until_asked();
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(engine->submit(greedy_request({8, 9, 10}, 1), events).ok());
   EXPECT_EQ(engine->stats().steps, 0);
-  door.open();
+  gate.open();
   Event event;
   for (int n_done = 0; n_done < 3; event = {}) {
     ASSERT_TRUE(events->wait(&event, std::chrono::seconds(60)));
