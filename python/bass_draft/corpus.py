@@ -14,7 +14,8 @@ _HELD_OUT_EVERY = 6  # of the first shard
 
 
 class Corpus:
-    """Training batches and held-out examples. Texts are cut to `max_text_len` tokens, their beginnings kept."""
+    """Training batches and held-out examples. Texts are cut to `max_text_len` tokens, their beginnings kept; those that have
+    no token of the answer then are left out."""
 
     def __init__(self, directory: pathlib.Path, store: FeatureStore, max_text_len: int):
         self._directory = directory
@@ -48,7 +49,10 @@ class Corpus:
         """With the text's number in the shard. Row prompt_len - 1 predicts the first token of the answer."""
         texts = [text for text in text_shards.read_shard(self._directory, shard)]
         cut = [text.tokens[:self._max_text_len] for text in texts]
-        kept = [i for i, tokens in enumerate(cut) if tokens]
-        first = [min(max(len(texts[i].prompt_ids) - 1, 0), len(cut[i])) for i in kept]
+        first_of = lambda i: max(len(texts[i].prompt_ids) - 1, 0)
+        kept = [i for i, tokens in enumerate(cut) if first_of(i) < len(tokens)]  # others have no row of the answer
+        if not kept:
+            return []
+        first = [first_of(i) for i in kept]
         features = self._store.load(f"{shard:05d}", [cut[i] for i in kept], first)
         return list(zip(kept, map(Example, features)))

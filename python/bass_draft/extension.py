@@ -24,11 +24,13 @@ class Extension:
     rows: torch.Tensor
     is_own: torch.Tensor
     indices: np.ndarray
+    bias: torch.Tensor | None = None  # [n_ext]
 
     def logits(self, model: DraftModel, h: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
         """[n, n_draft_vocab + n_ext] of rows h [n, width] of the texts [n]."""
         logits = model.logits(h)
         more = functional.linear(model.output_norm(h).to(self.rows.dtype), self.rows)
+        more = more if self.bias is None else more + self.bias
         return torch.cat((logits, more.masked_fill(~self.is_own[texts], -torch.inf).to(logits.dtype)), -1)
 
 
@@ -69,4 +71,6 @@ def extend(group: Sequence[Example], indices: np.ndarray, head: MainHead, like: 
     both = indices.copy()
     both[ids] = indices.max() + 1 + np.arange(len(ids))
     is_own = torch.from_numpy(np.stack([np.isin(ids, tokens) for tokens in own])).to(like.device)
-    return Extension(torch.from_numpy(head.rows(ids)).to(like), is_own, both)
+    bias = head.bias(ids)
+    return Extension(torch.from_numpy(head.rows(ids)).to(like), is_own, both,
+                     None if bias is None else torch.from_numpy(bias).to(like.device))

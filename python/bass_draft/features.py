@@ -41,6 +41,8 @@ class FeatureStore:
         self._n_top = n_top
         self._max_bytes = max_bytes
         remove_partial_files(directory)
+        for path in directory.glob("*.bass-tmp"):  # what a killed engine left, as large as the file that it was to be
+            path.unlink(missing_ok=True)
         # Those with other likely tokens nobody would read or remove; other layers are other drafts'.
         for path in {*directory.glob(self._path("*", "*").name)} - {*directory.glob(self._path("*").name)}:
             path.unlink()

@@ -3,6 +3,7 @@ before it, so a run that was killed goes on where it was and ends with the same 
 
 import dataclasses
 import pathlib
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,7 @@ from bass_draft.text_shards import Text
 
 _PASSAGE_TASKS = ("question", "writing", "short question", "text completion")
 _PASSAGE_LETTERS = (200, 2000)
+_ENGINES_LINE = re.compile(r"standard input:(\d+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,10 +52,12 @@ class TextGenerator:
         # A token is a letter at least, and a prompt may hold two passages.
         self._max_passage = min(_PASSAGE_LETTERS[1], (main.n_context - options.max_tokens) // 2 - 100)
         self._is_chat = options.is_chat and main.chat_template is not None
+        n_shards = text_shards.n_shards(directory)
         check_settings(directory / "settings.json", {
             "model": main.fingerprint, "seed": options.seed, "shard_prompts": options.n_shard_prompts,
             "max_tokens": options.max_tokens, "chat": self._is_chat,
-            "prompts": [dataclasses.astuple(prompt) for prompt in self._own]})
+            "prompts": [dataclasses.astuple(prompt) for prompt in self._own]},
+            is_begun=n_shards > 0, n_used={"prompts": n_shards * options.n_shard_prompts})
 
     def run(self, budget: Budget) -> int:
         """Makes shards until the budget is used up, counting what earlier runs used. Returns the number of tokens."""
@@ -76,12 +80,24 @@ class TextGenerator:
 
     def _shard(self, index: int) -> list[Text]:
         prompts = list(self._prompts(index))
-        result = self._engine.generate([self._line(prompt) for prompt in prompts], self._options.max_batch,
-                                       self._options.draft)
+        try:
+            result = self._engine.generate([self._line(prompt) for prompt in prompts], self._options.max_batch,
+                                           self._options.draft)
+        except UserError as error:
+            raise self._of_own_line(error, index) from error
         answers = result["prompts"]
         ids = self._tokenizer.tokenize(prompts, [answer["n_prompt_tokens"] for answer in answers])
         return [_text(prompt, prompt_ids, answer["choices"][0])
                 for prompt, prompt_ids, answer in zip(prompts, ids, answers)]
+
+    def _of_own_line(self, error: UserError, index: int) -> UserError:
+        """The engine names a line of what it was given: it is one of the user's file, if that made it."""
+        found = _ENGINES_LINE.search(str(error))
+        number = index * self._options.n_shard_prompts + int(found[1]) - 1 if found else len(self._own)
+        if number >= len(self._own):
+            return error
+        place = f"{self._options.prompts}: prompt {number + 1} ({self._own[number].text[:40]!r})"
+        return UserError(str(error).replace(found[0], place), error.exit_code)
 
     def _prompts(self, index: int) -> Iterator[Prompt]:
         """A user's own prompts come first, as often as there are shards for them; ours fill the rest."""

@@ -21,9 +21,11 @@ def build_model(main: MainModel, shape: DraftShape, vocabulary: np.ndarray, seed
     """A draft with the main model's embedding and head, its own weights drawn at random."""
     torch.manual_seed(seed)
     embedding = torch.from_numpy(main.embedding() * np.float32(main.embedding_scale)).half()
-    head = None if shape.has_head else torch.from_numpy(main.head(shape.head_type).rows(vocabulary))
-    model = DraftModel(shape, embedding, head, len(vocabulary))
-    model.main_rows = None if shape.has_head else main.head(shape.head_type)
+    main_head = None if shape.has_head else main.head(shape.head_type)
+    head = None if main_head is None else torch.from_numpy(main_head.rows(vocabulary))
+    bias = None if main_head is None else main_head.bias(vocabulary)
+    model = DraftModel(shape, embedding, head, len(vocabulary), None if bias is None else torch.from_numpy(bias))
+    model.main_rows = main_head
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2:
             torch.nn.init.normal_(parameter, 0.0, _NOISE)

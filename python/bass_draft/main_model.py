@@ -29,6 +29,9 @@ class MainModel:
                             ) from error
         self._tensors = {tensor.name: tensor for tensor in self._reader.tensors}
         self.path = path
+        if int(self._field("split.count") or 1) > 1:
+            raise UserError(f"{path}: is one of {self._field('split.count')} files of a model; "
+                            f"`bass convert {path} -o MODEL.gguf` makes one file of them")
         self.fingerprint = fingerprint
         self.name: str = self._field("general.name") or pathlib.Path(path).stem
         self.license: str | None = self._field("general.license")
@@ -119,7 +122,9 @@ class MainModel:
 
     def head(self, head_type: str) -> "MainHead":
         """The output matrix, which many models share with the embedding. head_type: DraftShape's."""
-        return MainHead(self, self._tensors.get("output.weight", self._tensors["token_embd.weight"]), head_type)
+        tensor = self._tensors.get("output.weight", self._tensors["token_embd.weight"])
+        bias = self._needed("output.bias") if "output.bias" in self._tensors else None
+        return MainHead(self, tensor, head_type, bias)
 
     def _needed(self, name: str) -> np.ndarray:
         values = self.tensor(name)
@@ -144,11 +149,16 @@ class MainModel:
 class MainHead:
     """Rows of a main model's output matrix as the engine computes a draft's logits with them."""
 
-    def __init__(self, main: MainModel, tensor: gguf.ReaderTensor, head_type: str):
+    def __init__(self, main: MainModel, tensor: gguf.ReaderTensor, head_type: str, bias: np.ndarray | None = None):
         self._main = main
         self._tensor = tensor
+        self._bias = bias  # [n_vocab]
         is_whole = int(tensor.shape[0]) % _GROUP == 0
         self._quantised = head_type == "q4_0" and is_whole and tensor.tensor_type not in _NARROW
+
+    def bias(self, ids: np.ndarray) -> np.ndarray | None:
+        """[n_ids] float32, what the logits of these tokens have beside the product; None: nothing."""
+        return None if self._bias is None else self._bias[ids]
 
     def rows(self, ids: np.ndarray) -> np.ndarray:
         """[n_ids, n_embedding] float32."""
@@ -169,5 +179,5 @@ def load_main_model(engine: Engine) -> MainModel:
     info = engine.info()
     path = info["path"]
     if pathlib.Path(path).is_dir() or not path.endswith(".gguf"):
-        raise UserError(f"{path}: a draft is made for a GGUF file; `bass convert -m {path} -o MODEL.gguf` makes one")
+        raise UserError(f"{path}: a draft is made for a GGUF file; `bass convert {path} -o MODEL.gguf` makes one")
     return MainModel(path, info.get("fingerprint", ""))

@@ -52,7 +52,8 @@ class Meter:
             chance, reached = np.ones(n_rows), np.ones(n_rows)
             for step in range(n_steps):
                 along = np.zeros(n_rows)
-                along[:n_rows - step] = (values[step] * is_valid[step])[step:]
+                n_along = max(n_rows - step, 0)  # a text may be shorter than a round
+                along[:n_along] = (values[step] * is_valid[step])[step:]
                 chance = chance * along
                 reached = reached + chance
             self._rounds[kind] += reached[is_valid[0]].sum()

@@ -95,9 +95,11 @@ class Reader(nn.Module):
 
 
 class DraftModel(nn.Module):
-    """Embedding [main_n_vocab, main_width] and frozen head [n_draft_vocab, width] are the main model's: not saved."""
+    """Embedding [main_n_vocab, main_width], frozen head [n_draft_vocab, width] and its bias [n_draft_vocab], where it has
+    one, are the main model's: not saved."""
 
-    def __init__(self, shape: DraftShape, embedding: torch.Tensor, head: torch.Tensor | None, n_draft_vocab: int):
+    def __init__(self, shape: DraftShape, embedding: torch.Tensor, head: torch.Tensor | None, n_draft_vocab: int,
+                 head_bias: torch.Tensor | None = None):
         super().__init__()
         self.shape = shape
         self.register_buffer("embedding", embedding, persistent=False)
@@ -109,6 +111,7 @@ class DraftModel(nn.Module):
             self.output = matrix(shape.width, n_draft_vocab)
         else:
             self.register_buffer("main_head", head, persistent=False)
+            self.register_buffer("main_head_bias", head_bias, persistent=False)
         self.main_rows: MainHead | None = None  # where more rows of that head come from (extension.py)
 
     def unroll(self, tokens: torch.Tensor, positions: torch.Tensor, texts: torch.Tensor, taps: torch.Tensor | None,
@@ -150,4 +153,5 @@ class DraftModel(nn.Module):
         normed = self.output_norm(h)
         if self.shape.has_head:
             return self.output(normed)
-        return functional.linear(normed.to(self.main_head.dtype), self.main_head)
+        logits = functional.linear(normed.to(self.main_head.dtype), self.main_head)
+        return logits if self.main_head_bias is None else logits + self.main_head_bias

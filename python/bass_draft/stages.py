@@ -81,7 +81,10 @@ class Stages:
         if content is None:
             raise UserError(f"{self.work / 'train'}: there is no checkpoint yet; run `bass-draft train` first")
         state = content["state"]
-        shape = DraftShape.from_json(read_json(self.work / "train" / "settings.json")["shape"])
+        settings = read_json(self.work / "train" / "settings.json")
+        if settings["model"] != self.main.fingerprint:
+            raise UserError(f"{self.work / 'train'}: this draft was trained for another model than {self.main.path}")
+        shape = DraftShape.from_json(settings["shape"])
         tensors = {name: values.float().numpy() for name, values in content["model"].items()}
         origin = Origin(self._data_in_words(), state.loss, state.acceptance, state.n_positions)
         write_draft(out, tensors, shape, state.vocabulary, self.main, origin, self.options.type)
@@ -89,8 +92,11 @@ class Stages:
 
     def _data_in_words(self) -> str:
         settings = read_json(self.work / "text" / "settings.json") or {"seed": "unknown", "prompts": []}
-        n_tokens = sum(len(text.ids) for shard in text_shards.read_all(self.work / "text") for text in shard)
-        own = f"; the first {len(settings['prompts'])} prompts from a file" if settings["prompts"] else ""
+        n_answer_tokens = [len(text.ids) for shard in text_shards.read_all(self.work / "text") for text in shard]
+        n_tokens, n_texts = sum(n_answer_tokens), len(n_answer_tokens)
+        n_own = min(len(settings["prompts"]), n_texts)
+        own = f"; the first {n_own} prompts from a file" if n_own else ""
+        own += "; trained on from an earlier draft" if self.options.init else ""
         return (f"{n_tokens} tokens of the main model's own text at temperatures 0, 0.7 and 1; "
                 f"seed {settings['seed']}{own}")
 

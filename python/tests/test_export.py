@@ -148,3 +148,15 @@ def test_rows_of_half_pairs_become_neighbours(main):
     head, half = main.head_dim, main.head_dim // 2
     for i in range(half):
         assert np.array_equal(turned[2 * i], own[i]) and np.array_equal(turned[head + 2 * i + 1], own[head + half + i])
+
+
+def test_a_part_of_a_split_model_is_refused(tiny, tmp_path):
+    """The engine opens all parts; here weights of the others would be taken for missing."""
+    writer = gguf.GGUFWriter(str(tmp_path / "m-00001-of-00002.gguf"), "llama")
+    writer.add_uint16("split.count", 2)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(UserError, match="is one of 2 files of a model; `bass convert .* makes one file of them"):
+        MainModel(str(tmp_path / "m-00001-of-00002.gguf"))

@@ -5,6 +5,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from conftest import TINY  # noqa: E402
+
 from bass_draft import extension  # noqa: E402
 from bass_draft.batches import Example, draft_indices  # noqa: E402
 from bass_draft.features import TextFeatures  # noqa: E402
@@ -85,3 +87,23 @@ def test_of_many_tokens_the_last_ones_count(monkeypatch):
     assert extension.prompt_tokens(text(6), indices).tolist() == [1, 3, 9]
     assert extension.prompt_tokens(text(0), indices).tolist() == [9]
     assert extension.prompt_tokens(text(0), draft_indices(np.arange(10), 10)).tolist() == []
+
+
+@torch.no_grad()
+def test_a_heads_bias_is_in_the_logits():
+    """Of GPT-J and CodeGen: for the draft's vocabulary and for the prompt's own tokens."""
+    main = MainModel(str(TINY.parent / "architectures" / "codegen.gguf"))
+    bias = torch.from_numpy(main.tensor("output.bias"))
+    assert bias.abs().max() > 0.01
+    vocabulary = np.arange(0, main.n_vocab, 7, dtype=np.int32)
+    model = build_model(main, make_shape(main, "llama-shallow"), vocabulary, seed=3)
+    h = torch.randn(4, main.n_embedding)
+    rows = torch.from_numpy(main.head("q4_0").rows(np.arange(main.n_vocab)))
+    expected = model.output_norm(h) @ rows.T + bias
+    assert torch.allclose(model.logits(h), expected[:, vocabulary], atol=1e-4)
+    text = example(1)
+    found = extension.extend([text], draft_indices(vocabulary, main.n_vocab), model.main_rows, model.main_head)
+    logits = found.logits(model, h, torch.zeros(4, dtype=torch.int64))
+    own = found.indices >= 0
+    assert own.sum() > len(vocabulary)
+    assert torch.allclose(logits[:, found.indices[own]], expected[:, torch.from_numpy(own)], atol=1e-4)

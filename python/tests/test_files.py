@@ -68,6 +68,18 @@ def test_other_settings_are_refused(tmp_path):
         check_settings(path, {"seed": 2, "shape": {"taps": (1, 2)}})
 
 
+def test_settings_that_nothing_was_made_with_may_change(tmp_path):
+    path = tmp_path / "settings.json"
+    check_settings(path, {"seed": 1, "prompts": ["a", "b"]})
+    check_settings(path, {"seed": 2, "prompts": ["a", "b", "c"]}, is_begun=False)
+    check_settings(path, {"seed": 2, "prompts": ["a", "b", "d"]}, n_used={"prompts": 2})
+    assert read_json(path) == {"seed": 2, "prompts": ["a", "b", "d"]}
+    with pytest.raises(UserError, match="another prompts"):
+        check_settings(path, {"seed": 2, "prompts": ["a", "x", "d"]}, n_used={"prompts": 2})
+    with pytest.raises(UserError, match="another prompts"):
+        check_settings(path, {"seed": 2, "prompts": ["a"]}, n_used={"prompts": 2})
+
+
 def test_tensor_files_round_trip(tmp_path):
     path = tmp_path / "x.safetensors"
     tensors = {"a": ("I32", np.arange(3, dtype=np.int32)), "b": ("F32", np.ones((2, 3), np.float32)),
@@ -93,6 +105,7 @@ def test_features_of_another_number_of_likely_tokens_go_and_those_of_other_layer
     names = [*kept, "00000.layers_1.answers_top_64", "00001.layers_1.answers_top_64", "00000.layers_1.top_256"]
     for name in names:
         (tmp_path / f"{name}.safetensors").touch()
+    (tmp_path / f"{kept[0]}.safetensors.abcdef.bass-tmp").touch()  # of an engine that was killed
     FeatureStore(None, tmp_path, [1], 256, 0)
     assert {path.stem for path in tmp_path.iterdir()} == set(kept)
 

@@ -126,3 +126,26 @@ def test_many_prompts_take_few_runs_of_the_engine(bass, tiny, monkeypatch):
     monkeypatch.setattr(engine, "tokenize", lambda *args, **kwargs: n_runs.append(1) or Engine.tokenize(engine, *args, **kwargs))
     assert [len(ids) for ids in PromptTokenizer(engine, main).tokenize(prompts, counts)] == counts
     assert len(n_runs) <= 3
+
+
+def test_a_bad_prompt_can_be_mended_where_it_is(bass, run, tiny, tmp_path):
+    """The engine finds it out in its shard: the user's prompt is named, and what was generated before is kept."""
+    prompts = tmp_path / "prompts.jsonl"
+    lines = [json.dumps({"prompt": f"What is {i}?", "chat": False}) for i in range(14)]
+    too_long = json.dumps({"prompt": "word " * 2000, "chat": False})
+    arguments = ["generate", "-m", tiny, "--work", tmp_path / "w", "--tokens", 150, "--prompts", prompts, *SMALL]
+    for bad in (3, 13):  # in the first shard, and in the second
+        prompts.write_text("\n".join([*lines[:bad], too_long, *lines[bad:]]))
+        done = run(bass, *arguments)
+        assert done.code == 2 and f"{prompts}: prompt {bad + 1} ('word word" in done.err, done.err
+        assert "standard input" not in done.err and "Traceback" not in done.err
+    assert n_shards(tmp_path / "w" / "text") == 1
+    first = shards(tmp_path / "w")
+    prompts.write_text("\n".join(lines))
+    done = run(bass, *arguments)
+    assert done.code == 0, done.err
+    assert first.items() <= shards(tmp_path / "w").items()
+    assert [text.tokens for text in read_shard(tmp_path / "w" / "text", 1)]
+    prompts.write_text("\n".join([too_long, *lines[1:]]))
+    done = run(bass, *arguments)
+    assert done.code == 2 and "was begun with another prompts" in done.err

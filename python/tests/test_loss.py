@@ -99,3 +99,10 @@ def test_tokens_per_round_against_a_simulation():
     assert result.per_round_0 == pytest.approx(np.mean(lengths[1]))
     assert result.at_temperature_1 == pytest.approx([accepted[s][is_valid[s]].mean() for s in range(n_steps)])
     assert result.n_rows == n_rows - first
+
+
+@pytest.mark.parametrize("n_rows", range(1, 6))
+def test_texts_shorter_than_a_round_are_measured(n_rows):
+    meter = Meter(4)
+    meter.add(np.ones((4, n_rows)), np.ones((4, n_rows)), np.tri(n_rows, 4, dtype=bool).T)
+    assert meter.result().per_round_1 <= n_rows + 1

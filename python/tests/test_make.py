@@ -7,6 +7,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+from conftest import TINY  # noqa: E402
+
 from bass_draft.engine import Engine  # noqa: E402
 
 # Of a draft that was not trained .06 to .09 is accepted, of a trained one .14 to .23, here and in the engine. The main
@@ -80,6 +82,9 @@ def test_make_goes_on_where_it_was(bass, run, tiny, tmp_path):
     measured = measure(run, bass, tiny, draft, tmp_path)
     assert measured > 0.6
     check_engine(bass, tiny, draft, measured)
+    other = run(bass, "export", "-m", TINY / "tiny_mha_untied_f32.gguf", "-o", tmp_path / "o.gguf", "--work",
+                draft.with_suffix(".work"))
+    assert other.code == 2 and "was trained for another model" in other.err, other.err
     warm = tmp_path / "warm.gguf"
     make(run, bass, tiny, warm, "--tokens", 600, "--positions", 300, "--init", draft, "--type", "q4_0")
     assert gguf.GGUFReader(warm).get_field("bass-draft.block_count").contents() == 2

@@ -120,6 +120,7 @@ def test_a_prompt_file(tmp_path):
     ('{"prompt": "x", "temperature": -1}', 'prompts.jsonl:2: "temperature" -1: must be a number from 0'),
     ('{"prompt": "x", "temperature": NaN}', 'prompts.jsonl:2: "temperature" nan: must be a number from 0'),
     ('{"prompt": "x\\ud800"}', 'prompts.jsonl:2: "prompt" holds half of a surrogate pair'),
+    ('{"prompt": "x", "task": "\\udfff"}', 'prompts.jsonl:2: "task" holds half of a surrogate pair'),
 ])
 def test_a_bad_prompt_file_is_a_clear_error(tmp_path, line, words):
     path = tmp_path / "prompts.jsonl"

@@ -109,6 +109,12 @@ def test_features_are_bounded_on_disk(bass, run, work, tiny):
     assert len(list((work / "features").glob("*.safetensors"))) <= 1
 
 
+def test_texts_without_a_token_of_the_answer_are_left_out(bass, run, work, tiny):
+    """Cut within their prompts they teach nothing; where all are, training says so and does not go on for ever."""
+    done = run(bass, *train(work, tiny, "--positions", 300, "--max-text", 2))
+    assert done.code == 2 and "there is too little text to train on" in done.err, done.err
+
+
 def test_the_log_has_every_step(bass, run, work, tiny):
     assert run(bass, *train(work, tiny, "--positions", 300)).code == 0
     line = json.loads((work / "train" / "log.jsonl").read_text().splitlines()[-1])

@@ -39,5 +39,6 @@ def _check(place: str, line: dict[str, Any]) -> None:
     for key, is_valid, words in _RANGES:
         if key in line and not is_valid(line[key]):
             raise UserError(f'{place}: "{key}" {line[key]}: must be {words}')
-    if any("\ud800" <= letter <= "\udfff" for letter in line["prompt"]):
-        raise UserError(f'{place}: "prompt" holds half of a surrogate pair (\\ud800 to \\udfff): no text')
+    for key in ("prompt", "task"):
+        if any("\ud800" <= letter <= "\udfff" for letter in line.get(key, "")):
+            raise UserError(f'{place}: "{key}" holds half of a surrogate pair (\\ud800 to \\udfff): no text')
