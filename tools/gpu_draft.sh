@@ -38,7 +38,7 @@ pack() { # folder, model
   cp "$bass" "$dir/all/bass"
   cp "$path" "$dir/all/model.gguf"
   copy_libraries "$bass" "$dir/all/lib"
-  python3 -m pip download -q --no-deps -d "$dir/all/wheels" gguf tqdm
+  python3 -m pip download -q --no-deps -d "$dir/all/wheels" gguf tqdm pyyaml jinja2 markupsafe
   echo "$model" >"$dir/all/name"
   date +%j%H%M >"$dir/all/seed" # prompts that no draft before this one has seen
   tar -C "$dir/all" -czf "$dir/all.tar.gz" .
@@ -54,13 +54,15 @@ pack() { # folder, model
 }
 
 keep() { # folder of a piece
+  local wheel
   [ -f "$1/sha256" ] || fail "$1: holds no piece; make them with: tools/gpu_draft.sh pack"
   mkdir -p "$kept"
   cp "$1"/* "$kept"/
   [ "$(cat "$kept"/piece.* | sha256sum)" = "$(cat "$kept/sha256")" ] || return 0
   cat "$kept"/piece.* | tar -C "$kept" -xz
   rm "$kept"/piece.*
-  python3 -m pip install -q --no-index --no-deps --upgrade --target "$kept/site" "$kept"/wheels/*.whl
+  # Not by pip: parts in C may be for another Python, and all of these do without them.
+  for wheel in "$kept"/wheels/*.whl; do python3 -m zipfile -e "$wheel" "$kept/site"; done
   echo "$kept: complete"
 }
 
