@@ -1,8 +1,11 @@
 """Runs `bass` on a cell's prompts."""
 
 import json
+import pathlib
 import subprocess
 import sys
+
+_SHIPPED = pathlib.Path(__file__).resolve().parents[2] / "models" / "smollm2-135m-draft.gguf"
 
 
 def run_bass(bass, arguments, lines=()):
@@ -18,8 +21,8 @@ def draft_arguments(options, cell):
     """What names the drafts of a cell. Options: draft, poor_draft (paths or None)."""
     if cell.draft == "none":
         return ["--drafter", "ngram"]
-    path = options.draft if cell.draft == "shipped" else options.poor_draft
-    return ["-d", path] if path else []
+    # By its path: a program that was copied does not find the one that comes with the model, and goes on without.
+    return ["-d", (options.draft or _SHIPPED) if cell.draft == "shipped" else options.poor_draft]
 
 
 def n_generated(options, cell):
@@ -40,6 +43,6 @@ def add_engine_options(parser):
     add = parser.add_argument
     add("--bass", default="bass", help="the program")
     add("-m", "--model", default="smollm2")
-    add("-d", "--draft", default=None, metavar="FILE", help="default: the one that comes with the model")
+    add("-d", "--draft", default=None, metavar="FILE", help="default: the one that comes with smollm2")
     add("--max-tokens", type=int, default=96, metavar="N", help="generated a sequence (default: %(default)s)")
     add("--spec-bench", required=True, metavar="FILE.jsonl", help="github.com/hemingkx/Spec-Bench, question.jsonl")
