@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
 
 #include <atomic>
@@ -7,9 +8,12 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <optional>
+#include <string>
 
 #include "base/aligned_buffer.h"
 #include "base/cache_folder.h"
+#include "base/control_group.h"
 #include "base/mapped_file.h"
 #include "base/memory.h"
 #include "base/philox.h"
@@ -174,6 +178,58 @@ TEST(MappedFileDeathTest, OtherBusErrorsEndTheProcessAsBefore) {
 TEST(Memory, SomeIsAvailableAndNotMoreThanThereIs) {
   EXPECT_GT(available_memory_bytes(), int64_t{1} << 20);
   EXPECT_LT(available_memory_bytes(), int64_t{1} << 50);
+}
+
+class ControlGroup : public ::testing::Test {
+ protected:
+  void write(const char* name, const std::string& text) { std::ofstream(folder_ / name) << text; }
+  [[nodiscard]] std::optional<int64_t> available_bytes() const { return group_available_bytes(folder_.path()); }
+  [[nodiscard]] std::optional<double> processors() const { return group_processors(folder_.path()); }
+
+  const testing::TempFolder folder_;
+};
+
+TEST_F(ControlGroup, WithoutLimitsHasNone) {
+  EXPECT_EQ(available_bytes(), std::nullopt);
+  EXPECT_EQ(processors(), std::nullopt);
+  write("memory.max", "max\n");
+  write("memory.current", "1000\n");
+  write("cpu.max", "max 100000\n");
+  EXPECT_EQ(available_bytes(), std::nullopt);
+  EXPECT_EQ(processors(), std::nullopt);
+}
+
+// A container that has just read a model's file has used its memory up for the cache of that file.
+TEST_F(ControlGroup, LeavesWhatTheFileCacheWouldGiveUp) {
+  write("memory.max", "10000\n");
+  write("memory.current", "9000\n");
+  EXPECT_EQ(available_bytes(), 1000);
+  write("memory.stat", "anon 3000\nfile 6000\ninactive_anon 3000\nactive_file 1500\ninactive_file 4000\nslab 500\n");
+  EXPECT_EQ(available_bytes(), 6500);
+  write("memory.current", "17000\n");
+  EXPECT_EQ(available_bytes(), 0) << "never below nothing";
+}
+
+TEST_F(ControlGroup, SaysHowManyProcessorsItsTimeIsWorth) {
+  write("cpu.max", "150000 100000\n");
+  EXPECT_EQ(processors(), 1.5);
+  write("cpu.max", "0 0\n");
+  EXPECT_EQ(processors(), std::nullopt);
+}
+
+TEST(ThreadTeam, IsNotLargerThanTheAffinityMask) {
+  const int n_all = available_threads();
+  ASSERT_GE(n_all, 1);
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu) {
+    if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  EXPECT_EQ(available_threads(), 1);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
+  EXPECT_EQ(available_threads(), n_all);
 }
 
 TEST(Populate, FindsThePagesOfAPartAndLeavesWhatTheyHold) {

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 
 #include "base/check.h"
+#include "base/control_group.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -98,11 +100,28 @@ void ThreadTeam::worker_loop(int thread_idx) {
   }
 }
 
+namespace {
+
+// The mask must be as large as the kernel's, which nothing tells.
+int processors_of_mask() {
+  constexpr int kMaxProcessors = 1 << 16;
+  for (int n = CPU_SETSIZE; n <= kMaxProcessors; n *= 2) {
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(n), [](cpu_set_t* s) { CPU_FREE(s); });
+    const size_t n_bytes = CPU_ALLOC_SIZE(n);
+    if (set == nullptr) break;
+    CPU_ZERO_S(n_bytes, set.get());
+    if (sched_getaffinity(0, n_bytes, set.get()) == 0) return CPU_COUNT_S(n_bytes, set.get());
+  }
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
 int available_threads() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return std::max(1u, std::thread::hardware_concurrency());
-  return std::max(1, CPU_COUNT(&set));
+  // More threads than the group has processors' time would stop in turns, and the others wait for them.
+  const int n_processors = std::max(1, processors_of_mask());
+  const double allowed = group_processors().value_or(n_processors);
+  return allowed < n_processors ? std::max(1, static_cast<int>(allowed)) : n_processors;
 }
 
 }  // namespace bass

@@ -122,7 +122,8 @@ class ThreadTeam {
   std::vector<std::thread> threads_;
 };
 
-/// Processors that this process may run on (its affinity mask, not the machine's count).
+/// Processors that this process may run on: its affinity mask's, or as many whole ones as its control group's quota of
+/// time is worth, if those are fewer (a container's).
 int available_threads();
 
 }  // namespace bass
