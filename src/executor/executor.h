@@ -97,6 +97,9 @@ class Executor {
 int64_t cpu_page_bytes(const ModelConfig& config, KvKind kv, int n_taps = 0);
 inline constexpr int kCpuPageLen = 32;
 
+/// Error (kInvalidArgument) for kinds that only a GPU has.
+Status check_cpu_activations(ActivationKind kind);
+
 /// Packs the models' weights for this processor. Model files must outlive the executor.
 Result<std::unique_ptr<Executor>> make_cpu_executor(const ModelFile& main, const ModelFile* draft,
                                                     const ExecutorOptions& options);

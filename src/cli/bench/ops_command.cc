@@ -14,6 +14,7 @@
 #include "cli/engine_loading.h"
 #include "cli/interrupt.h"
 #include "cli/number_lists.h"
+#include "executor/executor.h"
 
 namespace bass {
 namespace {
@@ -40,7 +41,8 @@ class BenchOpsCommand final : public Command {
     arguments_.add(app, {"model", "quantize", "threads", "attention", "activations", "kv_type", "json"});
     app->add_option("--rows", rows_, fmt::format("tokens of a step [{}]", rows_))->type_name("N,...");
     app->add_option("--context", context_, fmt::format("positions that attention sees [{}]", context_))->type_name("N");
-    app->add_flag("--check", checks_, "compare each kernel with the reference first");
+    app->add_flag("--check", checks_,
+                  "compare kernels with the reference or with plain loops first (attention has its tests)");
   }
   int run(Console* console) override { return finish(console, bench(console)); }
 
@@ -48,6 +50,7 @@ class BenchOpsCommand final : public Command {
   Status bench(Console* console) {
     BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
     BASS_RETURN_IF_ERROR(check_has_model(options_));
+    BASS_RETURN_IF_ERROR(check_cpu_activations(options_.engine.activations));
     BASS_ASSIGN_OR_RETURN(const std::vector<int> rows, parse_list("--rows", rows_, kMaxRows));
     BASS_ASSIGN_OR_RETURN(const std::vector<int> contexts, parse_list("--context", context_, kMaxBenchTokens));
     BASS_ASSIGN_OR_RETURN(const ModelFile file, load_named_model(options_));

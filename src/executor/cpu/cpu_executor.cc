@@ -12,6 +12,12 @@
 
 namespace bass {
 
+Status check_cpu_activations(ActivationKind kind) {
+  if (kind == ActivationKind::kInt8 || kind == ActivationKind::kInt16) return ok_status();
+  return invalid_argument(
+      "--activations bf16, w8a8 and fp8: a GPU's library multiplies so; on the CPU use int8 or int16");
+}
+
 Result<std::unique_ptr<Executor>> make_cpu_executor(const ModelFile& main, const ModelFile* draft,
                                                     const ExecutorOptions& options) {
   return cpu::CpuExecutor::create(main, draft, options);
@@ -28,10 +34,7 @@ Result<std::unique_ptr<Executor>> CpuExecutor::create(const ModelFile& main, con
 }
 
 Status CpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
-  if (options_.activations != ActivationKind::kInt8 && options_.activations != ActivationKind::kInt16) {
-    return invalid_argument(
-        "--activations bf16, w8a8 and fp8: a GPU's library multiplies so; on the CPU use int8 or int16");
-  }
+  BASS_RETURN_IF_ERROR(check_cpu_activations(options_.activations));
   BASS_ASSIGN_OR_RETURN(kernels_, select_kernels());
   ForwardOptions forward;
   forward.max_rows = options_.max_rows();
@@ -130,10 +133,12 @@ void CpuExecutor::prepare(const StepPlan& plan) {
   attention_s_before_ = main_forward_->attention_s();
   draft_logit_more_.reserve(plan.segments.size());
   int n_positions = 0;
+  int most_positions = 0;  // of what the texts may become: room for all of it, so that no later step allocates
   for (const SegmentPlan& segment : plan.segments) {
     n_positions = std::max(n_positions, segment.start + static_cast<int>(segment.tokens.size()) + segment.n_drafts());
+    most_positions = std::max(most_positions, segment.max_text_len);
   }
-  const auto max_chunks = static_cast<size_t>(n_positions / kKvPageLen + 1);
+  const auto max_chunks = static_cast<size_t>(std::max(n_positions, most_positions) / kKvPageLen + 1);
   main_->prepare_positions(n_positions);
   main_forward_->reserve(plan.segments.size(), max_chunks);
   if (!draft_) return;
