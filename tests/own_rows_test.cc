@@ -122,11 +122,15 @@ TEST_F(OwnRows, GiveThemWithInt16Activations) {
   expect_bits_of_one_thread({AttentionKind::kFused, KvKind::kInt16, /*n_planes=*/2});
 }
 
-// PAD stays one rectangle, and AMX shares its products out.
+// PAD stays one rectangle, and AMX shares its products out, with the bits of vectors.
 TEST_F(OwnRows, AreNotForEveryone) {
   EXPECT_FALSE(run(*file_, kernels_, 2, {AttentionKind::kPad}).has_own_rows);
   if (const Kernels* amx = emulated_amx(); amx != nullptr) {
-    EXPECT_FALSE(run(*file_, amx, 2, {}).has_own_rows);
+    const Outcome of_tiles = run(*file_, amx, 2, {});
+    const Outcome of_vectors = run(*file_, find_kernels(Isa::kAvx512Vnni), 2, {});
+    EXPECT_FALSE(of_tiles.has_own_rows);
+    EXPECT_TRUE(of_tiles.logits == of_vectors.logits);
+    EXPECT_TRUE(of_tiles.pages == of_vectors.pages);
   }
 }
 

@@ -187,7 +187,7 @@ class AttentionTest : public ::testing::TestWithParam<const Kernels*> {
 };
 
 TEST_P(AttentionTest, HasTheBitsOfTheReferenceForEveryHeadShape) {
-  for (const int head_dim : {16, 32, 64, 80, 96, 128}) {
+  for (const int head_dim : {16, 32, 64, 80, 96, 128, 256, 512}) {
     for (const int group_size : {1, 2, 3, 4, 7, 8, 21}) {
       expect_reference_bits({head_dim, group_size}, {40, 1, 0, 0});
       expect_reference_bits({head_dim, group_size}, {30, 5, 0, 0});

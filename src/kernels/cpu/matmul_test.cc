@@ -93,6 +93,31 @@ TEST_P(MatmulTest, HasTheBitsOfTheReferenceForEveryNumberOfRows) {
   }
 }
 
+// Prompts' chunks: a product takes so many rows in several runs.
+TEST_P(MatmulTest, HasTheBitsOfTheReferenceForManyRows) {
+  const auto for_each_planes = [](DType type, auto&& visit) {
+    for (int n_planes = 1; n_planes <= (is_float(type) ? 1 : 2); ++n_planes) visit(n_planes);
+  };
+  for (const DType type : kTypes) {
+    for (const int n_rows : {95, 96, 97, 193, 256}) {
+      for_each_planes(type, [&](int n_planes) { expect_reference_bits(type, n_rows, 33, 64, n_planes); });
+    }
+  }
+  for (const DType type : {DType::kF16, DType::kQ8_0, DType::kQ4_1, DType::kQ6_K}) {
+    for (int n_rows = 41; n_rows < 70; ++n_rows) expect_reference_bits(type, n_rows, 17, 64, 1);
+    expect_reference_bits(type, 512, 17, 64, 1);
+    expect_reference_bits(type, 100, 17, 2304, 1);  // in chunks, too
+  }
+}
+
+// So long that AMX's panels hold fewer rows than a run has, or none. (Elsewhere they are long rows like others.)
+TEST_P(MatmulTest, HasTheBitsOfTheReferenceForTheLongestRows) {
+  for (const int n_planes : {1, 2}) {
+    expect_reference_bits(DType::kQ4_1, 100, 17, 8192, n_planes);
+    expect_reference_bits(DType::kQ8_0, 20, 17, 40960, n_planes);
+  }
+}
+
 TEST_P(MatmulTest, HasTheBitsOfTheReferenceForEveryShape) {
   for (const DType type : kTypes) {
     for (const int n_out : {1, 15, 16, 17, 50, 65, 192}) {
