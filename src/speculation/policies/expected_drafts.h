@@ -37,11 +37,10 @@ BASS_HD_CALL float tracking_signal(const GoodputState& state, size_t source, int
   return state.weight[source][j] >= kMinSeen && spread > 0 ? state.drift[source][j] / spread : 0;
 }
 
-BASS_HD_CALL bool must_catch_up(const DraftCandidate& candidate) {
-  return candidate.source == DraftSource::kModel && n_to_catch_up(candidate.n_unread) > 0;
-}
-
 }  // namespace expected_drafts
+
+/// The draft model has more to read of the text than any pass reads, before it can draft for this one.
+BASS_HD_CALL bool must_catch_up(const DraftCandidate& candidate) { return n_to_catch_up(candidate.n_unread) > 0; }
 
 /// What a sequence might draft.
 struct ExpectedDraft {
@@ -147,16 +146,18 @@ BASS_HD_CALL void probe(const GoodputState& state, std::span<DraftCandidate> can
     if (is_good_a != is_good_b) return is_good_a;
     return a.source == DraftSource::kModel && b.source == DraftSource::kModel && a.n_unread < b.n_unread;
   };
+  const auto needs_reading = [](const DraftCandidate& candidate) {
+    return candidate.source == DraftSource::kModel && must_catch_up(candidate);
+  };
   bool has_catch_up = !catches_up;
   for (int n_left = n_probed(candidates.size()); n_left > 0; --n_left) {
     DraftCandidate* first = nullptr;
     for (DraftCandidate& candidate : candidates) {
-      if (candidate.max_len == 0 || candidate.len > 0 || (has_catch_up && expected_drafts::must_catch_up(candidate)))
-        continue;
+      if (candidate.max_len == 0 || candidate.len > 0 || (has_catch_up && needs_reading(candidate))) continue;
       if (first == nullptr || goes_first(candidate, *first)) first = &candidate;
     }
     if (first == nullptr) return;
-    has_catch_up |= expected_drafts::must_catch_up(*first);
+    has_catch_up |= needs_reading(*first);
     first->len = 1;
     first->stop = {};  // however unlikely it looks
   }

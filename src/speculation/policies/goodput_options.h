@@ -80,10 +80,8 @@ BASS_HD_CALL float hope_of(const GoodputState& learnt, size_t n_candidates) {
   return n_candidates > 1 ? learnt.hope : 0;
 }
 
-BASS_HD_CALL bool must_read(const DraftCandidate& candidate) { return n_to_catch_up(candidate.n_unread) > 0; }
-
 BASS_HD_CALL bool may_use_model(const DraftCandidate& candidate, bool uses_model, bool reads) {
-  return uses_model && (reads || !must_read(candidate));
+  return uses_model && (reads || !must_catch_up(candidate));
 }
 
 BASS_HD_CALL void add_model_draft(const Batch& batch, const DraftCandidate& candidate, int level, int len,
@@ -237,7 +235,7 @@ BASS_HD_CALL Option best_option(const Batch& batch, double doubt) {
       is_priced && std::any_of(batch.candidates.begin(), batch.candidates.end(), [](const auto& candidate) {
         return candidate.source == DraftSource::kModel || candidate.max_model_len > 0;
       });
-  const bool has_unread = std::any_of(batch.candidates.begin(), batch.candidates.end(), must_read);
+  const bool has_unread = std::any_of(batch.candidates.begin(), batch.candidates.end(), must_catch_up);
   for (int level = 0; level < ExpectedStops::kLevels; ++level) {
     const Totals ngrams = totals_of(batch, level, /*uses_model=*/false, /*reads=*/false);
     const double goodput = goodput_of(batch, ngrams.load, {}, ngrams.expected, 0, doubt);
