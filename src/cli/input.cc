@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 
 #include "base/check.h"
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "text/utf8.h"
 
 namespace bass {
@@ -46,6 +48,8 @@ Result<std::string> read_all(int fd, std::string_view name) {
     if (n_read == 0) return text;
     if (n_read > 0) {
       text.append(buffer.data(), static_cast<size_t>(n_read));
+    } else if (error == EAGAIN) {
+      wait_until(POLLIN, fd);
     } else if (error != EINTR) {
       return cannot_read(name, error);
     }
@@ -84,7 +88,8 @@ Result<std::optional<std::string>> LineReader::next() {
       if (buffer_.empty()) return std::optional<std::string>();
       return std::optional(std::exchange(buffer_, {}));
     }
-    if (n_read < 0 && error != EINTR) return cannot_read(kName, error);
+    if (n_read < 0 && error == EAGAIN) wait_until(POLLIN, STDIN_FILENO);
+    if (n_read < 0 && error != EINTR && error != EAGAIN) return cannot_read(kName, error);
     const size_t n_known = buffer_.size();
     if (n_read > 0) buffer_.append(buffer.data(), static_cast<size_t>(n_read));
     if (buffer_.size() > kMaxLineBytes) return invalid_argument("standard input: a line of more than 16 MiB");

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 
 #include "cli/output.h"
 
@@ -14,11 +16,27 @@ namespace {
 std::atomic<int> n_interrupts{0};
 std::atomic<bool> cursor_is_hidden{false};
 std::atomic<bool> must_stop{false};  // it was not Ctrl-C
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+std::atomic<int64_t> asked_at_ns{0};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free &&
+              std::atomic<int64_t>::is_always_lock_free);
+
+// One wish to stop may come as several signals: `timeout` signals the process and its group, a wrapper passes on what
+// the terminal has sent to both.
+constexpr int64_t kSameWishNs = 500'000'000;
+
+int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);  // a handler may call it
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
 
 void handle_interrupt(int number) {
   if (number != SIGINT) must_stop.store(true);
-  if (n_interrupts.fetch_add(1) == 0) return;
+  if (n_interrupts.fetch_add(1) == 0) {
+    asked_at_ns.store(now_ns());
+    return;
+  }
+  if (now_ns() - asked_at_ns.load() < kSameWishNs) return;
   constexpr char kShowCursor[] = "\x1b[?25h\n";
   if (cursor_is_hidden.load()) {
     [[maybe_unused]] const ssize_t n_written = write(STDERR_FILENO, kShowCursor, sizeof kShowCursor - 1);

@@ -1,5 +1,5 @@
-// Ctrl-C and friends: the first SIGINT, SIGTERM, SIGHUP or SIGQUIT asks the command to stop, the second ends the
-// process at once.
+// Ctrl-C and friends: the first SIGINT, SIGTERM, SIGHUP or SIGQUIT asks the command to stop, one that comes half a
+// second later or more ends the process at once.
 #pragma once
 
 namespace bass {

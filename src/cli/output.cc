@@ -1,6 +1,7 @@
 #include "cli/output.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -32,11 +33,18 @@ Output::Output(int fd)
       has_cursor_(is_terminal_ && !is_dumb_terminal()),
       has_color_(has_cursor_ && !environment_is_set("NO_COLOR")) {}
 
+void wait_until(short events, int fd) {  // NOLINT(google-runtime-int): poll's type
+  pollfd one{fd, events, 0};
+  poll(&one, 1, -1);
+}
+
 void Output::write(std::string_view bytes) {
   while (!bytes.empty() && status_.ok()) {
     const ssize_t n_written = ::write(fd_, bytes.data(), bytes.size());
     if (n_written >= 0) {
       bytes.remove_prefix(static_cast<size_t>(n_written));
+    } else if (errno == EAGAIN) {
+      wait_until(POLLOUT, fd_);
     } else if (errno != EINTR) {
       is_closed_ = errno == EPIPE;
       const char* stream = fd_ == 1 ? "standard output" : "standard error";

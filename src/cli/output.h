@@ -13,6 +13,10 @@ struct TerminalSize {
   int n_rows = 24;
 };
 
+/// Waits until a descriptor that must not block (O_NONBLOCK, which a process may have from whoever shares it) takes or
+/// has bytes again, or a signal comes. events: poll's
+void wait_until(short events, int fd);  // NOLINT(google-runtime-int)
+
 /// A file descriptor that results are written to. Does not own it. Once a write has failed, further ones are dropped
 /// and `status` keeps the first error.
 class Output {

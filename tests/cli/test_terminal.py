@@ -1,5 +1,6 @@
 """On a pseudo-terminal: the live view, small terminals, NO_COLOR, Ctrl-C."""
 import fcntl
+import json
 import os
 import pty
 import re
@@ -171,6 +172,19 @@ def test_signals_without_a_terminal(binary, smollm2, number):
     assert out.count(b'"cancelled"') == 4
 
 
+def test_a_signal_that_comes_twice_is_one_wish(binary, smollm2):
+    """`timeout` signals the process and its group; a wrapper passes on what the terminal has sent to both."""
+    with subprocess.Popen([binary, "generate", "-m", smollm2, *LONG, "--json"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as child:
+        time.sleep(2)
+        for _ in range(3):
+            child.send_signal(signal.SIGTERM)
+            time.sleep(0.005)
+        out, _ = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert out.count(b'"cancelled"') == 4
+
+
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT])
 def test_the_cursor_is_shown_again(binary, smollm2, number):
     terminal = Terminal([binary, "generate", "-m", smollm2, *LONG])
@@ -192,7 +206,9 @@ def test_second_ctrl_c_ends_at_once(binary, smollm2):
     with subprocess.Popen([binary, "generate", "-m", smollm2, *LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         time.sleep(1)
         child.send_signal(signal.SIGINT)
-        child.send_signal(signal.SIGINT)
+        time.sleep(0.7)
+        if child.poll() is None:
+            child.send_signal(signal.SIGINT)
         assert child.wait(5) == 130
 
 
@@ -244,3 +260,17 @@ def test_ctrl_c_while_a_named_pipe_has_no_writer(binary, tiny, tmp_path, option)
         time.sleep(0.5)
         child.send_signal(signal.SIGINT)
         assert child.wait(10) == 130
+
+
+def test_results_wait_for_a_pipe_that_must_not_block(binary, tiny):
+    """O_NONBLOCK may come from whoever shares the pipe: nothing is lost while it is full."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    with subprocess.Popen([binary, "generate", "-m", tiny, "-p", "a", "-n", "64", "--max-tokens", "100", "--ignore-eos",
+                           "--json"], stdout=write_end, stderr=subprocess.PIPE) as child:
+        os.close(write_end)
+        time.sleep(2)  # until the pipe is full
+        with open(read_end, "rb") as pipe:
+            result = json.loads(pipe.read())
+        assert child.wait(30) == 0, child.stderr.read()
+    assert len(result["prompts"][0]["choices"]) == 64
