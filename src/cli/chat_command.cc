@@ -148,7 +148,8 @@ class ChatCommand final : public Command {
                                                 : "(cut: --max-tokens allows more)\n");
     }
     if (answer.reason == FinishReason::kDeadline) console->err.write("(cut: --time-budget is over)\n");
-    if (is_interrupted() && !forget_interrupt()) has_ended_ = true;  // Ctrl-C has only stopped the answer
+    // A person's Ctrl-C has only stopped the answer. Whoever reads a file of answers must not take a cut one for whole.
+    if (is_interrupted() && !(is_interactive_ && forget_interrupt())) has_ended_ = true;
     return ok_status();
   }
 

@@ -124,13 +124,15 @@ def test_ctrl_c_stops_the_answer_and_then_the_program(binary, smollm2):
     assert code == 130
 
 
-def test_other_signals_end_the_program(binary, smollm2):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_other_signals_end_the_program(binary, smollm2, number):
+    """And Ctrl-C, where no person is there: a cut answer must not look like a whole one, nor be followed by others."""
     with subprocess.Popen([binary, "chat", "-m", smollm2, *LONG], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as child:
         child.stdin.write(STORY)
         child.stdin.flush()
         assert child.stdout.read(1)
-        child.send_signal(signal.SIGTERM)
+        child.send_signal(number)
         start = time.monotonic()
         child.stdout.read()
         assert child.wait(30) == 130 and time.monotonic() - start < 20

@@ -9,6 +9,7 @@
 #include "cli/bench/bench_command.h"
 #include "cli/bench/ceiling.h"
 #include "cli/bench/engine_bench.h"
+#include "cli/interrupt.h"
 #include "cli/number_lists.h"
 #include "cli/validators.h"
 
@@ -46,11 +47,13 @@ class BenchMachineCommand final : public Command {
     BASS_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::select_kernels());
     if (!is_json_) console->out.write(processor_name() + "\n");
     for (const int n_threads : thread_counts) {
+      if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
       BASS_ASSIGN_OR_RETURN(const MachineLimits limits, measure_limits(n_threads, int64_t{memory_mib_} << 20));
       nlohmann::ordered_json row = machine_json(kernels->name, n_threads, limits);
       row["processor"] = processor_name();
       row["memory_mib"] = memory_mib_;
       row["ceilings"] = ceilings(*kernels, n_threads, limits);
+      if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
       console->out.write(is_json_ ? row.dump() + "\n" : text(row, limits));
     }
     return ok_status();
@@ -60,6 +63,7 @@ class BenchMachineCommand final : public Command {
     ThreadTeam team(n_threads);
     nlohmann::ordered_json result = nlohmann::ordered_json::array();
     for (const DType type : weight_formats()) {
+      if (is_interrupted()) break;
       const bool is_quantised = cpu::PackedMatrix{type, 0, 0, nullptr}.is_quantised();
       const OperationClass kind = is_quantised ? OperationClass::kInt8Dot : OperationClass::kF32Fma;
       for (const int n_rows : kCeilingRows) {

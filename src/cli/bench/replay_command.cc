@@ -10,6 +10,7 @@
 #include "cli/bench/policy_list.h"
 #include "cli/bench/table.h"
 #include "cli/bench/trace_file.h"
+#include "cli/interrupt.h"
 #include "cli/number_lists.h"
 #include "cli/validators.h"
 #include "speculation/simulation/replay.h"
@@ -115,7 +116,7 @@ class BenchReplayCommand final : public Command {
     options_.min_ngram_order = options_.uses_model ? kNgramOrderBesideModel : kNgramOrderAlone;
     Table table(speed_columns(), is_json_, &console->out);
     for (const Trace& part : parts) {
-      for (const int batch : batches) compare(part, machine, policies, batch, &table);
+      for (const int batch : batches) BASS_RETURN_IF_ERROR(compare(part, machine, policies, batch, &table));
     }
     return ok_status();
   }
@@ -143,8 +144,8 @@ class BenchReplayCommand final : public Command {
     });
   }
 
-  void compare(const Trace& trace, const MachineCosts& machine, const std::vector<Policy>& policies, int batch,
-               Table* table) {
+  Status compare(const Trace& trace, const MachineCosts& machine, const std::vector<Policy>& policies, int batch,
+                 Table* table) {
     options_.batch = batch;
     options_.n_steps = n_steps_.value_or(std::max(2000, 40000 / batch));
     std::vector<Policy> all;
@@ -156,6 +157,7 @@ class BenchReplayCommand final : public Command {
     all.insert(all.end(), policies.begin(), policies.end());
     std::vector<ReplayResult> results;
     for (const Policy& policy : all) {
+      if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
       const auto chooser = policy.spec ? start_engine_policy(*policy.spec, trace, machine, !is_cold_)
                                        : study_policy(policy.text, trace.max_drafts);
       results.push_back(replay(trace, machine, chooser.get(), options_));
@@ -181,6 +183,7 @@ class BenchReplayCommand final : public Command {
                   {"draft_share", result.draft_s / result.seconds},
                   {"steps", result.n_steps}});
     }
+    return ok_status();
   }
 
   Status print_acceptance(const std::vector<Trace>& parts, Console* console) {
