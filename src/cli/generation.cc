@@ -24,19 +24,21 @@ class Collector {
       : engine_(engine), settings_(settings), events_(std::make_shared<EventQueue>()) {}
 
   Status submit(std::vector<PromptSpec> prompts) {
-    start_ = Clock::now();
     for (const PromptSpec& spec : prompts) {  // a bad line behind many good ones need not wait for their tokens
       if (const Status status = engine_->check(spec.request); !status.ok()) return named(status, spec);
     }
     for (PromptSpec& spec : prompts) add_prompt(spec);
+    start_ = Clock::now();
     for (size_t i = 0; i < prompts.size(); ++i) {
       prompts[i].request.job = kJob;
+      result_.prompts[i].submitted_s = seconds_since(start_);
       const Result<RequestId> id = engine_->submit(std::move(prompts[i].request), events_);
       if (!id.ok()) {
         cancel_all();
         return named(id.status(), prompts[i]);
       }
       prompt_idx_[id.value()] = i;
+      result_.prompts[i].request_id = id.value();
     }
     n_running_ = prompts.size();
     return ok_status();

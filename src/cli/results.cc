@@ -47,7 +47,7 @@ LatencySummary latency_of(const GenerationResult& result) {
     for (const ChoiceResult& choice : prompt.choices) {
       if (choice.tokens.empty()) continue;
       const double ms = 1e3 * choice.stats.decode_s / static_cast<double>(choice.tokens.size());
-      const double finished_s = choice.stats.finished_at_s;
+      const double finished_s = prompt.submitted_s + choice.stats.finished_at_s;
       if (n_choices == 0 || finished_s < first_s) latency.first_ms = ms;
       if (n_choices == 0 || finished_s >= last_s) latency.last_ms = ms;
       first_s = n_choices == 0 ? finished_s : std::min(first_s, finished_s);

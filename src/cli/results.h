@@ -28,6 +28,8 @@ struct PromptResult {
   int index = 0;
   std::string origin;
   std::optional<nlohmann::ordered_json> id;
+  RequestId request_id = 0;  ///< the engine's
+  double submitted_s = 0;    ///< after the first prompt was
   int n_prompt_tokens = 0;
   std::vector<ChoiceResult> choices;
 };

@@ -49,6 +49,20 @@ TEST(ResultsTest, EqualSamplesKeepTheirOrder) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(prompt.choices[static_cast<size_t>(i)].rank, i + 1);
 }
 
+// Each finishes so many seconds after its own prompt was submitted.
+TEST(ResultsTest, TheFirstOfSeveralPromptsIsTheFirstByTheClock) {
+  GenerationResult result;
+  for (const double submitted_s : {2.0, 0.0}) {
+    PromptResult& prompt = result.prompts.emplace_back();
+    prompt.submitted_s = submitted_s;
+    const int index = submitted_s > 0 ? 4 : 0;  // takes 50 ms a token, or 10
+    prompt.choices.push_back(make_choice(index, FinishReason::kStop, {-1}, submitted_s > 0 ? 1 : 1.5));
+  }
+  const LatencySummary latency = summarise(result).latency;
+  EXPECT_NEAR(*latency.first_ms, 10, 1e-9);
+  EXPECT_NEAR(*latency.last_ms, 50, 1e-9);
+}
+
 TEST(ResultsTest, SumsUp) {
   GenerationResult result = make_result();
   SpeculationStats& stats = result.prompts[0].choices[1].stats.speculation;

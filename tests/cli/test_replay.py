@@ -156,3 +156,16 @@ def test_damaged_costs(run, trace, tmp_path, costs, words):
     file.write_text(costs)
     done = run("bench", "replay", "--trace", path, "--costs", file)
     assert done.code == 2 and words in done.err
+
+
+def test_lines_that_would_make_runs_differ(run, tiny):
+    """Each drafter repeats the run: a line's own seed counts, none means the trace's, and a deadline is refused."""
+    traced = lambda line: run("bench", "trace", "-m", tiny, "-d", tiny, "--prompts", "-", "--max-tokens", "8",
+                              "--temperature", "1", stdin=(json.dumps(line) + "\n").encode())
+    plain, unseeded = traced({"prompt": "a b"}), traced({"prompt": "a b", "seed": None, "draft_length": "fixed:1"})
+    assert plain.code == unseeded.code == 0, unseeded.err
+    assert plain.out == unseeded.out != traced({"prompt": "a b", "seed": 2}).out
+    refused = traced({"prompt": "a b", "time_budget": 1e-9})
+    assert refused.code == 2 and '"time_budget": a trace runs to the end' in refused.err
+    single = traced({"prompt": "a b", "max_tokens": 1})
+    assert single.code == 0 and json.loads(single.out.splitlines()[1])["rounds"] == [{}], single.err

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/memory.h"
 #include "base/thread_team.h"
 #include "cli/bench/bench_command.h"
 #include "cli/bench/context_bench.h"
@@ -32,6 +33,7 @@ class BenchContextCommand final : public Command {
   }
   void add_options(CLI::App* app) override {
     arguments_.add(app, {"model", "quantize", "threads", "attention", "activations", "kv_type", "kv_memory", "json"});
+    arguments_.say_default("kv_memory", fmt::format("{}, or what there is", kDefaultMemoryMib));
     app->add_option("--batch", batch_, fmt::format("sequences at once [{}]", batch_))->type_name("N,...");
     app->add_option("--context", context_, fmt::format("tokens of each sequence [{}]", context_))->type_name("N,...");
     app->add_flag("--shared", is_shared_, "all sequences continue one prompt, whose pages they share");
@@ -79,7 +81,10 @@ class BenchContextCommand final : public Command {
     BASS_ASSIGN_OR_RETURN(const std::vector<int> batches, parse_list("--batch", batch_, kMaxBenchBatch));
     BASS_ASSIGN_OR_RETURN(const std::vector<int> contexts, parse_list("--context", context_, kMaxBenchTokens));
     const int64_t page_bytes = cpu_page_bytes(file.config, options_.engine.kv);
-    const int64_t max_pages = (options_.engine.kv_memory_mib.value_or(kDefaultMemoryMib) << 20) / page_bytes;
+    // The system promises more memory than there is and ends programs that take it.
+    const int64_t n_available = std::max<int64_t>(0, available_memory_bytes() - file.weight_bytes);
+    const int64_t n_wanted = options_.engine.kv_memory_mib.value_or(kDefaultMemoryMib) << 20;
+    const int64_t max_pages = std::min(n_wanted, n_available) / page_bytes;
     const int max_context = *std::max_element(contexts.begin(), contexts.end());
     if (max_context >= file.config.context_len) {
       return invalid_argument(fmt::format("--context {}: the model was trained for {} tokens; give less", max_context,
@@ -93,14 +98,16 @@ class BenchContextCommand final : public Command {
         // The computed context is there beside the case's copies.
         const int64_t n_needed = ContextBench::n_pages(context_case) + max_context / kCpuPageLen + 1;
         if (n_needed > max_pages) {
-          console->err.write(fmt::format("{} sequences of {} tokens are left out: they take {} MiB (--kv-memory)\n",
-                                         batch, context, n_needed * page_bytes >> 20));
+          console->err.write(fmt::format("{} sequences of {} tokens are left out: they take {} MiB{}\n", batch, context,
+                                         n_needed * page_bytes >> 20,
+                                         n_needed * page_bytes > n_available ? " of memory" : " (--kv-memory)"));
           continue;
         }
         n_pages = std::max(n_pages, n_needed);
         cells.push_back({context_case, {}});
       }
     }
+    if (cells.empty() && n_available < n_wanted) return resource_exhausted("no case fits into memory");
     if (cells.empty()) return invalid_argument("no case fits the KV cache; raise --kv-memory");
     executor->n_threads = options_.engine.n_threads > 0 ? options_.engine.n_threads : available_threads();
     executor->max_batch = *std::max_element(batches.begin(), batches.end());

@@ -1,14 +1,18 @@
 // Attention of a made-up model on the CPU.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
+#include "base/memory.h"
 #include "base/thread_team.h"
 #include "cli/bench/attention_bench.h"
 #include "cli/bench/sized_limits.h"
 #include "cli/bench/timing.h"
 #include "executor/cpu/cpu_model.h"
 #include "executor/cpu/forward.h"
+#include "executor/executor.h"
 #include "executor/step_profile.h"
 
 namespace bass {
@@ -75,6 +79,13 @@ Status CpuAttentionBench::load(const AttentionShape& shape, const AttentionRoom&
                                      static_cast<size_t>(std::max(shape.n_heads * shape.head_dim, kWidth)));
   file_ = make_model(shape, room.context_len, zeros);
   const auto n_pages = static_cast<int>(room.n_cached_tokens / cpu::kKvPageLen) + room.n_sequences;
+  // The system promises more memory than there is and ends programs that take it.
+  const int64_t n_bytes = n_pages * cpu_page_bytes(file_.config, shape.kv);
+  if (const int64_t n_available = available_memory_bytes(); n_bytes > n_available) {
+    return resource_exhausted(fmt::format(
+        "the KV cache of these cases takes {} MiB, {} MiB are available; ask for fewer or shorter sequences",
+        n_bytes >> 20, n_available >> 20));
+  }
   BASS_ASSIGN_OR_RETURN(model_, cpu::CpuModel::load(file_, {shape.kv, n_pages, room.context_len}, team_));
   constexpr int kByte = 0x3C;  // repeated, a normal number in every type that the cache may have
   std::memset(model_->page(0), kByte, static_cast<size_t>(n_pages) * model_->page_bytes());

@@ -22,6 +22,7 @@ void EngineBenchArguments::add(CLI::App* app, std::initializer_list<std::string_
   }
   arguments_.add(app, {"threads", "context", "kv_memory", "max_step_tokens", "attention", "activations", "kv_type",
                        "device", "json"});
+  arguments_.say_default("context", "the longest sequence's tokens");
   const auto add_list = [&](const char* flag, const char* help, const char* type_name,
                             std::optional<std::string>* text) {
     if (text->has_value()) app->add_option(flag, **text, fmt::format("{} [{}]", help, **text))->type_name(type_name);

@@ -81,6 +81,8 @@ class BenchPaperCommand final : public Command {
   void add_options(CLI::App* app) override {
     arguments_.add(app, {"model", "draft", "quantize", "temperature", "top_p", "top_k", "threads", "context",
                          "kv_memory", "max_step_tokens", "activations", "kv_type", "device", "json"});
+    arguments_.say_default("temperature", "0");
+    arguments_.say_default("context", "a sequence's tokens");
     const auto add = [&](const char* flag, auto& value, const std::string& help, const char* type_name) {
       return app->add_option(flag, value, help)->type_name(type_name);
     };

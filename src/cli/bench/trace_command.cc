@@ -57,6 +57,7 @@ class BenchTraceCommand final : public Command {
                          "min_p",     "seed",      "drafter",     "verify",     "max_batch",   "threads", "context",
                          "kv_memory", "attention", "activations", "kv_type",    "device"});
     arguments_.say_default("seed", "1");
+    arguments_.say_default("verify", "rejection, which also stands for block: both draft with the same noise");
     app->add_option("--max-drafts", max_drafts_,
                     fmt::format("tokens that a drafter proposes at most [{}]", max_drafts_))
         ->type_name("N")
@@ -69,7 +70,8 @@ class BenchTraceCommand final : public Command {
     BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     set_request();
-    BASS_ASSIGN_OR_RETURN(const std::vector<PromptSpec> prompts, read_prompts(options_));
+    BASS_ASSIGN_OR_RETURN(std::vector<PromptSpec> prompts, read_prompts(options_));
+    for (PromptSpec& prompt : prompts) BASS_RETURN_IF_ERROR(make_repeatable(&prompt));
     Recorder recorder;
     options_.engine.trace = &recorder;
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_, console));
@@ -89,6 +91,18 @@ class BenchTraceCommand final : public Command {
     if (!request.seed) request.seed = 1;
     if (request.speculation.verify != VerifyRule::kMatch) request.speculation.verify = VerifyRule::kRejection;
     request.speculation.draft_length = fmt::format("fixed:{}", max_drafts_);
+  }
+
+  // A line's own keys count, but for those that would make the drafters' runs differ.
+  Status make_repeatable(PromptSpec* prompt) const {
+    Request& request = prompt->request;
+    if (request.time_budget_s) {
+      return invalid_argument(
+          fmt::format("{}: \"time_budget\": a trace runs to the end; leave it out", prompt->origin));
+    }
+    if (!request.seed) request.seed = options_.request.seed;
+    request.speculation = options_.request.speculation;
+    return ok_status();
   }
 
   [[nodiscard]] std::vector<DrafterChoice> drafters(bool has_model) const {
@@ -112,17 +126,16 @@ class BenchTraceCommand final : public Command {
     BASS_ASSIGN_OR_RETURN(const GenerationResult result, run_generation(engine, std::move(prompts), {}));
     BASS_RETURN_IF_ERROR(check_all_ended_well(result));
     const auto steps = recorder->take();
-    auto next = steps.begin();
     size_t sequence_idx = 0;
     for (const PromptResult& prompt : result.prompts) {
       for (const ChoiceResult& choice : prompt.choices) {
-        BASS_CHECK(next != steps.end());
+        const auto found = steps.find({prompt.request_id, choice.index});
+        if (found == steps.end()) continue;  // its first token was its last
         if (sequence_idx == sequences->size()) {
           sequences->push_back({task_of(prompt), prompt.n_prompt_tokens, static_cast<int>(choice.tokens.size())});
-          sequences->back().rounds.resize(next->second.size());
+          sequences->back().rounds.resize(found->second.size());
         }
-        add_steps(next->second, &(*sequences)[sequence_idx]);
-        ++next;
+        add_steps(found->second, &(*sequences)[sequence_idx]);
         ++sequence_idx;
       }
     }
