@@ -128,8 +128,8 @@ class Engine {
 
   virtual ~Engine() = default;
 
-  /// Whether `submit` would take the request, as far as that can be told in no time, before its text is made tokens. A
-  /// caller with many requests looks at all of them so, before the first one runs.
+  /// Whether `submit` would take the request. A text is made tokens for it only where it might be too long, so a caller
+  /// with many requests can look at all of them before the first one runs.
   [[nodiscard]] virtual Status check(const Request& request) const = 0;
 
   /// Queues a request; its events go to `events`, which the engine keeps alive until kDone. Errors (no event follows):

@@ -41,6 +41,12 @@ struct SpeculationOptions {
 /// The rule of a request that names none.
 constexpr VerifyRule default_verify_rule(bool has_seed) { return has_seed ? VerifyRule::kMatch : VerifyRule::kBlock; }
 
+/// The rule that is used: greedy decoding is deterministic whatever the rule, and `match` compares token ids and no
+/// distributions.
+constexpr VerifyRule used_verify_rule(float temperature, std::optional<VerifyRule> named, bool has_seed) {
+  return temperature == 0 ? VerifyRule::kMatch : named.value_or(default_verify_rule(has_seed));
+}
+
 /// One turn of a conversation.
 struct ChatMessage {
   std::string role;  ///< "system", "user", "assistant", or what else the model's chat template knows

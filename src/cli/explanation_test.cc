@@ -50,6 +50,18 @@ TEST(Explanation, SaysWhetherSpeculationPaid) {
   EXPECT_THAT(conclusion(result_of(kNone, kind_of(1, 0, 1.01)), options), HasSubstr("made no difference"));
 }
 
+// Greedy decoding compares tokens whatever rule is named.
+TEST(Explanation, NamesTheRuleThatIsUsed) {
+  GenerateOptions options = options_of("goodput");
+  EXPECT_THAT(explanation_text(result_of(kNone, kGood), options), HasSubstr("verification block"));
+  options.request.seed = 1;
+  EXPECT_THAT(explanation_text(result_of(kNone, kGood), options), HasSubstr("verification match"));
+  options.request.speculation.verify = VerifyRule::kRejection;
+  EXPECT_THAT(explanation_text(result_of(kNone, kGood), options), HasSubstr("verification rejection"));
+  options.request.sampling.temperature = 0;
+  EXPECT_THAT(explanation_text(result_of(kNone, kGood), options), HasSubstr("verification match"));
+}
+
 TEST(Explanation, AdvisesWhatToLeaveOut) {
   GenerateOptions options = options_of("goodput");
   EXPECT_THAT(conclusion(result_of(kNone, kBad), options), HasSubstr("The draft model does not pay: leave -d out."));

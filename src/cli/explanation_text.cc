@@ -11,8 +11,9 @@ namespace {
 
 /// As the engine resolves it for the command line's options.
 std::string_view verify_rule_name(const GenerateOptions& options) {
-  const bool has_seed = options.request.seed.has_value();
-  const VerifyRule rule = options.request.speculation.verify.value_or(default_verify_rule(has_seed));
+  const Request& request = options.request;
+  const VerifyRule rule =
+      used_verify_rule(request.sampling.temperature, request.speculation.verify, request.seed.has_value());
   return rule == VerifyRule::kMatch ? "match" : rule == VerifyRule::kBlock ? "block" : "rejection";
 }
 

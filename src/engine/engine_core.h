@@ -64,7 +64,12 @@ class EngineCore final : public Engine {
   // Any thread.
   Result<std::string> prompt_text(const Request& request) const;
   Result<std::vector<TokenId>> prompt_tokens(const Request& request) const;
-  Status check_text_len(const Request& request) const;
+  /// What can be told without tokens.
+  Status check_roughly(const Request& request) const;
+  /// Bytes of the prompt's text that become tokens.
+  Result<int64_t> text_bytes(const Request& request) const;
+  /// However many tokens its text may become.
+  [[nodiscard]] bool surely_fits(int64_t n_most_tokens, const Request& request) const;
   Status check_context(int64_t prompt_len, int64_t max_tokens, std::string_view at_least) const;
   Status check_pages(const RequestState& state) const;
   [[nodiscard]] int64_t page_bytes() const;  // of both models

@@ -167,21 +167,38 @@ Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) c
 }
 
 Status EngineCore::check(const Request& request) const try {
-  const auto n_tokens = static_cast<int>(main_.vocab.tokens.size());
-  BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, n_tokens));
-  BASS_RETURN_IF_ERROR(parse_draft_length(request.speculation.draft_length).status());
-  return request.prompt_tokens.empty() ? check_text_len(request)
-                                       : check_context(std::ssize(request.prompt_tokens), request.max_tokens, "");
+  BASS_RETURN_IF_ERROR(check_roughly(request));
+  constexpr int kSpecialTokens = 8;  // that a tokeniser may put around a text, or a blank in front of it
+  int64_t n_most_tokens = std::ssize(request.prompt_tokens);
+  if (n_most_tokens == 0) {
+    BASS_ASSIGN_OR_RETURN(const int64_t n_bytes, text_bytes(request));
+    n_most_tokens = n_bytes == 0 ? 0 : n_bytes + kSpecialTokens;
+  }
+  if (surely_fits(n_most_tokens, request)) return ok_status();
+  return make_request(request, nullptr).status();
 } catch (...) {
   return caught_status("the request could not be looked at");
 }
 
 // No token has more bytes than the longest one.
-Status EngineCore::check_text_len(const Request& request) const {
-  BASS_ASSIGN_OR_RETURN(const std::string text, prompt_text(request));
-  const int64_t n_bytes =
-      std::ranges::count_if(text, [&](char c) { return has_token_for_byte_[static_cast<uint8_t>(c)]; });
+Status EngineCore::check_roughly(const Request& request) const {
+  const auto n_tokens = static_cast<int>(main_.vocab.tokens.size());
+  BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, n_tokens));
+  BASS_RETURN_IF_ERROR(parse_draft_length(request.speculation.draft_length).status());
+  if (!request.prompt_tokens.empty()) return check_context(std::ssize(request.prompt_tokens), request.max_tokens, "");
+  BASS_ASSIGN_OR_RETURN(const int64_t n_bytes, text_bytes(request));
   return check_context((n_bytes + max_token_bytes_ - 1) / max_token_bytes_, request.max_tokens, "at least ");
+}
+
+Result<int64_t> EngineCore::text_bytes(const Request& request) const {
+  BASS_ASSIGN_OR_RETURN(const std::string text, prompt_text(request));
+  return std::ranges::count_if(text, [&](char c) { return has_token_for_byte_[static_cast<uint8_t>(c)]; });
+}
+
+bool EngineCore::surely_fits(int64_t n_most_tokens, const Request& request) const {
+  if (n_most_tokens == 0 || n_most_tokens >= *options_.context_len) return false;
+  const int64_t n_text = std::min<int64_t>(n_most_tokens + request.max_tokens, *options_.context_len);
+  return pages_for(n_most_tokens) + pages_for(n_text) <= scheduler_->n_pages();
 }
 
 // The mend depends on what bounds the context: the model, the option, or the memory of the KV caches.
@@ -251,7 +268,7 @@ int64_t EngineCore::mib_for(int64_t n_pages) const {
 
 Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request,
                                                                std::shared_ptr<EventQueue> events) const {
-  BASS_RETURN_IF_ERROR(check(request));
+  BASS_RETURN_IF_ERROR(check_roughly(request));
   auto state = std::make_unique<RequestState>();
   state->submitted = Clock::now();
   BASS_ASSIGN_OR_RETURN(state->draft_length, parse_draft_length(request.speculation.draft_length));
@@ -300,10 +317,7 @@ void EngineCore::set_sampling(RequestState* state) const {
   sampling.banned = state->banned.data();
   sampling.n_banned = static_cast<int32_t>(state->banned.size());
   sampling.seed = request.seed ? *request.seed : random_seed();
-  // Greedy decoding is deterministic whatever the rule; `match` compares token ids and no distributions.
-  sampling.rule = options.temperature == 0
-                      ? VerifyRule::kMatch
-                      : request.speculation.verify.value_or(default_verify_rule(request.seed.has_value()));
+  sampling.rule = used_verify_rule(options.temperature, request.speculation.verify, request.seed.has_value());
 }
 
 void EngineCore::set_drafting(RequestState* state) const {

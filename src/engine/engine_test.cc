@@ -383,6 +383,28 @@ TEST(Engine, APromptLongerThanTheContextIsRefusedWithItsNumbers) {
   EXPECT_EQ(id.status().code(), StatusCode::kInvalidArgument);
 }
 
+// What submit refuses, check refuses with the same words: a line of many is not found out behind others' answers.
+TEST(Engine, ChecksWhatOnlyTokensTell) {
+  EngineOptions options{.model_path = tiny_model(kMain), .n_threads = 1};
+  auto roomy = load_engine(options);
+  const auto expect_same = [&](const Engine& engine, const Request& request, bool is_taken) {
+    const Status checked = engine.check(request);
+    auto events = std::make_shared<EventQueue>();
+    const Result<RequestId> id = const_cast<Engine&>(engine).submit(request, events);
+    EXPECT_EQ(checked.ok(), is_taken) << request.prompt.size();
+    EXPECT_EQ(checked.message(), id.ok() ? "" : id.status().message());
+  };
+  Request request;
+  request.max_tokens = 4;
+  for (const int n_words : {1, 60, 120, 130, 200, 255, 256, 257, 400}) {
+    request.prompt.clear();
+    for (int i = 0; i < n_words; ++i) request.prompt += " a";
+    const bool fits = roomy->tokenize(request.prompt, true, true).value().size() < 256;
+    expect_same(*roomy, request, fits);
+  }
+  expect_same(*roomy, Request{}, false);  // no prompt
+}
+
 TEST(Engine, ChecksARequestWithoutItsTokens) {
   auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
   Request request;
