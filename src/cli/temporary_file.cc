@@ -65,6 +65,7 @@ void sync_folder_of(const std::string& path) {
 }
 
 Result<std::unique_ptr<TemporaryFile>> TemporaryFile::create(const std::string& beside) {
+  remove_stale(beside);  // first, as a full disk may be full of them
   constexpr int kMaxTries = 3;
   for (int n_tries = 1;; ++n_tries) {
     std::string path = fmt::format("{}.XXXXXX{}", beside, kEnding);
@@ -94,7 +95,6 @@ Status TemporaryFile::keep_as(const std::string& target, mode_t mode) {
   path_.clear();
   close(std::exchange(fd_, -1));
   sync_folder_of(target);
-  remove_stale(target);
   return ok_status();
 }
 
