@@ -10,7 +10,7 @@ import numpy as np
 
 from bass_draft.engine import Engine
 from bass_draft.errors import UserError
-from bass_draft.files import remove_partial_files
+from bass_draft.files import remove_partial_files, remove_unlocked
 from bass_draft.progress import say
 from bass_draft.tensor_file import read_tensors
 
@@ -41,8 +41,7 @@ class FeatureStore:
         self._n_top = n_top
         self._max_bytes = max_bytes
         remove_partial_files(directory)
-        for path in directory.glob("*.bass-tmp"):  # what a killed engine left, as large as the file that it was to be
-            path.unlink(missing_ok=True)
+        remove_unlocked(directory.glob("*.bass-tmp"))  # of a killed engine, as large as the file that it was to be
         # Those with other likely tokens nobody would read or remove; other layers are other drafts'.
         for path in {*directory.glob(self._path("*", "*").name)} - {*directory.glob(self._path("*").name)}:
             path.unlink()
@@ -64,7 +63,7 @@ class FeatureStore:
 
     def _path(self, name: str, tokens: str | None = None) -> pathlib.Path:
         layers = "_".join(map(str, self._layers)) or "none"
-        return self._directory / f"{name}.layers_{layers}.{tokens or f'answers_top_{self._n_top}'}.safetensors"
+        return self._directory / f"{name}.layers_{layers}.{tokens or f'answered_top_{self._n_top}'}.safetensors"
 
     def _split(self, path: pathlib.Path, texts: Sequence[Sequence[int]], first: Sequence[int]) -> list[TextFeatures]:
         tensors, _ = read_tensors(path)

@@ -2,12 +2,13 @@
 
 import contextlib
 import errno
+import fcntl
 import glob
 import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from bass_draft.errors import UserError
@@ -85,6 +86,14 @@ def remove_partial_files(directory: pathlib.Path, name: str = "*") -> None:
     """What a killed process left: of all files, or of one (whose name may hold what patterns are made of)."""
     for path in directory.glob(f".{name if name == '*' else glob.escape(name)}.*.part"):
         path.unlink(missing_ok=True)
+
+
+def remove_unlocked(paths: Iterable[pathlib.Path]) -> None:
+    """Files that the engine locks while it writes them, where it has gone."""
+    for path in paths:
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
 
 
 def temporary_folder() -> pathlib.Path:

@@ -1,6 +1,7 @@
 """Files are complete or absent; what goes wrong is a sentence."""
 
 import errno
+import fcntl
 
 import numpy as np
 import pytest
@@ -101,13 +102,16 @@ def test_a_cut_tensor_file_is_an_error(tmp_path, keep):
 
 
 def test_features_of_another_number_of_likely_tokens_go_and_those_of_other_layers_stay(tmp_path):
-    kept = ["00000.layers_1.answers_top_256", "00000.layers_1_2.answers_top_64"]
-    names = [*kept, "00000.layers_1.answers_top_64", "00001.layers_1.answers_top_64", "00000.layers_1.top_256"]
+    kept = ["00000.layers_1.answered_top_256", "00000.layers_1_2.answered_top_64"]
+    names = [*kept, "00000.layers_1.answered_top_64", "00001.layers_1.answers_top_256", "00000.layers_1.top_256"]
     for name in names:
         (tmp_path / f"{name}.safetensors").touch()
     (tmp_path / f"{kept[0]}.safetensors.abcdef.bass-tmp").touch()  # of an engine that was killed
-    FeatureStore(None, tmp_path, [1], 256, 0)
-    assert {path.stem for path in tmp_path.iterdir()} == set(kept)
+    with open(tmp_path / f"{kept[0]}.safetensors.fedcba.bass-tmp", "wb") as running:
+        fcntl.flock(running, fcntl.LOCK_EX)
+        FeatureStore(None, tmp_path, [1], 256, 0)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *(f"{name}.safetensors" for name in kept), f"{kept[0]}.safetensors.fedcba.bass-tmp"}
 
 
 def test_features_of_other_texts_are_refused(tmp_path):
@@ -117,7 +121,7 @@ def test_features_of_other_texts_are_refused(tmp_path):
     tensors = {"starts": ("I64", np.array([0, 2, 3])), "top_starts": ("I64", np.array([0, 1, 2])),
                "tokens": ("I32", np.array([5, 6, 7], np.int32)), "top_ids": ("I32", np.zeros((2, 2), np.int32)),
                "top_logprobs": ("F32", np.zeros((2, 2), np.float32))}
-    path = tmp_path / "a.layers_none.answers_top_2.safetensors"
+    path = tmp_path / "a.layers_none.answered_top_2.safetensors"
     write_tensors(path, tensors, {})
     assert [features.first for features in store.load("a", texts, first)] == first
     for other_texts, other_first in (([[5, 6], [8]], first), ([[5], [6, 7]], [0, 1]), (texts, [0, 0])):
