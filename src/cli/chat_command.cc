@@ -34,7 +34,7 @@ class ChatCommand final : public Command {
            "\n"
            "A line is a message. Lines that begin with a command are not sent: /reset, /system TEXT, /help, /exit.\n"
            "Ctrl-C stops an answer, which stays in the conversation as far as it came; at the prompt it ends the "
-           "program.\n"
+           "program. Where the input is no terminal it ends the program.\n"
            "With --seed N, answer j of the run (from 0) uses seed N + j.";
   }
 

@@ -13,16 +13,15 @@ namespace bass {
 namespace {
 
 // A signal handler can reach nothing but globals; these are the process's only mutable ones beside the log level.
-std::atomic<int> n_interrupts{0};
+std::atomic<bool> is_asked{false};
 std::atomic<bool> cursor_is_hidden{false};
 std::atomic<bool> must_stop{false};  // it was not Ctrl-C
-std::atomic<int64_t> asked_at_ns{0};
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free &&
-              std::atomic<int64_t>::is_always_lock_free);
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
 
 // One wish to stop may come as several signals: `timeout` signals the process and its group, a wrapper passes on what
-// the terminal has sent to both.
+// the terminal has sent to both, a key is hit twice.
 constexpr int64_t kSameWishNs = 500'000'000;
+std::atomic<int64_t> asked_at_ns{-kSameWishNs};  // when the latest wish came
 
 int64_t now_ns() {
   timespec now{};
@@ -31,12 +30,14 @@ int64_t now_ns() {
 }
 
 void handle_interrupt(int number) {
+  const int64_t now = now_ns();
   if (number != SIGINT) must_stop.store(true);
-  if (n_interrupts.fetch_add(1) == 0) {
-    asked_at_ns.store(now_ns());
+  if (now - asked_at_ns.load() < kSameWishNs) {
+    if (number != SIGINT) is_asked.store(true);  // a Ctrl-C may have been obeyed and forgotten
     return;
   }
-  if (now_ns() - asked_at_ns.load() < kSameWishNs) return;
+  asked_at_ns.store(now);  // before it is told: another thread may have the next signal
+  if (!is_asked.exchange(true)) return;
   constexpr char kShowCursor[] = "\x1b[?25h\n";
   if (cursor_is_hidden.load()) {
     [[maybe_unused]] const ssize_t n_written = write(STDERR_FILENO, kShowCursor, sizeof kShowCursor - 1);
@@ -61,11 +62,11 @@ void install_signal_handlers() {
 }
 
 bool forget_interrupt() {
-  if (!must_stop.load()) n_interrupts.store(0);
+  if (!must_stop.load()) is_asked.store(false);
   return !must_stop.load();
 }
 
-bool is_interrupted() { return n_interrupts.load() > 0; }
+bool is_interrupted() { return is_asked.load(); }
 
 void set_cursor_hidden(bool is_hidden) { cursor_is_hidden.store(is_hidden); }
 

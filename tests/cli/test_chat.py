@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from test_terminal import Terminal
+from test_terminal import SAME_WISH_S, Terminal
 
 GREEDY = ["--temperature", "0", "--max-tokens", "24"]
 
@@ -119,6 +119,9 @@ def test_ctrl_c_stops_the_answer_and_then_the_program(binary, smollm2):
         terminal.read_until(lambda output, begin=length: len(output) > begin + 150)
         os.write(terminal.master, b"\x03")
         terminal.read_until(lambda output, n=n_prompts: output.count(b"\n> ") == n)
+        os.write(terminal.master, b"\x03")  # the key was hit twice: the same wish
+        time.sleep(SAME_WISH_S)
+    assert terminal.child.poll() is None
     os.write(terminal.master, b"\x03")
     code, _ = terminal.finish()
     assert code == 130

@@ -1,5 +1,8 @@
 """`bass bench trace` and `bass bench replay`: what is recorded, and what comes of it."""
 import json
+import signal
+import subprocess
+import time
 
 import pytest
 
@@ -169,3 +172,15 @@ def test_lines_that_would_make_runs_differ(run, tiny):
     assert refused.code == 2 and '"time_budget": a trace runs to the end' in refused.err
     single = traced({"prompt": "a b", "max_tokens": 1})
     assert single.code == 0 and json.loads(single.out.splitlines()[1])["rounds"] == [{}], single.err
+
+
+@pytest.mark.parametrize("command", [["machine"], ["replay", "--trace", "a.trace", "--costs", "costs.json", "--steps", "10000000"]])
+def test_an_interrupted_bench_says_so(binary, trace, tmp_path, command):
+    trace("--temperature", "0.9")
+    (tmp_path / "costs.json").write_text(json.dumps({"step_seconds": [[1, 0.01], [64, 0.02]]}))
+    with subprocess.Popen([binary, "bench", *command], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        time.sleep(0.5)
+        assert child.poll() is None
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=60)
+    assert child.returncode == 130

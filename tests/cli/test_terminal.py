@@ -1,4 +1,5 @@
 """On a pseudo-terminal: the live view, small terminals, NO_COLOR, Ctrl-C."""
+import contextlib
 import fcntl
 import json
 import os
@@ -148,6 +149,7 @@ def test_quiet_on_a_terminal_is_quiet(binary, tiny):
     assert "\x1b" not in output
 
 
+SAME_WISH_S = 0.7  # signals that come later are another wish to stop
 LONG = ["-p", "Once upon a time", "-n", "4", "--max-tokens", "4000", "--context", "4200", "--ignore-eos"]
 
 
@@ -202,14 +204,25 @@ def test_a_terminal_that_goes_away(binary, smollm2):
     assert terminal.child.wait(TIMEOUT_S) == 130
 
 
-def test_second_ctrl_c_ends_at_once(binary, smollm2):
-    with subprocess.Popen([binary, "generate", "-m", smollm2, *LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+def test_a_later_ctrl_c_ends_at_once(binary, tiny):
+    """Also a program that waits for whoever reads its results."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(write_end, b"x" * 4096)
+    os.set_blocking(write_end, True)
+    with subprocess.Popen([binary, "generate", "-m", tiny, "-p", "a", "--json"], stdout=write_end,
+                          stderr=subprocess.PIPE) as child:
         time.sleep(1)
         child.send_signal(signal.SIGINT)
-        time.sleep(0.7)
-        if child.poll() is None:
-            child.send_signal(signal.SIGINT)
+        time.sleep(SAME_WISH_S)
+        assert child.poll() is None
+        child.send_signal(signal.SIGINT)
         assert child.wait(5) == 130
+    os.close(write_end)
+    with open(read_end, "rb") as pipe:
+        assert set(pipe.read()) == set(b"x")
 
 
 def catches_interrupts(pid):

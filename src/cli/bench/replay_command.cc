@@ -118,7 +118,7 @@ class BenchReplayCommand final : public Command {
     for (const Trace& part : parts) {
       for (const int batch : batches) BASS_RETURN_IF_ERROR(compare(part, machine, policies, batch, &table));
     }
-    return ok_status();
+    return is_interrupted() ? Status(StatusCode::kCancelled, "interrupted") : ok_status();
   }
 
   static std::vector<Trace> by_task(const Trace& trace) {

@@ -18,6 +18,8 @@
 namespace bass {
 namespace {
 
+constexpr uint64_t kSeed = 1;
+
 /// One drafter's evidence, by sequence in the order of submission.
 class Recorder final : public DraftTrace {
  public:
@@ -56,7 +58,7 @@ class BenchTraceCommand final : public Command {
                          "system",    "n",         "max_tokens",  "ignore_eos", "temperature", "top_p",   "top_k",
                          "min_p",     "seed",      "drafter",     "verify",     "max_batch",   "threads", "context",
                          "kv_memory", "attention", "activations", "kv_type",    "device"});
-    arguments_.say_default("seed", "1");
+    arguments_.say_default("seed", fmt::format("{}", kSeed));
     arguments_.say_default("verify", "rejection, which also stands for block: both draft with the same noise");
     app->add_option("--max-drafts", max_drafts_,
                     fmt::format("tokens that a drafter proposes at most [{}]", max_drafts_))
@@ -88,19 +90,20 @@ class BenchTraceCommand final : public Command {
   // drafter.
   void set_request() {
     Request& request = options_.request;
-    if (!request.seed) request.seed = 1;
+    if (!request.seed) request.seed = kSeed;
     if (request.speculation.verify != VerifyRule::kMatch) request.speculation.verify = VerifyRule::kRejection;
     request.speculation.draft_length = fmt::format("fixed:{}", max_drafts_);
   }
 
-  // A line's own keys count, but for those that would make the drafters' runs differ.
+  // A line's own keys count, but for those that would make the drafters' runs differ: what drafts is the command
+  // line's, and "seed": null is the trace's default.
   Status make_repeatable(PromptSpec* prompt) const {
     Request& request = prompt->request;
     if (request.time_budget_s) {
       return invalid_argument(
           fmt::format("{}: \"time_budget\": a trace runs to the end; leave it out", prompt->origin));
     }
-    if (!request.seed) request.seed = options_.request.seed;
+    if (!request.seed) request.seed = kSeed;
     request.speculation = options_.request.speculation;
     return ok_status();
   }
@@ -130,7 +133,7 @@ class BenchTraceCommand final : public Command {
     for (const PromptResult& prompt : result.prompts) {
       for (const ChoiceResult& choice : prompt.choices) {
         const auto found = steps.find({prompt.request_id, choice.index});
-        if (found == steps.end()) continue;  // its first token was its last
+        BASS_CHECK(found != steps.end());  // a token has a step
         if (sequence_idx == sequences->size()) {
           sequences->push_back({task_of(prompt), prompt.n_prompt_tokens, static_cast<int>(choice.tokens.size())});
           sequences->back().rounds.resize(found->second.size());
