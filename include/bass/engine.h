@@ -43,7 +43,7 @@ struct EngineOptions {
   std::string draft_path;          ///< the same, of the same vocabulary; empty: none
   std::string quantize = "none";   ///< what unquantised matrices become at load: q8_0, q5_1, q5_0, q4_1, q4_0; none
   int max_batch = 32;              ///< sequences at once, >= 1
-  int n_threads = 0;               ///< 0: all processors of this process
+  int n_threads = 0;               ///< 0: all processors of this process, or as many as its container's quota is worth
   std::optional<int> context_len;  ///< tokens a sequence: one that fills it ends with kLength; none: the model's, or
                                    ///< what the KV caches hold of it
   std::optional<int64_t> kv_memory_mib;  ///< budget of the KV caches; none: a quarter of the free memory, at most what
@@ -128,8 +128,8 @@ class Engine {
 
   virtual ~Engine() = default;
 
-  /// Whether `submit` would take the request. A text is made tokens for it only where it might be too long, so a caller
-  /// with many requests can look at all of them before the first one runs.
+  /// Whether `submit` would take the request, with its errors. Takes as long as making its text tokens: a caller with
+  /// many requests can look at all of them before the first one runs.
   [[nodiscard]] virtual Status check(const Request& request) const = 0;
 
   /// Queues a request; its events go to `events`, which the engine keeps alive until kDone. Errors (no event follows):

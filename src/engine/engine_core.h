@@ -15,6 +15,7 @@
 #include "bass/engine.h"
 #include "engine/account.h"
 #include "engine/commit.h"
+#include "engine/device_choice.h"
 #include "engine/policy_registry.h"
 #include "engine/regular_batch.h"
 #include "engine/scheduler.h"
@@ -48,6 +49,7 @@ class EngineCore final : public Engine {
 
  private:
   EngineCore() = default;
+  static Result<std::unique_ptr<EngineCore>> create_on(OpenedDevice device, const EngineOptions& options);
   Status load_models();
   void measure_vocabulary();
   [[nodiscard]] Status check_script() const;
@@ -66,10 +68,8 @@ class EngineCore final : public Engine {
   Result<std::vector<TokenId>> prompt_tokens(const Request& request) const;
   /// What can be told without tokens.
   Status check_roughly(const Request& request) const;
-  /// Bytes of the prompt's text that become tokens.
-  Result<int64_t> text_bytes(const Request& request) const;
-  /// However many tokens its text may become.
-  [[nodiscard]] bool surely_fits(int64_t n_most_tokens, const Request& request) const;
+  /// Sets the prompt's tokens and how long its texts may become; checks these and all else.
+  Status size_request(const Request& request, RequestState* state) const;
   Status check_context(int64_t prompt_len, int64_t max_tokens, std::string_view at_least) const;
   Status check_pages(const RequestState& state) const;
   [[nodiscard]] int64_t page_bytes() const;  // of both models
@@ -132,7 +132,8 @@ class EngineCore final : public Engine {
   bool publishes_late_ = false;
   EngineStats running_stats_;  // of the engine's thread; published with the events of its last step
   std::optional<Clock::time_point> next_deadline_;
-  double prefill_row_s_ = 0;  // what a row took of the last step with prompt tokens; 0: there was none
+  bool has_deadlines_ = false;  // some request of the queue has one
+  double prefill_row_s_ = 0;    // what a row took of the last step with prompt tokens; 0: there was none
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;

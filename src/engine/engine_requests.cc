@@ -167,15 +167,8 @@ Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) c
 }
 
 Status EngineCore::check(const Request& request) const try {
-  BASS_RETURN_IF_ERROR(check_roughly(request));
-  constexpr int kSpecialTokens = 8;  // that a tokeniser may put around a text, or a blank in front of it
-  int64_t n_most_tokens = std::ssize(request.prompt_tokens);
-  if (n_most_tokens == 0) {
-    BASS_ASSIGN_OR_RETURN(const int64_t n_bytes, text_bytes(request));
-    n_most_tokens = n_bytes == 0 ? 0 : n_bytes + kSpecialTokens;
-  }
-  if (surely_fits(n_most_tokens, request)) return ok_status();
-  return make_request(request, nullptr).status();
+  RequestState state;
+  return size_request(request, &state);
 } catch (...) {
   return caught_status("the request could not be looked at");
 }
@@ -185,20 +178,22 @@ Status EngineCore::check_roughly(const Request& request) const {
   const auto n_tokens = static_cast<int>(main_.vocab.tokens.size());
   BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, n_tokens));
   BASS_RETURN_IF_ERROR(parse_draft_length(request.speculation.draft_length).status());
-  if (!request.prompt_tokens.empty()) return check_context(std::ssize(request.prompt_tokens), request.max_tokens, "");
-  BASS_ASSIGN_OR_RETURN(const int64_t n_bytes, text_bytes(request));
+  if (!request.prompt_tokens.empty()) return ok_status();
+  BASS_ASSIGN_OR_RETURN(const std::string text, prompt_text(request));
+  const int64_t n_bytes =
+      std::ranges::count_if(text, [&](char c) { return has_token_for_byte_[static_cast<uint8_t>(c)]; });
   return check_context((n_bytes + max_token_bytes_ - 1) / max_token_bytes_, request.max_tokens, "at least ");
 }
 
-Result<int64_t> EngineCore::text_bytes(const Request& request) const {
-  BASS_ASSIGN_OR_RETURN(const std::string text, prompt_text(request));
-  return std::ranges::count_if(text, [&](char c) { return has_token_for_byte_[static_cast<uint8_t>(c)]; });
-}
-
-bool EngineCore::surely_fits(int64_t n_most_tokens, const Request& request) const {
-  if (n_most_tokens == 0 || n_most_tokens >= *options_.context_len) return false;
-  const int64_t n_text = std::min<int64_t>(n_most_tokens + request.max_tokens, *options_.context_len);
-  return pages_for(n_most_tokens) + pages_for(n_text) <= scheduler_->n_pages();
+Status EngineCore::size_request(const Request& request, RequestState* state) const {
+  BASS_RETURN_IF_ERROR(check_roughly(request));
+  BASS_ASSIGN_OR_RETURN(state->prompt, prompt_tokens(request));
+  if (state->prompt.empty()) return invalid_argument("the prompt has no tokens");
+  const auto prompt_len = static_cast<int64_t>(state->prompt.size());
+  BASS_RETURN_IF_ERROR(check_context(prompt_len, request.max_tokens, ""));
+  state->max_text_len = static_cast<int>(std::min<int64_t>(prompt_len + request.max_tokens, *options_.context_len));
+  state->prefix_len = request.prompt_logprobs ? static_cast<int>(prompt_len) : state->shared_len();
+  return check_pages(*state);
 }
 
 // The mend depends on what bounds the context: the model, the option, or the memory of the KV caches.
@@ -268,17 +263,10 @@ int64_t EngineCore::mib_for(int64_t n_pages) const {
 
 Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request,
                                                                std::shared_ptr<EventQueue> events) const {
-  BASS_RETURN_IF_ERROR(check_roughly(request));
   auto state = std::make_unique<RequestState>();
   state->submitted = Clock::now();
+  BASS_RETURN_IF_ERROR(size_request(request, state.get()));
   BASS_ASSIGN_OR_RETURN(state->draft_length, parse_draft_length(request.speculation.draft_length));
-  BASS_ASSIGN_OR_RETURN(state->prompt, prompt_tokens(request));
-  if (state->prompt.empty()) return invalid_argument("the prompt has no tokens");
-  const auto prompt_len = static_cast<int64_t>(state->prompt.size());
-  BASS_RETURN_IF_ERROR(check_context(prompt_len, request.max_tokens, ""));
-  state->max_text_len = static_cast<int>(std::min<int64_t>(prompt_len + request.max_tokens, *options_.context_len));
-  state->prefix_len = request.prompt_logprobs ? static_cast<int>(prompt_len) : state->shared_len();
-  BASS_RETURN_IF_ERROR(check_pages(*state));
   if (request.time_budget_s) {
     state->deadline = state->submitted + std::chrono::duration_cast<Clock::duration>(
                                              std::chrono::duration<double>(*request.time_budget_s));
@@ -295,7 +283,7 @@ Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request,
     state->choices.push_back(std::make_unique<Sequence>(state.get(), i, detokenizer, stops));
   }
   Event& done = state->done.emplace_back();
-  done.n_prompt_tokens = static_cast<int>(prompt_len);
+  done.n_prompt_tokens = static_cast<int>(state->prompt.size());
   return state;
 }
 

@@ -403,6 +403,20 @@ TEST(Engine, ChecksWhatOnlyTokensTell) {
     expect_same(*roomy, request, fits);
   }
   expect_same(*roomy, Request{}, false);  // no prompt
+  request = greedy_request(prompt_of(0, 256), 0);
+  request.prompt_logprobs = true;  // no answer: the prompt may fill the context
+  expect_same(*roomy, request, true);
+  options.kv_memory_mib = 1;
+  options.context_len = 256;
+  auto narrow = load_engine(options);
+  int n_taken = 0, n_refused = 0;
+  for (int n_tokens = 8; n_tokens < 256; n_tokens += 8) {
+    request = greedy_request(prompt_of(0, n_tokens), 200);
+    const bool fits = narrow->submit(request, std::make_shared<EventQueue>()).ok();
+    expect_same(*narrow, request, fits);
+    ++(fits ? n_taken : n_refused);
+  }
+  EXPECT_GT(n_taken, 0);
 }
 
 TEST(Engine, ChecksARequestWithoutItsTokens) {

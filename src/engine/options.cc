@@ -276,7 +276,7 @@ constexpr std::array kOptions{
            .value_name = "N",
            .unset = "all processors",
            .range = "from 0 (all processors) to 1024",
-           .help = "threads",
+           .help = "threads; all: those that it may use, and no more than a container's quota of time is worth",
            .field = BASS_FIELD(engine.n_threads),
            .min = 0,
            .max = 1024},
