@@ -56,9 +56,19 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
 
 Result<std::unique_ptr<EngineCore>> EngineCore::create(const EngineOptions& options) {
   BASS_RETURN_IF_ERROR(validate_options(options));
+  BASS_ASSIGN_OR_RETURN(OpenedDevice device, open_named_device(options.device));
+  const bool may_fall_back = options.device == "auto" && device.gpu != nullptr;
+  Result<std::unique_ptr<EngineCore>> engine = create_on(std::move(device), options);
+  if (engine.ok() || !may_fall_back) return engine;
+  // The GPU has too little memory, or lacks what this model needs. What is wrong with a file, it is here too.
+  OpenedDevice cpu{.name = "cpu", .note = fmt::format("running on the CPU: {}", engine.status().message())};
+  Result<std::unique_ptr<EngineCore>> on_cpu = create_on(std::move(cpu), options);
+  return on_cpu.ok() ? std::move(on_cpu) : std::move(engine);
+}
+
+Result<std::unique_ptr<EngineCore>> EngineCore::create_on(OpenedDevice device, const EngineOptions& options) {
   std::unique_ptr<EngineCore> engine(new EngineCore());
   engine->options_ = options;
-  BASS_ASSIGN_OR_RETURN(OpenedDevice device, open_named_device(options.device));
   engine->options_.device = device.name;
   engine->device_note_ = device.note;
   engine->gpu_ = std::move(device.gpu);

@@ -104,8 +104,9 @@ class StepBatches {
 
   template <class Forward>
   void add_unseen_tokens(const SegmentPlan& segment, Forward& forward) const {
-    forward.add_segment(segment.draft_start, segment.wants_sample, segment.draft_pages, segment.max_text_len,
-                        segment.pages);
+    // More than a round emits is a text that the draft catches up with: read like a prompt, and nobody is padded to it.
+    const bool is_decode = segment.wants_sample && segment.draft_tokens.size() <= 1 + SpeculationStats::kMaxDraftLen;
+    forward.add_segment(segment.draft_start, is_decode, segment.draft_pages, segment.max_text_len, segment.pages);
     // Padding ids of the main model may be unknown to the draft; what it drafts after another token is still a draft.
     for (const TokenId token : segment.draft_tokens) {
       forward.add_token(draft_vocab_size_ == 0 || token < draft_vocab_size_ ? token : 0, kFromTaps);

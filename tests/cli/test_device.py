@@ -52,3 +52,15 @@ def test_a_wrong_gpu_is_named(run, tiny, device, words):
     assert done.code != 0
     for word in words:
         assert word in done.err
+
+
+def test_auto_takes_the_cpu_where_the_gpu_has_too_little_memory(run, tiny):
+    expected = choices(run("generate", "-m", tiny, *TEXT, "--device", "cpu"))
+    narrow = {"BASS_EMULATE_GPU": "2"}  # MiB
+    done = run("generate", "-m", tiny, *TEXT, "--device", "auto", env=narrow)
+    assert choices(done) == expected
+    assert "note: running on the CPU: " in done.err and "MiB" in done.err
+    refused = run("generate", "-m", tiny, *TEXT, "--device", "cuda", env=narrow)
+    assert refused.code == 1 and "MiB" in refused.err
+    broken = run("generate", "-m", __file__, *TEXT, "--device", "auto", env=EMULATED)
+    assert broken.code == 2 and "running on the CPU" not in broken.err

@@ -8,10 +8,13 @@
 
 #include "base/check.h"
 #include "executor/cpu/prompt_head.h"
+#include "kernels/cuda/attention/fused_plan.h"
 #include "kernels/cuda/emulator/emulated_device.h"
 
 namespace bass::cuda {
 namespace {
+
+constexpr char kEmulateGpu[] = "BASS_EMULATE_GPU";
 
 class GpuPromptHead final : public PromptHead {
  public:
@@ -47,12 +50,15 @@ LibraryNumbers library_numbers(ActivationKind activations) {
 
 }  // namespace
 
-bool emulates_gpu() { return std::getenv("BASS_EMULATE_GPU") != nullptr; }
+bool emulates_gpu() { return std::getenv(kEmulateGpu) != nullptr; }
 
 Result<std::unique_ptr<Device>> open_device(int idx) {
   if (!emulates_gpu()) return open_gpu(idx);
   if (idx != 0) return invalid_argument(fmt::format("there is no GPU {}: the only one is emulated, and is 0", idx));
-  return open_emulated_device();
+  EmulatedDeviceOptions options;
+  const int n_mib = std::atoi(std::getenv(kEmulateGpu));
+  if (n_mib > 1) options.total_bytes = static_cast<size_t>(n_mib) << 20;
+  return open_emulated_device(options);
 }
 
 Result<size_t> gpu_weight_bytes(Device* device, const ModelFile& main, const ModelFile* draft,
@@ -80,6 +86,7 @@ Status GpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
   if (draft != nullptr && draft->config.main) forward.tap_layers = draft->config.main->tap_layers;
   const GpuKvOptions kv{options_.kv, options_.n_main_pages, options_.context_len,
                         static_cast<int>(forward.tap_layers.size())};
+  BASS_RETURN_IF_ERROR(check_batch());
   BASS_RETURN_IF_ERROR(open_library());
   BASS_ASSIGN_OR_RETURN(main_, GpuModel::load(device_.get(), main, kv, &team_, library()));
   main_forward_ = std::make_unique<GpuForward>(device_.get(), main_.get(), &staging_, forward);
@@ -89,6 +96,15 @@ Status GpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
   if (draft != nullptr) BASS_RETURN_IF_ERROR(load_draft(*draft, forward, &shape));
   sampling_.emplace(kernels, options_);
   return make_workspace(shape);
+}
+
+Status GpuExecutor::check_batch() const {
+  const int most = PlanFused::max_segments(device_->info().max_shared_bytes) - 1;
+  if (options_.attention != AttentionKind::kFused || options_.max_batch <= most) return ok_status();
+  return invalid_argument(fmt::format(
+      "--max-batch {}: --attention fused is planned in the memory of one block, which holds {} sequences on "
+      "{}; lower it, or take --attention split-grouped",
+      options_.max_batch, most, device_->info().name));
 }
 
 LibraryNumbers GpuExecutor::library() const { return library_numbers(options_.activations); }

@@ -13,7 +13,8 @@
 
 namespace bass::cuda {
 
-/// With BASS_EMULATE_GPU in the environment, which is for tests, the emulator stands in for the GPUs of every build.
+/// With BASS_EMULATE_GPU in the environment, which is for tests, the emulator stands in for the GPUs of every build. A
+/// number above 1 is its memory in MiB.
 bool emulates_gpu();
 /// Whether `open_device` can ever find a GPU in this build.
 inline bool can_open_device() { return has_gpu_backend() || emulates_gpu(); }
@@ -51,6 +52,7 @@ class GpuExecutor final : public Executor {
   [[nodiscard]] int64_t step_weight_bytes() const override { return main_->step_weight_bytes(); }
 
  private:
+  [[nodiscard]] Status check_batch() const;
   [[nodiscard]] LibraryNumbers library() const;
   Status open_library();
   Status load_draft(const ModelFile& draft, const GpuForwardOptions& forward, SamplingShape* shape);

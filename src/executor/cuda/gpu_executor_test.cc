@@ -137,6 +137,53 @@ TEST_P(GpuStep, ThePapersLayoutsAreLaunchedKernelByKernel) {
   }
 }
 
+// The draft model may have more to read of a text than any step verifies.
+TEST_P(GpuStep, DraftsThatCatchUpAreReadInEveryLayout) {
+  std::vector<TokenId> text;
+  for (int i = 0; i < 45; ++i) text.push_back(3 + i * 7 % 200);
+  StepPlan prompts = plan(), drafts = plan();
+  for (SegmentPlan& segment : prompts.segments) {
+    segment.tokens = std::span<const TokenId>(text).first(text.size() - 1);
+    segment.draft_tokens = {};
+    segment.wants_sample = false;
+    segment.n_model_drafts = 0;
+  }
+  for (SegmentPlan& segment : drafts.segments) {
+    segment.start = static_cast<int>(text.size()) - 1;  // the main model knows the rest, the draft model nothing
+    segment.tokens = std::span<const TokenId>(text).last(1);
+    segment.draft_tokens = text;
+    segment.prompt = text;
+  }
+  const auto drawn_by = [&](Executor* executor) {
+    (void)executor->wait(executor->submit(prompts));
+    std::vector<TokenId> ids;
+    for (const SegmentResult& segment : executor->wait(executor->submit(drafts)).segments) {
+      ids.push_back(-segment.n_drafted);
+      for (const auto& token : segment.tokens) ids.push_back(token.id);
+    }
+    return ids;
+  };
+  const auto cpu = make_cpu_executor(main_, &draft_, options()).value();
+  const std::vector<TokenId> expected = drawn_by(cpu.get());
+  EXPECT_GT(expected.size(), 2 * kSequences);
+  for (const AttentionKind kind :
+       {AttentionKind::kPad, AttentionKind::kSplit, AttentionKind::kSplitGrouped, AttentionKind::kFused}) {
+    ExecutorOptions with_layout = options();
+    with_layout.attention = kind;
+    const auto gpu = make_gpu_executor(open_emulated_device(), main_, &draft_, with_layout).value();
+    EXPECT_EQ(drawn_by(gpu.get()), expected) << static_cast<int>(kind);
+  }
+}
+
+TEST_P(GpuStep, MoreSequencesThanOneBlockPlansAreRefused) {
+  ExecutorOptions many = options();
+  many.max_batch = 4096;
+  const auto refused = make_gpu_executor(open_emulated_device(), main_, nullptr, many);
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("--max-batch 4096"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("--attention split-grouped"));
+}
+
 TEST_P(GpuStep, WhatTheLibraryCannotMultiplyIsRefused) {
   ExecutorOptions bytes = options();
   bytes.activations = ActivationKind::kFp8;

@@ -129,6 +129,12 @@ struct PlanFused {
   int32_t n_blocks;         // among which the work is divided; 0: nothing is cut
   int64_t min_saved_bytes;  // of the cache: a group shares if that spares it the reading of so many
 
+  /// Segments that a block's memory has room for.
+  static int max_segments(size_t shared_bytes) {
+    const size_t rest = SharedBytes().add<PlannedSegment>(1).add<int32_t>(1).bytes();  // with what is rounded up
+    return static_cast<int>((shared_bytes - rest) / sizeof(PlannedSegment));
+  }
+
   [[nodiscard]] LaunchShape shape() const {
     return {{1, 1, 1}, kMaxThreads, SharedBytes().add<PlannedSegment>(args.batch.n_segments).add<int32_t>(1).bytes()};
   }
