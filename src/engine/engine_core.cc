@@ -236,9 +236,12 @@ bool EngineCore::take_messages() {
     cancelled.swap(cancelled_);
     is_stopping = is_stopping_;
   }
-  for (const auto& request : scheduler_->requests()) {
-    if (has_arrived && request->policy == nullptr) prepare_request(request.get());
-    if (cancelled.contains(request->id)) finish_request(commit_context(), request.get(), FinishReason::kCancelled);
+  // A long queue is walked through only when there is news: a step may take less time than that.
+  if (has_arrived || !cancelled.empty()) {
+    for (const auto& request : scheduler_->requests()) {
+      if (request->policy == nullptr) prepare_request(request.get());
+      if (cancelled.contains(request->id)) finish_request(commit_context(), request.get(), FinishReason::kCancelled);
+    }
   }
   if (!cancelled.empty()) publish();
   scheduler_->remove_finished();
@@ -246,6 +249,7 @@ bool EngineCore::take_messages() {
 }
 
 void EngineCore::prepare_request(RequestState* state) {
+  has_deadlines_ |= state->deadline.has_value();
   const bool has_fixed_noise =
       state->request.seed && needs_draft_distribution(state->sampling) && !options_.scripted_acceptance;
   state->policy = policies_.get(state->request.speculation.draft_length, state->draft_length,
@@ -256,8 +260,10 @@ void EngineCore::end_overdue() {
   const Clock::time_point now = Clock::now();
   bool has_ended = false;
   next_deadline_.reset();
+  if (!std::exchange(has_deadlines_, false)) return;
   for (const auto& request : scheduler_->requests()) {
     if (!request->deadline) continue;
+    has_deadlines_ = true;
     if (now < *request->deadline) {
       next_deadline_ = std::min(next_deadline_.value_or(*request->deadline), *request->deadline);
       continue;

@@ -119,6 +119,29 @@ TEST(KeptCosts, WhatAnotherProgramMeasuredMeanwhileStays) {
 
 // The first steps of a process take longer than those that follow. That the machine became faster then, run after run,
 // must not make passes of the draft model free that none of these runs has measured.
+// A machine is faster on some days. What was measured on one of them must not make all that was not look dear.
+TEST(KeptCosts, OfFastAndSlowDaysHaveOneShape) {
+  const testing::TempFolder folder;
+  const std::string path = kept_costs_path(folder.path(), "a key");
+  const auto seconds = [](int n_rows) { return 0.001 + 0.0001 * n_rows; };
+  const auto run = [&](int n_sizes, double slowness) {
+    StepCosts costs = read_kept_costs(path, "a key");
+    for (int i = 0; i < 20; ++i) {
+      for (int n_rows = 1; n_rows <= n_sizes; ++n_rows) {
+        learn_step_cost({n_rows, slowness * seconds(n_rows), true, 1, n_rows, slowness * 0.0002}, &costs);
+      }
+    }
+    keep_costs(costs, path, "a key");
+  };
+  run(40, 1.4);
+  for (const double slowness : {1.0, 1.6, 1.0}) {
+    run(9, slowness);
+    const StepCosts read = read_kept_costs(path, "a key");
+    EXPECT_NEAR(read.step_s[16] / read.step_s[8], seconds(16) / seconds(8), 0.05) << slowness;
+    EXPECT_NEAR(read.draft_step_s[5] / read.draft_step_s[0], 1, 0.05) << slowness;
+  }
+}
+
 TEST(KeptCosts, PassesThatWereNotMeasuredStayAsTheyWere) {
   const testing::TempFolder folder;
   const std::string path = folder / "costs.json";

@@ -194,9 +194,10 @@ void Scheduler::measure_regular_load() {
     regular_load_.n_seen += context_len;
     regular_load_.n_read += context_len - n_shared;
   }
-  regular_load_.has_chunk = std::any_of(requests_.begin(), requests_.end(), [](const auto& request) {
-    return request->is_admitted && !request->is_prefilled();
-  });
+  for (const auto& request : requests_) {
+    if (regular_load_.has_chunk || !request->is_admitted) break;  // later ones are not admitted either
+    regular_load_.has_chunk = !request->is_prefilled();
+  }
 }
 
 // The job of a request among those of this step; 0: nobody waits for it together with others. How far one sequence has
@@ -227,7 +228,8 @@ void Scheduler::weigh() {
   weigh_tokens(*costs_, regular_load_, has_waiting, weighed_);
 }
 
-// Host drafters propose first, then each policy chooses how much of what its sequences could draft is drafted.
+// Host drafters propose first, then each policy chooses how much of what its sequences could draft is drafted. What
+// another policy's state has planned must not decide: it says something of noise that sequences here may have, too.
 void Scheduler::choose_drafts() {
   measure_regular_load();
   weigh();
@@ -238,23 +240,16 @@ void Scheduler::choose_drafts() {
     policy->is_marked = true;
     candidates_.clear();
     candidate_owners_.clear();
-    for (size_t i = begin; i < running_.size(); ++i) {
+    StepLoad load = regular_load_;
+    for (size_t i = 0; i < running_.size(); ++i) {
       Sequence* sequence = running_[i];
-      if (sequence->request->policy.get() != policy || sequence->draft_len == 0) continue;
-      const int text_len = sequence->request->text_len(*sequence);
-      candidates_.push_back(
-          {.source = sequence->draft_source,
-           .max_len = sequence->draft_len,
-           .max_model_len = sequence->max_model_drafts,
-           .context_len = text_len,
-           .skills = sequence->skills,
-           .n_unread = sequence->request->uses_draft_model ? text_len - sequence->draft_pages.len() : 0,
-           .n_left = weighed_[i].n_left,
-           .worth = weighed_[i].worth,
-           .can_look = executor_->can_look()});
-      candidate_owners_.push_back(sequence);
+      if (sequence->request->policy.get() != policy) {
+        load.has_others |= sequence->request->policy->state.len > 0;
+      } else if (sequence->draft_len > 0) {
+        add_candidate(sequence, weighed_[i]);
+      }
     }
-    choose_draft_lengths(policy->spec, policy->state, *costs_, regular_load_, candidates_);
+    choose_draft_lengths(policy->spec, policy->state, *costs_, load, candidates_);
     for (size_t i = 0; i < candidates_.size(); ++i) {
       candidate_owners_[i]->draft_source = candidates_[i].source;
       candidate_owners_[i]->draft_len = candidates_[i].len;
@@ -263,6 +258,20 @@ void Scheduler::choose_drafts() {
     }
   }
   for (Sequence* sequence : running_) sequence->request->policy->is_marked = false;
+}
+
+void Scheduler::add_candidate(Sequence* sequence, const RunningSequence& weighed) {
+  const int text_len = sequence->request->text_len(*sequence);
+  candidates_.push_back({.source = sequence->draft_source,
+                         .max_len = sequence->draft_len,
+                         .max_model_len = sequence->max_model_drafts,
+                         .context_len = text_len,
+                         .skills = sequence->skills,
+                         .n_unread = sequence->request->uses_draft_model ? text_len - sequence->draft_pages.len() : 0,
+                         .n_left = weighed.n_left,
+                         .worth = weighed.worth,
+                         .can_look = executor_->can_look()});
+  candidate_owners_.push_back(sequence);
 }
 
 // Sets what the sequence could draft at most: an n-gram match's continuation, whatever the draft model says, or either.

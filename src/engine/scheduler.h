@@ -82,6 +82,7 @@ class Scheduler {
   int job_of(const RequestState& request);
   void weigh();
   void choose_drafts();
+  void add_candidate(Sequence* sequence, const RunningSequence& weighed);
   void propose(Sequence* sequence);
   void plan_decode(Sequence* sequence, StepPlan* plan);
   void plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepPlan* plan);

@@ -190,7 +190,6 @@ TEST_F(ReadingPrompts, SequencesBesidePromptsDraftThoughRegularStepsWereNotMeasu
   start(requests("goodput", 1), kPromptLen, &scheduler);
   StepPlan plan;
   std::vector<SegmentOwner> owners;
-  costs_.n_steps = 10 * StepCosts::kStaleSteps;
   costs_.draft_step_s[0] = 1e-5f;
   scheduler.schedule(kPromptLen, &plan, &owners);
   ASSERT_EQ(plan.segments.size(), 1U);
@@ -202,6 +201,23 @@ TEST_F(ReadingPrompts, SequencesBesidePromptsDraftThoughRegularStepsWereNotMeasu
   ASSERT_EQ(plan.segments.size(), 2U);
   EXPECT_GT(plan.segments[0].n_drafts(), 0);
   EXPECT_FALSE(plan.segments[1].wants_sample) << "a prompt";
+}
+
+// Where another policy drafts in every step no regular step comes, and must not be waited for.
+TEST_F(ReadingPrompts, SequencesBesideAnotherPolicysDraftThoughRegularStepsWereNotMeasured) {
+  measure(1.01);
+  costs_.draft_step_s[0] = 1e-5f;
+  for (const char* other : {"off", "fixed:3"}) {
+    Scheduler scheduler({2, 1000, kCpuPageLen, 8, true, 100}, &costs_, &executor_);
+    std::list<std::unique_ptr<RequestState>> all = requests("goodput", 1);
+    all.push_back(request(other));
+    start(std::move(all), 2 * kPromptLen, &scheduler);
+    StepPlan plan;
+    std::vector<SegmentOwner> owners;
+    scheduler.schedule(2 * kPromptLen, &plan, &owners);
+    ASSERT_EQ(plan.segments.size(), 2U);
+    EXPECT_EQ(plan.segments[0].n_drafts() > 0, other != std::string("off")) << other;
+  }
 }
 
 TEST_F(ReadingPrompts, GoesOnBesideDraftsThatFillAStep) {

@@ -53,6 +53,7 @@ struct GoodputState {
   float hope = 0;                                  // log odds that the draft model may be better; fades with looks
   int32_t n_until_stops = 0;                       // steps until that is computed again
   int32_t n_idle_steps = 0;                        // steps without a draft since the last one that had any
+  int32_t n_drafted_steps = 0;                     // steps that verified drafts since the last one that did not
   int32_t n_untried_steps = 0;                     // steps since drafts were last used, or tried whatever they cost
   int32_t probe_interval = 0;                      // of these, after which they are tried again
   bool has_verified = false;                       // the step before verified drafts that were no looks

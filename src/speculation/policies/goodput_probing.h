@@ -20,8 +20,11 @@ inline constexpr double kTryShare = 0.001;
 inline constexpr double kFreeLookShare = 0.005;
 inline constexpr double kTryBesideFreeLooksShare = 0.005;
 inline constexpr double kRegularShare = 0.01;
-inline constexpr int kFirstLook = 12;    // steps without a draft before any look
-inline constexpr double kSurprise = 4;   // so many times sooner where the last look found a draft better than believed
+inline constexpr int kFirstLook = 12;   // steps without a draft before any look
+inline constexpr double kSurprise = 4;  // so many times sooner where the last look found a draft better than believed
+inline constexpr int kFirstSteps = 2;   // regular ones, before anything is believed of them
+inline constexpr double kLeastOfBelief = 0.7;  // what a regular step takes of what is believed of it, at least
+inline constexpr int kNearRows = 4;            // steps of a quarter more or fewer rows tell what a regular one takes
 inline constexpr int kFirstCheck = 128;  // steps without a try, where an earlier run has measured what would be tried
 
 // What drafts add to a regular step.
@@ -136,16 +139,39 @@ BASS_HD_CALL bool plan_try(const Batch& batch, Option* option) {
   return is_try_affordable(batch, option_cost(batch, *option));
 }
 
-// Whether a regular step is due where drafts pay, to see what they must beat. Once that is known it takes a hundredth
-// of the time at most. best: what would be drafted
+// Whether enough is known of regular steps without one: an earlier run has measured such steps and this one some
+// others, which tell how fast the machine is now; or this one has measured steps of nearly as many rows; or drafts
+// would win even if regular steps took much less than is believed.
+BASS_HD_CALL bool is_regular_known(const Batch& batch, const Option& best) {
+  const StepCosts& costs = batch.costs;
+  const int n_rows = batch.regular.n_rows;
+  const int idx = StepCosts::row_idx(n_rows);
+  if (costs.n_steps < kFirstSteps) return false;
+  if (costs.step_s[idx] > 0) return true;
+  if (kLeastOfBelief * step_seconds(batch, batch.regular) * best.goodput > n_rows) return true;
+  const int reach = std::max(1, idx / kNearRows);
+  int n = 0;
+  for (int rows = StepCosts::row_idx(idx - reach); rows <= StepCosts::row_idx(idx + reach); ++rows) {
+    if (costs.last_measured[rows] > 0) n += costs.n_measured[rows];
+  }
+  return n >= kFirstSteps;
+}
+
+// Whether a regular step is due where drafts pay, to see what they must beat: until that is known, and then in a
+// hundredth of the time at most. Where sequences end one after the other every size of a batch is new, but mostly known
+// all the same. best: what would be drafted
 BASS_HD_CALL bool is_regular_step_due(const Batch& batch, const Option& best) {
   const StepCosts& costs = batch.costs;
-  if (batch.regular.has_chunk || !is_step_stale(costs, batch.regular.n_rows)) return false;  // with one, not measured
-  const int last = costs.last_measured[StepCosts::row_idx(batch.regular.n_rows)];
-  const int n_since = costs.n_steps - last;
-  if (last == 0 || n_since < StepCosts::kStaleSteps || best.goodput <= 0) return true;
+  const int n_rows = batch.regular.n_rows;
+  // Beside prompts, or where others draft, no regular step is measured.
+  if (batch.regular.has_chunk || batch.regular.has_others || !is_step_stale(costs, n_rows)) return false;
+  if (best.goodput <= 0) return true;
+  const int idx = StepCosts::row_idx(n_rows);
+  const int last = costs.last_measured[idx];
+  const int n_since = last == 0 ? int{batch.learnt.n_drafted_steps} : costs.n_steps - last;
+  if (last == 0 ? !is_regular_known(batch, best) : n_since < StepCosts::kStaleSteps) return true;
   const double regular_s = step_seconds(batch, batch.regular);
-  const double lost_s = regular_s - batch.regular.n_rows / best.goodput;
+  const double lost_s = regular_s - n_rows / best.goodput;
   return kRegularShare * n_since * (regular_s + option_cost(batch, best)) >= lost_s;
 }
 

@@ -190,6 +190,40 @@ TEST(Goodput, BesidePromptsItDraftsWithoutMeasuringRegularStepsAnew) {
   EXPECT_EQ(candidates[0].len, 8);
 }
 
+// Where sequences end one after the other every size of the batch is new.
+TEST(Goodput, AFallingBatchIsNotHeldUpByRegularSteps) {
+  for (const bool is_kept : {false, true}) {
+    const double row_s = is_kept ? 0.07 : 0.01;  // drafts win by little, or by so much that it does not matter
+    Learner learner;
+    if (is_kept) {
+      learner.costs.max_rows_seen = 40;
+      for (int rows = 1; rows <= 40; ++rows) {
+        learner.costs.step_s[rows] = static_cast<float>(1 + row_s * rows);
+        learner.costs.n_measured[rows] = 20;
+      }
+    }
+    int n_regular = 0;
+    const auto run = [&](int n, int n_steps) {
+      for (int i = 0; i < n_steps; ++i) {
+        auto candidates = candidates_of(n, DraftSource::kNgram5, 3);
+        learner.choose(n, candidates);
+        std::vector<DraftOutcome> outcomes;
+        int n_rows = n;
+        for (const DraftCandidate& candidate : candidates) {
+          n_rows += candidate.len;
+          if (candidate.len > 0) outcomes.push_back({candidate.len, candidate.len, candidate.source});
+        }
+        n_regular += n_rows == n ? 1 : 0;
+        learner.learn(outcomes, {n_rows, 1 + row_s * n_rows, true});
+      }
+    };
+    run(8, 400);
+    n_regular = 0;
+    for (int n = 7; n >= 1; --n) run(n, 12);
+    EXPECT_LE(n_regular, 4) << is_kept << ", of 84";
+  }
+}
+
 TEST(Goodput, BesidePromptsItAsksNoDraftModelWhosePassesWereNotMeasured) {
   Learner learner;
   for (int rows = 2; rows <= 64; rows += 2) measure(learner, rows, 1.0);

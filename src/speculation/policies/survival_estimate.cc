@@ -179,6 +179,7 @@ void learn_survival(DraftLengthState& state, std::span<const DraftOutcome> outco
   const bool is_used = std::exchange(learnt.has_verified, has_verified);  // this is no try
   ++learnt.n_idle_steps;
   ++learnt.n_untried_steps;
+  learnt.n_drafted_steps = has_verified ? learnt.n_drafted_steps + 1 : 0;
   if (!has_drafts) return;
   learnt.n_idle_steps = 0;
   if (!has_verified || (!is_used && !is_try)) return;
