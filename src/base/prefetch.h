@@ -19,11 +19,12 @@ static inline __attribute__((always_inline)) void prefetch_to_write(const void* 
 }
 
 static inline __attribute__((always_inline)) void prefetch_to_write(const void* begin, size_t n_bytes) {
-  constexpr uintptr_t kLineBytes = 64;
-  const auto first = reinterpret_cast<uintptr_t>(begin);
-  for (uintptr_t at = first / kLineBytes * kLineBytes; at < first + n_bytes; at += kLineBytes) {
-    prefetch_to_write(reinterpret_cast<const void*>(at));
-  }
+  constexpr size_t kLineBytes = 64;
+  if (n_bytes == 0) return;
+  const auto* bytes = static_cast<const char*>(begin);
+  prefetch_to_write(begin);
+  const size_t n_of_first = kLineBytes - reinterpret_cast<uintptr_t>(begin) % kLineBytes;
+  for (size_t i = n_of_first; i < n_bytes; i += kLineBytes) prefetch_to_write(bytes + i);
 }
 
 }  // namespace bass

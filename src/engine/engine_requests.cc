@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <functional>
 #include <random>
-#include <ranges>
 
 #include "base/caught_status.h"
 #include "base/check.h"
@@ -242,7 +241,8 @@ Status EngineCore::populate_kv(std::span<const Request> requests) try {
   }
   std::ranges::sort(samples, std::greater<>(), [](const Pages& pages) { return pages.of_sample + pages.of_prompt; });
   int64_t n_pages = 0;
-  for (const Pages& pages : samples | std::views::take(options_.max_batch)) {
+  samples.resize(std::min(samples.size(), static_cast<size_t>(options_.max_batch)));
+  for (const Pages& pages : samples) {
     n_pages += pages.of_sample + pages.of_prompt;
   }
   return executor_->populate_kv(static_cast<int>(std::min<int64_t>(n_pages, scheduler_->n_pages())));
