@@ -22,6 +22,8 @@ TEST(KvBudget, ARequestThatCanNeverFitIsRefusedWithItsNumbersAndASmallerOneRuns)
   const Result<RequestId> id = engine->submit(request_of(300, 200), std::make_shared<EventQueue>());
   ASSERT_FALSE(id.ok());
   EXPECT_EQ(id.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(engine->check(request_of(300, 200)).message(), id.status().message());
+  EXPECT_TRUE(engine->check(request_of(40, 8)).ok());
   for (const char* part : {"300 prompt tokens", "200 new ones", "MiB", "--kv-memory", "--max-tokens"}) {
     EXPECT_THAT(id.status().message(), ::testing::HasSubstr(part));
   }

@@ -66,9 +66,7 @@ class EngineCore final : public Engine {
   // Any thread.
   Result<std::string> prompt_text(const Request& request) const;
   Result<std::vector<TokenId>> prompt_tokens(const Request& request) const;
-  /// What can be told without tokens.
-  Status check_roughly(const Request& request) const;
-  /// Sets the prompt's tokens and how long its texts may become; checks these and all else.
+  /// Sets the policy, the prompt's tokens and how long its texts may become; checks these and all else.
   Status size_request(const Request& request, RequestState* state) const;
   Status check_context(int64_t prompt_len, int64_t max_tokens, std::string_view at_least) const;
   Status check_pages(const RequestState& state) const;

@@ -158,13 +158,6 @@ Result<std::string> EngineCore::prompt_text(const Request& request) const {
   return format_chat(format, messages);
 }
 
-// A chat template prints the tokens that begin a text.
-Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) const {
-  if (!request.prompt_tokens.empty()) return request.prompt_tokens;
-  BASS_ASSIGN_OR_RETURN(const std::string text, prompt_text(request));
-  return tokenize(text, /*add_special=*/!is_chat(request), /*parse_special=*/true);
-}
-
 Status EngineCore::check(const Request& request) const try {
   RequestState state;
   return size_request(request, &state);
@@ -172,20 +165,22 @@ Status EngineCore::check(const Request& request) const try {
   return caught_status("the request could not be looked at");
 }
 
-// No token has more bytes than the longest one.
-Status EngineCore::check_roughly(const Request& request) const {
-  const auto n_tokens = static_cast<int>(main_.vocab.tokens.size());
-  BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, n_tokens));
-  BASS_RETURN_IF_ERROR(parse_draft_length(request.speculation.draft_length).status());
-  if (!request.prompt_tokens.empty()) return ok_status();
+// A text that is too long whatever its tokens are is not made tokens: none has more bytes than the longest one. A chat
+// template prints the tokens that begin a text.
+Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) const {
+  if (!request.prompt_tokens.empty()) return request.prompt_tokens;
   BASS_ASSIGN_OR_RETURN(const std::string text, prompt_text(request));
   const int64_t n_bytes =
       std::ranges::count_if(text, [&](char c) { return has_token_for_byte_[static_cast<uint8_t>(c)]; });
-  return check_context((n_bytes + max_token_bytes_ - 1) / max_token_bytes_, request.max_tokens, "at least ");
+  BASS_RETURN_IF_ERROR(
+      check_context((n_bytes + max_token_bytes_ - 1) / max_token_bytes_, request.max_tokens, "at least "));
+  return tokenize(text, /*add_special=*/!is_chat(request), /*parse_special=*/true);
 }
 
 Status EngineCore::size_request(const Request& request, RequestState* state) const {
-  BASS_RETURN_IF_ERROR(check_roughly(request));
+  const auto n_tokens = static_cast<int>(main_.vocab.tokens.size());
+  BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, n_tokens));
+  BASS_ASSIGN_OR_RETURN(state->draft_length, parse_draft_length(request.speculation.draft_length));
   BASS_ASSIGN_OR_RETURN(state->prompt, prompt_tokens(request));
   if (state->prompt.empty()) return invalid_argument("the prompt has no tokens");
   const auto prompt_len = static_cast<int64_t>(state->prompt.size());
@@ -266,7 +261,6 @@ Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request,
   auto state = std::make_unique<RequestState>();
   state->submitted = Clock::now();
   BASS_RETURN_IF_ERROR(size_request(request, state.get()));
-  BASS_ASSIGN_OR_RETURN(state->draft_length, parse_draft_length(request.speculation.draft_length));
   if (request.time_budget_s) {
     state->deadline = state->submitted + std::chrono::duration_cast<Clock::duration>(
                                              std::chrono::duration<double>(*request.time_budget_s));

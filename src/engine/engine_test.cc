@@ -12,6 +12,7 @@
 #include "engine/scheduler.h"
 #include "support/can_populate.h"
 #include "support/engine_run.h"
+#include "support/made_up_prompt.h"
 #include "support/temp_folder.h"
 #include "support/test_models.h"
 
@@ -19,12 +20,6 @@ namespace bass::testing {
 namespace {
 
 const char* const kMain = "tiny_gqa_tied_f32";
-
-std::vector<TokenId> prompt_of(int idx, int len) {
-  std::vector<TokenId> tokens;
-  for (int i = 0; i < len; ++i) tokens.push_back(3 + (idx * 131 + i * i * 17 + i * 7) % 280);
-  return tokens;
-}
 
 std::string random_draft(size_t n_dropped, const TempFolder& folder) {
   std::string path = folder / "random.gguf";
@@ -375,66 +370,6 @@ TEST(Engine, FindsTheMemoryOfCachesBeforeItIsWrittenTo) {
   }
 }
 
-TEST(Engine, APromptLongerThanTheContextIsRefusedWithItsNumbers) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
-  const Result<RequestId> id = engine->submit(greedy_request(prompt_of(0, 256), 10), std::make_shared<EventQueue>());
-  ASSERT_FALSE(id.ok());
-  EXPECT_THAT(id.status().message(), ::testing::HasSubstr("256 tokens"));
-  EXPECT_EQ(id.status().code(), StatusCode::kInvalidArgument);
-}
-
-// What submit refuses, check refuses with the same words: a line of many is not found out behind others' answers.
-TEST(Engine, ChecksWhatOnlyTokensTell) {
-  EngineOptions options{.model_path = tiny_model(kMain), .n_threads = 1};
-  auto roomy = load_engine(options);
-  const auto expect_same = [&](const Engine& engine, const Request& request, bool is_taken) {
-    const Status checked = engine.check(request);
-    auto events = std::make_shared<EventQueue>();
-    const Result<RequestId> id = const_cast<Engine&>(engine).submit(request, events);
-    EXPECT_EQ(checked.ok(), is_taken) << request.prompt.size();
-    EXPECT_EQ(checked.message(), id.ok() ? "" : id.status().message());
-  };
-  Request request;
-  request.max_tokens = 4;
-  for (const int n_words : {1, 60, 120, 130, 200, 255, 256, 257, 400}) {
-    request.prompt.clear();
-    for (int i = 0; i < n_words; ++i) request.prompt += " a";
-    const bool fits = roomy->tokenize(request.prompt, true, true).value().size() < 256;
-    expect_same(*roomy, request, fits);
-  }
-  expect_same(*roomy, Request{}, false);  // no prompt
-  request = greedy_request(prompt_of(0, 256), 0);
-  request.prompt_logprobs = true;  // no answer: the prompt may fill the context
-  expect_same(*roomy, request, true);
-  options.kv_memory_mib = 1;
-  options.context_len = 256;
-  auto narrow = load_engine(options);
-  int n_taken = 0, n_refused = 0;
-  for (int n_tokens = 8; n_tokens < 256; n_tokens += 8) {
-    request = greedy_request(prompt_of(0, n_tokens), 200);
-    const bool fits = narrow->submit(request, std::make_shared<EventQueue>()).ok();
-    expect_same(*narrow, request, fits);
-    ++(fits ? n_taken : n_refused);
-  }
-  EXPECT_GT(n_taken, 0);
-}
-
-TEST(Engine, ChecksARequestWithoutItsTokens) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
-  Request request;
-  request.prompt = "hello";
-  EXPECT_TRUE(engine->check(request).ok());
-  request.sampling.logit_bias = {{1'000'000, 1.0F}};
-  EXPECT_THAT(engine->check(request).message(), ::testing::HasSubstr("1000000"));
-  request.sampling.logit_bias.clear();
-  request.prompt = std::string(1'000'000, 'a');  // more than the context holds even of the longest token
-  EXPECT_THAT(engine->check(request).message(), ::testing::HasSubstr("at least"));
-  request.chat = true;
-  EXPECT_FALSE(engine->check(request).ok());
-  EXPECT_FALSE(engine->check(greedy_request(prompt_of(0, 256), 10)).ok());
-  EXPECT_TRUE(engine->check(greedy_request(prompt_of(0, 255), 10)).ok());
-}
-
 TEST(Engine, EndsAtTheContextWithLength) {
   auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1, .context_len = 64});
   const RequestResult result = run_one(*engine, greedy_request(prompt_of(0, 50), 1000));
@@ -527,34 +462,6 @@ TEST(Engine, StopStringsCutTheTextButNotTheTokens) {
   EXPECT_EQ(stopped.text, whole.text.substr(0, whole.text.find(request.stop[0])));
   EXPECT_LT(stopped.tokens.size(), whole.tokens.size());
   EXPECT_TRUE(std::equal(stopped.tokens.begin(), stopped.tokens.end(), whole.tokens.begin()));
-}
-
-TEST(Engine, WrongRequestsAreRefusedWithTheNameOfTheOption) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
-  auto events = std::make_shared<EventQueue>();
-  const auto message = [&](const std::function<void(Request*)>& change) {
-    Request request = greedy_request(prompt_of(0, 5), 5);
-    change(&request);
-    const Result<RequestId> id = engine->submit(request, events);
-    EXPECT_FALSE(id.ok());
-    return id.status().message();
-  };
-  using ::testing::HasSubstr;
-  EXPECT_THAT(message([](Request* r) { r->n = 0; }), HasSubstr("n is 0"));
-  EXPECT_THAT(message([](Request* r) { r->max_tokens = 0; }), HasSubstr("max_tokens is 0"));
-  EXPECT_THAT(message([](Request* r) { r->prompt_tokens.clear(); }), HasSubstr("prompt is empty"));
-  EXPECT_THAT(message([](Request* r) { r->prompt_tokens = {100000}; }), HasSubstr("100000"));
-  EXPECT_THAT(message([](Request* r) { r->prompt_tokens.clear(), r->prompt = "a\xFF"; }), HasSubstr("byte 1"));
-  EXPECT_THAT(message([](Request* r) { r->sampling.temperature = -1; }), HasSubstr("temperature is -1"));
-  EXPECT_THAT(message([](Request* r) { r->sampling.temperature = std::nanf(""); }), HasSubstr("temperature"));
-  EXPECT_THAT(message([](Request* r) { r->sampling.top_p = 0; }), HasSubstr("top_p is 0"));
-  EXPECT_THAT(message([](Request* r) { r->sampling.top_p = 1.5f; }), HasSubstr("top_p is 1.5"));
-  EXPECT_THAT(message([](Request* r) { r->sampling.logit_bias = {{-1, 1.0f}}; }), HasSubstr("logit_bias"));
-  EXPECT_THAT(message([](Request* r) { r->stop = {""}; }), HasSubstr("stop string is empty"));
-  EXPECT_THAT(message([](Request* r) { r->speculation.draft_length = "fixed:-1"; }),
-              HasSubstr("'-1' is not a whole number"));
-  EXPECT_THAT(message([](Request* r) { r->speculation.drafter = DrafterChoice::kModel; }), HasSubstr("-d DRAFT.gguf"));
-  EXPECT_THAT(message([](Request* r) { r->time_budget_s = 0; }), HasSubstr("time_budget"));
 }
 
 TEST(EngineLoad, RefusesADraftOfAnotherVocabularyAndTakesAPaddedOne) {
