@@ -118,7 +118,7 @@ class ConvertCommand final : public Command {
     ThreadTeam team(options_.engine.n_threads > 0 ? options_.engine.n_threads : available_threads());
     Progress progress(&console->err, n_bytes);
     BASS_RETURN_IF_ERROR(write_gguf(source, &team, [&](std::span<const std::byte> bytes) {
-      if (is_interrupted()) return Status(StatusCode::kCancelled, "interrupted");
+      BASS_RETURN_IF_ERROR(check_interrupted());
       progress.advance(bytes.size());
       return file->write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     }));

@@ -194,7 +194,7 @@ class FeaturesCommand final : public Command {
     std::vector<TokenId> top_ids;
     std::vector<float> top_logprobs;
     for (size_t i = 0; i < texts.n(); ++i) {
-      if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
+      BASS_RETURN_IF_ERROR(check_interrupted());
       const cpu::TextFeatures& features = reader->read(texts.text(i), texts.first_top(i));
       BASS_RETURN_IF_ERROR(tensors.write(std::span(features.taps)));
       top_ids.insert(top_ids.end(), features.top_ids.begin(), features.top_ids.end());

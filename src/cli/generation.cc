@@ -6,6 +6,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "base/check.h"
 #include "cli/interrupt.h"
 
 namespace bass {
@@ -25,7 +26,7 @@ class Collector {
 
   Status submit(std::vector<PromptSpec> prompts) {
     for (const PromptSpec& spec : prompts) {  // a bad line behind many good ones need not wait for their tokens
-      if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
+      BASS_RETURN_IF_ERROR(check_interrupted());
       if (const Status status = engine_->check(spec.request); !status.ok()) return named(status, spec);
     }
     for (PromptSpec& spec : prompts) add_prompt(spec);

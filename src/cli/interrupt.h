@@ -2,6 +2,8 @@
 // second later or more ends the process at once.
 #pragma once
 
+#include "bass/status.h"
+
 namespace bass {
 
 /// Installs the handlers, and ignores SIGPIPE and SIGXFSZ so that a closed pipe and a file at its size limit are failed
@@ -10,6 +12,8 @@ void install_signal_handlers();
 
 /// Whether one of these signals has come.
 bool is_interrupted();
+/// kCancelled if so.
+Status check_interrupted();
 
 /// Forgets a Ctrl-C that has been obeyed, so that the next one asks again. False when another of these signals came:
 /// the command must stop.

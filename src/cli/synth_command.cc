@@ -114,7 +114,7 @@ class SynthCommand final : public Command {
     BASS_RETURN_IF_ERROR(file->reserve(synthetic_file_bytes(model)));
     ThreadTeam team(options_.engine.n_threads > 0 ? options_.engine.n_threads : available_threads());
     BASS_RETURN_IF_ERROR(write_synthetic_model(model, &team, [&](std::span<const std::byte> bytes) {
-      if (is_interrupted()) return Status(StatusCode::kCancelled, "interrupted");
+      BASS_RETURN_IF_ERROR(check_interrupted());
       return file->write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     }));
     return file->keep();

@@ -31,9 +31,13 @@ inline constexpr float kMaxMove =
     0.22f;  // of the whole table (logarithm), after which what was measured before is doubtful
 
 template <class Visit>
-BASS_HD_CALL void for_each_near(int n_rows, Visit visit) {
-  const int reach = StepCosts::row_idx(n_rows) / kNear;
+BASS_HD_CALL void for_each_within(int n_rows, int reach, Visit visit) {
   for (int rows = StepCosts::row_idx(n_rows - reach); rows <= StepCosts::row_idx(n_rows + reach); ++rows) visit(rows);
+}
+
+template <class Visit>
+BASS_HD_CALL void for_each_near(int n_rows, Visit visit) {
+  for_each_within(n_rows, StepCosts::row_idx(n_rows) / kNear, visit);
 }
 
 // What is believed of a size by itself, and how many measurements that is worth; seconds 0: nothing.

@@ -159,7 +159,7 @@ class BenchAttentionCommand final : public Command {
 
   Status bench_batch(AttentionBench* bench, const AttentionShape& shape, LengthKind kind, const Batch& batch,
                      Table* table) const {
-    if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
+    BASS_RETURN_IF_ERROR(check_interrupted());
     std::vector<AttentionKind> kinds;
     for (const Layout& layout : layouts_) kinds.push_back(layout.kind);
     const std::vector<int> lens = make_lengths(kind, batch.n_sequences, batch.context, batch.n_queries);

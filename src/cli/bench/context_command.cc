@@ -58,7 +58,7 @@ class BenchContextCommand final : public Command {
     BASS_ASSIGN_OR_RETURN(SizedLimits limits, SizedLimits::measure(executor.n_threads));
     for (int round = 0; round < kRounds; ++round) {
       for (Cell& cell : cells) {
-        if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
+        BASS_RETURN_IF_ERROR(check_interrupted());
         cell.rounds.push_back(bench->run(cell.context_case));
         BASS_ASSIGN_OR_RETURN(const MachineLimits now, limits.of_now(cell.rounds.back().work.bytes));
         cell.limits.push_back(now);

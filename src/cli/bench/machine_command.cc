@@ -47,13 +47,12 @@ class BenchMachineCommand final : public Command {
     BASS_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::select_kernels());
     if (!is_json_) console->out.write(processor_name() + "\n");
     for (const int n_threads : thread_counts) {
-      if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
       BASS_ASSIGN_OR_RETURN(const MachineLimits limits, measure_limits(n_threads, int64_t{memory_mib_} << 20));
       nlohmann::ordered_json row = machine_json(kernels->name, n_threads, limits);
       row["processor"] = processor_name();
       row["memory_mib"] = memory_mib_;
       row["ceilings"] = ceilings(*kernels, n_threads, limits);
-      if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
+      BASS_RETURN_IF_ERROR(check_interrupted());
       console->out.write(is_json_ ? row.dump() + "\n" : text(row, limits));
     }
     return ok_status();

@@ -67,7 +67,7 @@ class BenchOpsCommand final : public Command {
     for (const int n_rows : rows) {
       inputs.n_rows = n_rows;
       for (const KernelOp& op : all_ops(inputs)) {
-        if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
+        BASS_RETURN_IF_ERROR(check_interrupted());
         if (checks_ && !op.check()) {
           return internal_error(fmt::format("{} {}, {} rows on {}: differs from the reference", op.name, op.shape,
                                             n_rows, inputs.kernels->name));

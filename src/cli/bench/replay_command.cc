@@ -118,7 +118,7 @@ class BenchReplayCommand final : public Command {
     for (const Trace& part : parts) {
       for (const int batch : batches) BASS_RETURN_IF_ERROR(compare(part, machine, policies, batch, &table));
     }
-    return is_interrupted() ? Status(StatusCode::kCancelled, "interrupted") : ok_status();
+    return check_interrupted();
   }
 
   static std::vector<Trace> by_task(const Trace& trace) {
@@ -157,7 +157,7 @@ class BenchReplayCommand final : public Command {
     all.insert(all.end(), policies.begin(), policies.end());
     std::vector<ReplayResult> results;
     for (const Policy& policy : all) {
-      if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
+      BASS_RETURN_IF_ERROR(check_interrupted());
       const auto chooser = policy.spec ? start_engine_policy(*policy.spec, trace, machine, !is_cold_)
                                        : study_policy(policy.text, trace.max_drafts);
       results.push_back(replay(trace, machine, chooser.get(), options_));

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/check.h"
 #include "cli/bench/bench_command.h"
 #include "cli/bench/engine_bench.h"
 #include "cli/bench/gpu_rows_bench.h"
@@ -79,7 +80,7 @@ class BenchRowsCommand final : public Command {
   static Status bench_shape(cuda::Device* device, const RowsShape& shape, Table* table) {
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<GpuRowsBench> bench, make_gpu_rows_bench(device, shape));
     for (const NamedParams& named : kCases) {
-      if (is_interrupted()) return {StatusCode::kCancelled, "interrupted"};
+      BASS_RETURN_IF_ERROR(check_interrupted());
       BASS_ASSIGN_OR_RETURN(const RowsTiming timing, bench->measure(named.params));
       table->add({{"rule", named.name},
                   {"n_tokens", shape.n_tokens},

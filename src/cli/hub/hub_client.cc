@@ -206,7 +206,7 @@ Result<bool> Patience::try_again(const HttpOutcome& outcome) {
   const auto pause = std::max(std::chrono::milliseconds(100 << n_failures_), std::chrono::milliseconds(1000 * asked_s));
   const auto end = std::chrono::steady_clock::now() + pause;
   while (std::chrono::steady_clock::now() < end) {
-    if (is_interrupted()) return Status(StatusCode::kCancelled, "interrupted");
+    BASS_RETURN_IF_ERROR(check_interrupted());
     std::this_thread::sleep_for(std::chrono::milliseconds(25));
   }
   return true;

@@ -149,11 +149,10 @@ BASS_HD_CALL bool is_regular_known(const Batch& batch, const Option& best) {
   if (costs.n_steps < kFirstSteps) return false;
   if (costs.step_s[idx] > 0) return true;
   if (kLeastOfBelief * step_seconds(batch, batch.regular) * best.goodput > n_rows) return true;
-  const int reach = std::max(1, idx / kNearRows);
   int n = 0;
-  for (int rows = StepCosts::row_idx(idx - reach); rows <= StepCosts::row_idx(idx + reach); ++rows) {
+  step_prediction::for_each_within(idx, std::max(1, idx / kNearRows), [&](int rows) {
     if (costs.last_measured[rows] > 0) n += costs.n_measured[rows];
-  }
+  });
   return n >= kFirstSteps;
 }
 
