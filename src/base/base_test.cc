@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -114,6 +115,26 @@ TEST(ThreadTeam, SharingOutTakesWorkFromAThreadThatIsHeldUp) {
   });
   EXPECT_EQ(n_of_second.load(), kItems / 2 + kItems / 8);
   EXPECT_EQ(n_of_first.load(), kItems / 2 - kItems / 8);
+}
+
+TEST(ThreadTeam, ThrowsWhatAThreadHasThrownAndWorksOn) {
+  for (const int n_threads : {1, 3}) {
+    ThreadTeam team(n_threads);
+    for (int thrower = 0; thrower < n_threads; ++thrower) {
+      std::atomic<int> n_others{0};
+      const auto run = [&] {
+        team.run([&](const TeamContext& context) {
+          if (context.thread_idx() == thrower) throw std::bad_alloc();
+          ++n_others;
+        });
+      };
+      EXPECT_THROW(run(), std::bad_alloc);
+      EXPECT_EQ(n_others, n_threads - 1) << "it waits for all of them";
+    }
+    std::atomic<int> n_run{0};
+    team.run([&](const TeamContext&) { ++n_run; });
+    EXPECT_EQ(n_run, n_threads);
+  }
 }
 
 TEST(ThreadTeam, SharesCoverAllItemsOnce) {

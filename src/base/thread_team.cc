@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <utility>
 
 #include "base/check.h"
 #include "base/control_group.h"
@@ -79,13 +80,23 @@ void ThreadTeam::stop() {
 
 void ThreadTeam::run(const std::function<void(const TeamContext&)>& body) {
   const TeamContext context(0, n_threads_, &barrier_);
+  body_ = &body;
   if (n_threads_ > 1) {
-    body_ = &body;
     job_id_.fetch_add(1, std::memory_order_release);
     job_id_.notify_all();
   }
-  body(context);
-  context.barrier();  // all threads have left `body`
+  run_share(context);
+  if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void ThreadTeam::run_share(const TeamContext& context) {
+  try {
+    (*body_)(context);
+  } catch (...) {  // memory that a thread lacks; the others are still at work
+    const std::lock_guard lock(error_mutex_);
+    if (error_ == nullptr) error_ = std::current_exception();
+  }
+  context.barrier();  // all threads have left `body_`
 }
 
 void ThreadTeam::worker_loop(int thread_idx) {
@@ -95,8 +106,7 @@ void ThreadTeam::worker_loop(int thread_idx) {
     // A new job starts only after this thread has passed the last one's barrier, so none is skipped.
     ++seen_job_id;
     if (stop_.load(std::memory_order_acquire)) return;
-    (*body_)(context);
-    context.barrier();
+    run_share(context);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -106,17 +107,20 @@ class ThreadTeam {
 
   [[nodiscard]] int n_threads() const { return n_threads_; }
 
-  /// Runs `body` on every thread of the team and returns when all have finished. `body` must not throw: the others
-  /// would wait for ever at a barrier.
+  /// Runs `body` on every thread of the team and returns when all have finished. What `body` throws, the first of
+  /// several, is thrown then. One that waits at barriers of its own must not throw: the others would wait for ever.
   void run(const std::function<void(const TeamContext&)>& body);
 
  private:
   void worker_loop(int thread_idx);
+  void run_share(const TeamContext& context);
   void stop();
 
   const int n_threads_;
   SpinBarrier barrier_;
   const std::function<void(const TeamContext&)>* body_ = nullptr;
+  std::mutex error_mutex_;
+  std::exception_ptr error_;  // of the job that runs
   alignas(64) std::atomic<uint32_t> job_id_{0};
   alignas(64) std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;

@@ -35,6 +35,7 @@ Result<std::unique_ptr<FeatureReader>> FeatureReader::create(const ModelFile& fi
     reader->samplers_.push_back(std::make_unique<RowSampler>(kernels, vocab_size));
   }
   reader->best_.resize(static_cast<size_t>(options.n_threads));
+  for (auto& best : reader->best_) best.reserve(static_cast<size_t>(reader->options_.n_top));
   return reader;
 }
 
@@ -66,7 +67,7 @@ void FeatureReader::read_chunk(std::span<const TokenId> tokens, int start) {
   std::vector<int> rows(static_cast<size_t>(n - first_row));
   std::iota(rows.begin(), rows.end(), first_row);
   const auto vocab_size = static_cast<size_t>(model_->config().vocab_size);
-  team_.run([&](const TeamContext& context) {
+  team_.run([&](const TeamContext& context) noexcept {
     forward_->run(context);
     const WorkRange mine = context.share(n);
     for (int i = mine.begin; i < mine.end; ++i) copy_taps(start + i);
