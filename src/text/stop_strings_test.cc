@@ -31,6 +31,28 @@ TEST(StopMatcherTest, WithoutStopStringsEverythingPasses) {
   EXPECT_EQ(flush(matcher), "");
 }
 
+TEST(StopMatcherTest, CopiesHaveTextsOfTheirOwn) {
+  StopMatcher first = make({"END"});
+  StopMatcher second = first;
+  expect_push(first, "EN", "", false);
+  StopMatcher third = first;
+  second.make_room(8);
+  expect_push(second, "D", "D", false);
+  expect_push(first, "D", "", true);
+  expect_push(third, "d", "ENd", false);
+}
+
+TEST(StopMatcherTest, RefusesMoreThanCanBeLookedFor) {
+  const std::string longest(StopMatcher::kMaxBytes, 'x');
+  EXPECT_TRUE(StopMatcher::create({longest}).ok());
+  EXPECT_THAT(StopMatcher::create({longest + "x"}).status().message(), HasSubstr("65537 bytes"));
+  EXPECT_THAT(StopMatcher::create({longest, "x"}).status().message(), HasSubstr("2 stop strings of 65537 bytes"));
+  std::vector<std::string> many(StopMatcher::kMaxStrings, "x");
+  EXPECT_TRUE(StopMatcher::check(many).ok());
+  many.emplace_back("x");
+  EXPECT_THAT(StopMatcher::check(many).message(), HasSubstr("257 stop strings"));
+}
+
 TEST(StopMatcherTest, FindsAcrossPushes) {
   StopMatcher matcher = make({"\n\nEND"});
   expect_push(matcher, "text\n", "text", false);
