@@ -86,6 +86,16 @@ void move_others(double factor, int idx, StepCosts* costs) {
   costs->log_level += std::log(part);
 }
 
+// An engine may run for months: of the steps behind kMaxSteps an older half is forgotten.
+void count_step(StepCosts* costs) {
+  if (++costs->n_steps < StepCosts::kMaxSteps) return;
+  constexpr int32_t kForgotten = StepCosts::kMaxSteps / 2;
+  costs->n_steps -= kForgotten;
+  for (int32_t& last : costs->last_measured) {
+    if (last != 0) last = std::max(last - kForgotten, 1);
+  }
+}
+
 void note_measured(int idx, StepCosts* costs) {
   costs->last_measured[idx] = costs->n_steps;
   costs->log_level_at[idx] = costs->log_level;
@@ -164,7 +174,7 @@ void learn_step_cost(const StepCost& cost, StepCosts* costs) {
   const double rows_s = table_seconds(cost, *costs);
   if (!cost.is_clean || cost.n_rows <= 0 || rows_s <= 0) return;
   const int idx = StepCosts::row_idx(cost.n_rows);
-  ++costs->n_steps;
+  count_step(costs);
   costs->max_rows_seen = std::max(costs->max_rows_seen, idx);
   learn_attention_cost(cost.load(), undisturbed_attention_seconds(cost, rows_s, *costs), &costs->attention);
   learn_step_entry(rows_s, idx, costs);

@@ -30,10 +30,11 @@ struct StepCost {
 };
 
 struct StepCosts {
-  static constexpr int kMaxRows = 512;    // rows of a step whose cost is kept; more tell what so many take
-  static constexpr int kGoodTimes = 4;    // of a size: the typical one of so many is one that nobody disturbed
-  static constexpr int kStaleSteps = 64;  // in which nothing of the kind was measured: what is known of it is old
-  static constexpr int kDraftSizes = 10;  // entry i: passes of the draft model that draft 2^i to 2^(i+1) - 1 tokens
+  static constexpr int kMaxRows = 512;       // rows of a step whose cost is kept; more tell what so many take
+  static constexpr int kGoodTimes = 4;       // of a size: the typical one of so many is one that nobody disturbed
+  static constexpr int kStaleSteps = 64;     // in which nothing of the kind was measured: what is known of it is old
+  static constexpr int kMaxSteps = 1 << 30;  // that are counted
+  static constexpr int kDraftSizes = 10;     // entry i: passes of the draft model that draft 2^i to 2^(i+1) - 1 tokens
   float step_s[kMaxRows + 1] =
       {};  // seconds of a step by its rows, drafting and attention not counted; 0: not measured
   uint16_t n_measured[kMaxRows + 1] = {};  // times, at most 65535

@@ -54,6 +54,21 @@ TEST(StepCosts, StepsOfMoreRowsThanTheTableHasFollowItsSlope) {
   EXPECT_NEAR(predicted(unknown, 2 * kFull), 3.0, 0.1);
 }
 
+TEST(StepCosts, AnEngineMayRunForMonths) {
+  StepCosts costs;
+  measure(costs, 4, 1.0, 20);
+  costs.n_steps = StepCosts::kMaxSteps - 2;
+  measure(costs, 8, 2.0);
+  EXPECT_TRUE(is_step_stale(costs, 4));
+  for (int i = 0; i < 3; ++i) measure(costs, 8, 2.0);
+  EXPECT_LT(costs.n_steps, StepCosts::kMaxSteps);
+  EXPECT_EQ(costs.last_measured[8], costs.n_steps);
+  EXPECT_EQ(costs.last_measured[4], 1) << "long ago, and not never";
+  EXPECT_EQ(costs.last_measured[5], 0);
+  EXPECT_TRUE(is_step_stale(costs, 4));
+  EXPECT_NEAR(predicted(costs, 8), 2.0, 0.01);
+}
+
 TEST(StepCosts, WhereTimesScatterSizesAroundItCountAndWhereNotEdgesStay) {
   StepCosts even;
   StepCosts uneven;

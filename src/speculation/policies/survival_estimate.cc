@@ -10,16 +10,17 @@
 namespace bass {
 namespace {
 
-constexpr float kMemory = 40.0f;      // observations that are remembered: drafts turn good and bad
-constexpr float kErrorRate = 0.1f;    // of the latest error in the mean ones
-constexpr float kNewsRate = 0.5f;     // of an error that is all news in the estimate
-constexpr float kLuck = 0.15f;        // mean error of a good draft's run of successes: no news
-constexpr float kLeastNews = 0.05f;   // of a model's token: what was seen once is not certain
-constexpr float kMaxWeight = 400.0f;  // observations that count against what is believed
-constexpr float kForget = 0.998f;     // of that weight, in each step that does not look: so much is tried again
-constexpr float kHopeFading = 0.8f;   // with each step that looks at the draft model's tokens
-constexpr int kFirstProbe = 12;       // steps without a draft after which one is tried again; twice as many each time
-                                      // that it is in vain, up to GoodputState::kLastProbe
+constexpr float kMemory = 40.0f;          // observations that are remembered: drafts turn good and bad
+constexpr float kErrorRate = 0.1f;        // of the latest error in the mean ones
+constexpr float kNewsRate = 0.5f;         // of an error that is all news in the estimate
+constexpr float kLuck = 0.15f;            // mean error of a good draft's run of successes: no news
+constexpr float kLeastNews = 0.05f;       // of a model's token: what was seen once is not certain
+constexpr float kMaxWeight = 400.0f;      // observations that count against what is believed
+constexpr float kForget = 0.998f;         // of that weight, in each step that does not look: so much is tried again
+constexpr float kHopeFading = 0.8f;       // with each step that looks at the draft model's tokens
+constexpr int32_t kMaxCounted = 1 << 30;  // steps: an engine may run for months
+constexpr int kFirstProbe = 12;  // steps without a draft after which one is tried again; twice as many each time
+                                 // that it is in vain, up to GoodputState::kLastProbe
 
 constexpr int kStepsBetween = 16;  // computations of what is expected of confidences
 constexpr float kMove = 0.2f;      // of the terms, after which it is computed at once
@@ -147,12 +148,16 @@ void forget_unseen(std::span<const DraftOutcome> outcomes, GoodputState* learnt)
 
 }  // namespace
 
+// The same for all: what is expected takes as long as a small model's step, and each request asks.
 DraftLengthState start_survival(const DraftLengthSpec&) {
-  DraftLengthState state;
-  state.len = GoodputState::kMaxLen;
-  state.goodput.probe_interval = kFirstProbe;
-  expect_stops(&state.goodput);
-  return state;
+  static const DraftLengthState first = [] {
+    DraftLengthState state;
+    state.len = GoodputState::kMaxLen;
+    state.goodput.probe_interval = kFirstProbe;
+    expect_stops(&state.goodput);
+    return state;
+  }();
+  return first;
 }
 
 void learn_survival(DraftLengthState& state, std::span<const DraftOutcome> outcomes) {
@@ -177,9 +182,11 @@ void learn_survival(DraftLengthState& state, std::span<const DraftOutcome> outco
   forget_unseen(outcomes, &learnt);
   const bool is_try = is_probe_due(learnt);
   const bool is_used = std::exchange(learnt.has_verified, has_verified);  // this is no try
-  ++learnt.n_idle_steps;
-  ++learnt.n_untried_steps;
-  learnt.n_drafted_steps = has_verified ? learnt.n_drafted_steps + 1 : 0;
+  const auto count = [](int32_t* n) { *n = std::min(*n + 1, kMaxCounted); };
+  count(&learnt.n_idle_steps);
+  count(&learnt.n_untried_steps);
+  count(&learnt.n_drafted_steps);
+  if (!has_verified) learnt.n_drafted_steps = 0;
   if (!has_drafts) return;
   learnt.n_idle_steps = 0;
   if (!has_verified || (!is_used && !is_try)) return;
