@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Proves the GPU backend on a machine with an NVIDIA GPU, and measures it.
-#   tools/gpu_check.sh [STAGE ...]    stages: correctness (first), sanitizer, timing, attention,
-#                                     drafts, paper; all unless some are named
-#   tools/gpu_check.sh pack DIR       puts the programs that the stages need and their libraries into DIR, for a machine
-#                                     that has a GPU but not what BASS is built with; there: BASS_GPU_PACK=DIR
-# Programs come from BASS_GPU_PACK, or are built here (preset "cuda"). BASS_TEST_MODEL names the default model; without it
-# the tests that need it are left out, and said to be. Writes results.json, summary.txt and the logs to $OUT, or to
-# ./gpu_results. Each stage takes a few minutes, paper a quarter of an hour; one that fails does not stop the next one.
-# A pack runs where the C library is no older than here; cuBLASLt (540 MB) does not go along.
+#   tools/gpu_check.sh [STAGE ...]    stages: correctness, paper, timing, attention, drafts, sanitizer; all, in this
+#                                     order, unless some are named
+#   tools/gpu_check.sh pack FILE      puts the programs that the stages need and their libraries into FILE (tar.xz), for a
+#                                     machine that has a GPU but not what BASS is built with; there: BASS_GPU_PACK=FILE
+# Programs come from BASS_GPU_PACK (a pack, or a folder with one's contents), or are built here (preset "cuda").
+# BASS_TEST_MODEL names the default model; without it the tests that need it are left out, and said to be. After each
+# stage results.json, summary.txt and results.tar.gz, with all logs, are in $OUT, or in ./gpu_results. Each stage takes a
+# few minutes, paper of 8 sequences too (PAPER_BATCHES=1,2,4,8,16,32 names others: a quarter of an hour); one that fails
+# does not stop the next one. A pack runs where the C library is no older than here; cuBLASLt (540 MB) does not go along.
 set -uo pipefail
 # Paths that were given are of the folder that this was called in.
 for name in BASS_GPU_PACK BASS_TEST_MODEL OUT; do
@@ -16,7 +17,8 @@ done
 if [ "${1:-}" = pack ] && [ $# -eq 2 ]; then set -- pack "$(realpath -m "$2")"; fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 programs=(bass bass_kernels_test bass_gpu_test)
-out=${OUT:-$PWD/gpu_results}
+results_dir=${OUT:-$PWD/gpu_results}
+out=""  # of logs
 
 fail() {
   echo "error: $*" >&2
@@ -28,17 +30,28 @@ build() { # where the tests' data will be
   cmake --build --preset cuda --parallel "$(nproc)" --target "${programs[@]}"
 }
 
-pack() { # folder
-  mkdir -p "$1/lib" build
+pack() { # file
+  local folder program library
+  folder=$(mktemp -d)
+  mkdir -p "$folder/lib" build
   build tests/data || fail "the programs could not be built"
-  local program library
   for program in "${programs[@]}"; do
-    strip -o "$1/$program" "build/cuda/$program" || fail "there is no build/cuda/$program"
+    strip -o "$folder/$program" "build/cuda/$program" || fail "there is no build/cuda/$program"
     # The C library belongs to the machine; all others go along.
-    ldd "$1/$program" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | grep -Ev '/lib(c|m|dl|rt|pthread|resolv|nsl|util|anl|mvec|nss_[a-z]+)\.so' |
-      while read -r library; do cp -uL "$library" "$1/lib/"; done
+    ldd "$folder/$program" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | grep -Ev '/lib(c|m|dl|rt|pthread|resolv|nsl|util|anl|mvec|nss_[a-z]+)\.so' |
+      while read -r library; do cp -uL "$library" "$folder/lib/"; done
   done
+  tar -C "$folder" -I 'xz -T0 -3' -cf "$1" . || fail "$1 could not be written"
+  rm -rf "$folder"
   du -sh "$1"
+}
+
+unpack() {
+  local folder
+  [ -f "${BASS_GPU_PACK:-}" ] || return 0
+  folder=$(mktemp -d)
+  tar -C "$folder" -xf "$BASS_GPU_PACK" || fail "$BASS_GPU_PACK: not a pack of tools/gpu_check.sh"
+  BASS_GPU_PACK=$folder
 }
 
 # A program of the pack, with its own libraries, or of the build.
@@ -52,7 +65,8 @@ run_program() { # program, arguments...
     "${limit[@]}" "${wrapper[@]}" "build/cuda/$program" "$@"
   fi
 }
-wrapper=() limit=()
+# No program may keep the machine for good.
+wrapper=() limit=(timeout -k 10 300)
 
 # Runs a test program in shards beside each other, as an error of a GPU is the end of the process that met it; adds their
 # reports and one log to the results.
@@ -64,12 +78,18 @@ run_tests() { # name of the reports, seconds, program, gtest filter, [shards]
     runs+=($!)
   done
   for shard in "${!runs[@]}"; do
-    wait "${runs[shard]}" || rc=1
+    wait "${runs[shard]}" || { rc=1; tell_failure "$out/$name.$shard.log"; }
     { echo "== shard $shard of $n_shards"; cat "$out/$name.$shard.log"; } >>"$out/$name.log"
     rm "$out/$name.$shard.log"
   done
   grep -E '^\[  (PASSED|FAILED|SKIPPED) |timed out|Check failed' "$out/$name.log" | sort | uniq -c | tail -n 20
   return "$rc"
+}
+
+# The test that a program ended in, and its last words.
+tell_failure() { # log
+  grep '^\[ RUN ' "$1" | tail -n 1
+  tail -n 15 "$1"
 }
 
 run_shard() { # name, seconds, program, filter, shard, shards
@@ -109,14 +129,22 @@ stage_correctness() {
 stage_sanitizer() {
   command -v compute-sanitizer >/dev/null || { echo "there is no compute-sanitizer on the PATH"; return 1; }
   local rc=0 tool
-  local filter='GpuRows.*:GpuEmbedding.*:GpuProduct.Adds*:GpuLibraryProduct.Rows*:GpuExperts.C*:GpuExperts.G*:GpuExperts.P*'
-  filter+=':GpuAttention*:GpuRounds*:GpuDevice*'
+  local filter='GpuRows.*:GpuEmbedding.*:GpuProduct.Adds*:GpuProduct.*AnySize*:GpuSkinnyProduct.*:GpuLibraryProduct.Rows*'
+  filter+=':GpuExperts.*:GpuAttention*:GpuRounds*:GpuDevice*'
+  local -a runs=()
   for tool in memcheck racecheck initcheck synccheck; do
-    wrapper=(compute-sanitizer --tool "$tool" --error-exitcode 99 --print-limit 20)
-    run_tests "sanitizer_$tool" 120 bass_kernels_test "$filter" || rc=1
-    run_tests "sanitizer_${tool}_generation" 120 bass_gpu_test '*EveryDraftMade*' || rc=1
+    sanitize "$tool" "$filter" &
+    runs+=($!)
   done
-  wrapper=()
+  for tool in "${runs[@]}"; do wait "$tool" || rc=1; done
+  return "$rc"
+}
+
+sanitize() { # tool, filter
+  local rc=0
+  wrapper=(compute-sanitizer --tool "$1" --error-exitcode 99 --print-limit 20)
+  run_tests "sanitizer_$1" 200 bass_kernels_test "$2" || rc=1
+  run_tests "sanitizer_${1}_generation" 120 bass_gpu_test '*EveryDraftMade*' || rc=1
   return "$rc"
 }
 
@@ -187,7 +215,7 @@ stage_paper() {
     for layout in fused split-grouped split pad; do
       name=paper_${activations}_$layout
       run_program bass bench paper -m "$folder/main.gguf" -d "$folder/draft.gguf" --device cuda \
-        --activations "$activations" --layouts "$layout" --draft-lengths off,fixed:4,bass \
+        --activations "$activations" --layouts "$layout" --draft-lengths off,fixed:4,bass,goodput --batch "${PAPER_BATCHES:-8}" \
         --acceptance "${PAPER_ACCEPTANCE:-0.8}" --max-step-tokens 2048 --rounds 1 --json >"$out/$name.json" 2>"$out/$name.log" || rc=1
       tail -n 2 "$out/$name.log"
     done
@@ -197,24 +225,26 @@ stage_paper() {
 }
 
 if [ "${1:-}" = pack ]; then
-  [ $# -eq 2 ] || fail "usage: tools/gpu_check.sh pack DIR"
+  [ $# -eq 2 ] || fail "usage: tools/gpu_check.sh pack FILE"
   pack "$2"
   exit
 fi
 stages=("$@")
-[ "${#stages[@]}" -gt 0 ] || stages=(correctness sanitizer timing attention drafts paper)
+[ "${#stages[@]}" -gt 0 ] || stages=(correctness paper timing attention drafts sanitizer)
 for stage in "${stages[@]}"; do
   case "$stage" in
     correctness | sanitizer | timing | attention | drafts | paper) ;;
-    *) fail "usage: tools/gpu_check.sh [correctness|sanitizer|timing|attention|drafts|paper ...], or tools/gpu_check.sh pack DIR" ;;
+    *) fail "usage: tools/gpu_check.sh [correctness|sanitizer|timing|attention|drafts|paper ...], or tools/gpu_check.sh pack FILE" ;;
   esac
 done
 gpu=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | head -n 1)
 [ -n "$gpu" ] || fail "there is no NVIDIA GPU on this machine (nvidia-smi lists none); nothing was checked"
-mkdir -p "$out" build
-if [ -z "${BASS_GPU_PACK:-}" ]; then build >"$out/build.log" 2>&1 || fail "the build failed: $out/build.log"; fi
+mkdir -p "$results_dir" build
+out=$(mktemp -d)
+unpack
+if [ -z "${BASS_GPU_PACK:-}" ]; then build >build/gpu_check.log 2>&1 || fail "the build failed: build/gpu_check.log"; fi
 
-echo "GPU: $gpu" | tee "$out/summary.txt"
+echo "GPU: $gpu" | tee "$results_dir/summary.txt"
 find_cublaslt
 results="" n_failed=0
 for stage in "${stages[@]}"; do
@@ -222,8 +252,11 @@ for stage in "${stages[@]}"; do
   start_s=$SECONDS
   outcome=passed
   "stage_$stage" || { outcome=FAILED; n_failed=$((n_failed + 1)); }
-  echo "$stage: $outcome ($((SECONDS - start_s)) s)" | tee -a "$out/summary.txt"
+  echo "$stage: $outcome ($((SECONDS - start_s)) s)" | tee -a "$results_dir/summary.txt"
   results+="${results:+,}{\"stage\":\"$stage\",\"outcome\":\"$outcome\",\"seconds\":$((SECONDS - start_s))}"
+  # What there is when the machine goes stays.
+  printf '{"gpu":"%s","date":"%s","stages":[%s]}\n' "$gpu" "$(date -u +%F)" "$results" >"$results_dir/results.json"
+  tar -C "$out" -czf "$results_dir/results.tar.gz" .
 done
-printf '{"gpu":"%s","date":"%s","stages":[%s]}\n' "$gpu" "$(date -u +%F)" "$results" >"$out/results.json"
+rm -rf "$out"
 [ "$n_failed" -eq 0 ]
