@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -38,6 +39,7 @@ class GenerateCommand final : public Command {
       if (!status.ok()) return fail(console, status);
     }
     const int code = finish(console);
+    if (result.value().has_hung) _exit(kExitInterrupted);         // an engine's end waits for its step's
     if (result.value().was_interrupted) return kExitInterrupted;  // a hung-up terminal cannot be written to either
     if (code != kExitDone) return code;
     return report_errors(result.value(), console);
@@ -50,10 +52,10 @@ class GenerateCommand final : public Command {
     BASS_ASSIGN_OR_RETURN(std::vector<PromptSpec> prompts, read_prompts(options_));
     if (!options_.save.empty()) BASS_RETURN_IF_ERROR(check_save_path("--save", options_.save));
     const auto load_start = std::chrono::steady_clock::now();
-    BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_, console));
+    BASS_ASSIGN_OR_RETURN(engine_, load_engine(options_, console));
     const std::chrono::duration<double> load_time = std::chrono::steady_clock::now() - load_start;
-    n_threads_ = engine->options().n_threads;
-    BASS_RETURN_IF_ERROR(check_bias(engine->model_info().vocab_size));
+    n_threads_ = engine_->options().n_threads;
+    BASS_RETURN_IF_ERROR(check_bias(engine_->model_info().vocab_size));
 
     LiveView view(&console->err, options_.show_drafts);
     GenerationSettings settings;
@@ -61,10 +63,10 @@ class GenerateCommand final : public Command {
     if (console->err.has_cursor() && !options_.quiet) {
       settings.on_progress = [&view](const GenerationResult& result) { view.update(result); };
     }
-    BASS_ASSIGN_OR_RETURN(GenerationResult result, run_generation(engine.get(), std::move(prompts), settings));
+    BASS_ASSIGN_OR_RETURN(GenerationResult result, run_generation(engine_.get(), std::move(prompts), settings));
     result.load_s = load_time.count();
-    result.model = model_label(options_.engine.model_path, engine->model_info().is_synthetic);
-    if (const auto draft = engine->draft_info())
+    result.model = model_label(options_.engine.model_path, engine_->model_info().is_synthetic);
+    if (const auto draft = engine_->draft_info())
       result.draft = model_label(options_.engine.draft_path, draft->is_synthetic);
     return result;
   }
@@ -114,6 +116,7 @@ class GenerateCommand final : public Command {
 
   TableArguments arguments_;
   GenerateOptions options_;
+  std::unique_ptr<Engine> engine_;  // ends behind all that is printed
   int n_threads_ = 1;
 };
 

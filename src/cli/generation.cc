@@ -32,6 +32,10 @@ class Collector {
     for (PromptSpec& spec : prompts) add_prompt(spec);
     start_ = Clock::now();
     for (size_t i = 0; i < prompts.size(); ++i) {
+      if (is_interrupted()) {  // what was submitted keeps what it has
+        end_untold(FinishReason::kCancelled, {}, &result_.prompts[i]);
+        continue;
+      }
       prompts[i].request.job = kJob;
       result_.prompts[i].submitted_s = seconds_since(start_);
       const Result<RequestId> id = engine_->submit(std::move(prompts[i].request), events_);
@@ -41,24 +45,22 @@ class Collector {
       }
       prompt_idx_[id.value()] = i;
       result_.prompts[i].request_id = id.value();
+      ++n_running_;
     }
-    n_running_ = prompts.size();
     return ok_status();
   }
 
   void run() {
+    obey_interrupt();
     while (n_running_ > 0) {
       Event event;
       const bool has_event = events_->wait(&event, kPollInterval);
       if (has_event) take(std::move(event));
       result_.total_s = seconds_since(start_);
       refresh_stats();
-      if (is_interrupted() && !result_.was_interrupted) {
-        result_.was_interrupted = true;
-        interrupted_at_ = Clock::now();
-        cancel_all();
-      }
-      if (result_.was_interrupted && seconds_since(interrupted_at_) > kMaxCancelSeconds) break;
+      obey_interrupt();
+      result_.has_hung = result_.was_interrupted && seconds_since(interrupted_at_) > kMaxCancelSeconds;
+      if (result_.has_hung) break;
       if (settings_.on_progress) settings_.on_progress(result_);
     }
     result_.stats = engine_->stats();
@@ -90,6 +92,13 @@ class Collector {
     result_.prompts.push_back(std::move(prompt));
   }
 
+  void obey_interrupt() {
+    if (!is_interrupted() || result_.was_interrupted) return;
+    result_.was_interrupted = true;
+    interrupted_at_ = Clock::now();
+    cancel_all();
+  }
+
   void cancel_all() {
     for (const auto& [id, idx] : prompt_idx_) engine_->cancel(id);
   }
@@ -101,19 +110,19 @@ class Collector {
     } else if (event.kind == Event::Kind::kDone) {
       prompt.n_prompt_tokens = event.n_prompt_tokens;  // a prompt that was never processed has tokens too
       --n_running_;
-      end_untold(event.error, &prompt);
+      end_untold(FinishReason::kError, event.error, &prompt);
     } else {
       ChoiceResult* choice = &prompt.choices.at(static_cast<size_t>(event.choice_idx));
       take_choice(std::move(event), choice);
     }
   }
 
-  /// Choices that the engine had no memory to tell of one by one.
-  static void end_untold(const Status& error, PromptResult* prompt) {
+  /// Choices that the engine had no memory to tell of one by one, or never heard of.
+  static void end_untold(FinishReason reason, const Status& error, PromptResult* prompt) {
     for (ChoiceResult& choice : prompt->choices) {
       if (choice.is_finished) continue;
       choice.is_finished = true;
-      choice.finish_reason = FinishReason::kError;
+      choice.finish_reason = reason;
       choice.error = error;
     }
   }

@@ -68,6 +68,8 @@ bool forget_interrupt() {
 
 bool is_interrupted() { return is_asked.load(); }
 
+bool must_end() { return must_stop.load(); }
+
 Status check_interrupted() { return is_interrupted() ? Status(StatusCode::kCancelled, "interrupted") : ok_status(); }
 
 void set_cursor_hidden(bool is_hidden) { cursor_is_hidden.store(is_hidden); }

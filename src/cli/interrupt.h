@@ -15,6 +15,9 @@ bool is_interrupted();
 /// kCancelled if so.
 Status check_interrupted();
 
+/// Whether another of them than Ctrl-C has come: not what runs is to end, but the process.
+bool must_end();
+
 /// Forgets a Ctrl-C that has been obeyed, so that the next one asks again. False when another of these signals came:
 /// the command must stop.
 bool forget_interrupt();

@@ -38,14 +38,17 @@ void wait_until(short events, int fd) {  // NOLINT(google-runtime-int): poll's t
   poll(&one, 1, -1);
 }
 
+// A SIGTERM that comes while nobody reads ends the waiting; one that came before had what there is written.
 void Output::write(std::string_view bytes) {
+  const bool had_to_end = must_end();
   while (!bytes.empty() && status_.ok()) {
     const ssize_t n_written = ::write(fd_, bytes.data(), bytes.size());
     if (n_written >= 0) {
       bytes.remove_prefix(static_cast<size_t>(n_written));
-    } else if (errno == EAGAIN) {
-      wait_until(POLLOUT, fd_);
-    } else if (errno != EINTR) {
+    } else if (errno == EINTR || errno == EAGAIN) {
+      if (errno == EAGAIN) wait_until(POLLOUT, fd_);
+      if (must_end() && !had_to_end) status_ = Status(StatusCode::kCancelled, "interrupted");
+    } else {
       is_closed_ = errno == EPIPE;
       const char* stream = fd_ == 1 ? "standard output" : "standard error";
       status_ = resource_exhausted(fmt::format("cannot write to {}: {}", stream, std::strerror(errno)));

@@ -42,6 +42,7 @@ struct GenerationResult {
   double total_s = 0;  ///< from submission to the last event
   EngineStats stats;
   bool was_interrupted = false;
+  bool has_hung = false;  ///< the engine did not answer that: it cannot be ended, only left
 };
 
 /// The paper's three latencies in milliseconds; none where no sequence produced a token.

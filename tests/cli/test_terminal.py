@@ -204,25 +204,42 @@ def test_a_terminal_that_goes_away(binary, smollm2):
     assert terminal.child.wait(TIMEOUT_S) == 130
 
 
-def test_a_later_ctrl_c_ends_at_once(binary, tiny):
-    """Also a program that waits for whoever reads its results."""
+@contextlib.contextmanager
+def nobody_reads(is_blocking=True):
+    """The end of a full pipe that is written to."""
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     with contextlib.suppress(BlockingIOError):
         while True:
             os.write(write_end, b"x" * 4096)
-    os.set_blocking(write_end, True)
-    with subprocess.Popen([binary, "generate", "-m", tiny, "-p", "a", "--json"], stdout=write_end,
-                          stderr=subprocess.PIPE) as child:
+    os.set_blocking(write_end, is_blocking)
+    yield write_end
+    os.close(write_end)
+    with open(read_end, "rb") as pipe:
+        assert set(pipe.read()) == set(b"x")
+
+
+def test_a_later_ctrl_c_ends_at_once(binary, tiny):
+    """Also a program that waits for whoever reads its results."""
+    with nobody_reads() as pipe, subprocess.Popen([binary, "generate", "-m", tiny, "-p", "a", "--json"], stdout=pipe,
+                                                  stderr=subprocess.PIPE) as child:
         time.sleep(1)
         child.send_signal(signal.SIGINT)
         time.sleep(SAME_WISH_S)
         assert child.poll() is None
         child.send_signal(signal.SIGINT)
         assert child.wait(5) == 130
-    os.close(write_end)
-    with open(read_end, "rb") as pipe:
-        assert set(pipe.read()) == set(b"x")
+
+
+@pytest.mark.parametrize("is_blocking", [True, False])
+def test_one_sigterm_ends_waiting_for_a_reader(binary, tiny, is_blocking):
+    with nobody_reads(is_blocking) as pipe, subprocess.Popen([binary, "generate", "-m", tiny, "-p", "a", "--json"],
+                                                             stdout=pipe, stderr=subprocess.PIPE) as child:
+        time.sleep(1)
+        assert child.poll() is None
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(5) == 130
+        assert child.stderr.read() == b"error: interrupted\n"
 
 
 def catches_interrupts(pid):
