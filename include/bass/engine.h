@@ -51,9 +51,9 @@ struct EngineOptions {
   AttentionKind attention = AttentionKind::kFused;
   ActivationKind activations = ActivationKind::kInt8;
   KvKind kv = KvKind::kInt16;
-  std::string device = "auto";     ///< auto | cpu | cuda[:N]
-  int max_step_tokens = 256;       ///< rows of one step; longer prompts are prefilled in chunks
-  std::string costs_folder;        ///< where what steps cost is kept between runs; empty: nowhere
+  std::string device = "auto";  ///< auto | cpu | cuda[:N]
+  int max_step_tokens = 256;    ///< rows of one step; longer prompts are prefilled in chunks
+  std::string costs_folder;     ///< where what steps cost is kept between runs, and every ten minutes; empty: nowhere
   StepProfile* profile = nullptr;  ///< filled while the engine runs, which it must outlive; none: nothing is timed
   DraftTrace* trace = nullptr;     ///< drafts are judged and thrown away; must outlive the engine; none: they are used
   /// Measurements only: a drafted token is accepted with this chance, whatever the models say of it, so texts mean
@@ -149,6 +149,7 @@ class Engine {
   virtual void cancel(RequestId id) noexcept = 0;
 
   [[nodiscard]] virtual EngineStats stats() const = 0;
+  /// A step that runs meanwhile is not counted.
   virtual void reset_stats() = 0;
   [[nodiscard]] virtual const EngineOptions& options() const = 0;  ///< with the defaults filled in
   [[nodiscard]] virtual ModelInfo model_info() const = 0;

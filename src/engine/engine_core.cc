@@ -28,18 +28,29 @@ void EngineCore::step() {
   if (scheduler_->may_admit()) publish_late();  // admission indexes prompts, which may take long
   const Clock::time_point begin = Clock::now();
   scheduler_->schedule(max_step_tokens(begin), &plan_, &owners_);
-  if (plan_.segments.empty()) return publish_late();
+  if (plan_.segments.empty()) {
+    end_failed();
+    publish();
+    return scheduler_->remove_finished();
+  }
   const Ticket ticket = executor_->submit(plan_);
   publish_late();
   const StepResult& result = executor_->wait(ticket);
   const double device_s = seconds_between(begin, Clock::now());
   const Committed committed = commit(result, begin);
   update_policies(result, device_s, committed);
+  end_failed();
   // Who is woken takes time that a device can be given its next step in, where there is one.
   publishes_late_ = executor_->works_beside_host();
   if (!publishes_late_) publish();
   scheduler_->remove_finished();
   if (!scheduler_->has_work()) publish_late();
+}
+
+// A request that there was no memory to start. Its samples that ran were in the step.
+void EngineCore::end_failed() {
+  const auto [request, error] = scheduler_->take_failed();
+  if (request != nullptr) finish_request(commit_context(), request, FinishReason::kError, error);
 }
 
 void EngineCore::publish_late() noexcept {
@@ -49,8 +60,9 @@ void EngineCore::publish_late() noexcept {
 // A deadline is looked at between steps, so a step with prompt tokens is planned to end before the next one. The first
 // such step ever is as small as can be: what a row takes is not known then.
 int EngineCore::max_step_tokens(Clock::time_point now) const {
-  if (!next_deadline_) return options_.max_step_tokens;
-  return tokens_before_deadline(seconds_between(now, *next_deadline_), prefill_row_s_, options_.max_step_tokens);
+  const std::optional<Clock::time_point> deadline = scheduler_->next_deadline();
+  if (!deadline) return options_.max_step_tokens;
+  return tokens_before_deadline(seconds_between(now, *deadline), prefill_row_s_, options_.max_step_tokens);
 }
 
 // How many sequences would run in this step under regular decoding. Before the step's tokens are committed.
@@ -116,6 +128,7 @@ EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_p
   running_stats_.decode_tokens += n_emitted;
   running_stats_.draft_times.add(result.draft_times);
   ++running_stats_.decode_steps;
+  ++n_decode_steps_;
   return {true, n_emitted + n_ends, n_regular, step_s};
 }
 
@@ -182,11 +195,13 @@ void EngineCore::push_events() noexcept {
   }
 }
 
-// Counters first, so that whoever is woken by an event finds it counted.
+// Counters first, so that whoever is woken by an event finds it counted. Who has set them back meanwhile wants nothing
+// of the step that ran then.
 void EngineCore::publish() noexcept {
   publishes_late_ = false;
   {
     const std::lock_guard lock(mutex_);
+    if (std::exchange(wants_stats_reset_, false)) running_stats_ = {};
     stats_ = running_stats_;
     for (const Outbox::Item& item : outbox_.items) {
       if (item.event.front().kind == Event::Kind::kDone) live_.erase(item.event.front().request_id);
@@ -211,6 +226,7 @@ void EngineCore::loop() {
       if (is_running && wait_at_gate()) is_running = take_messages();  // what arrived meanwhile begins with the others
       end_overdue();
       if (is_running) step();
+      keep_costs_at_times();
     } catch (const std::bad_alloc&) {  // the engine lives on
       end_all(FinishReason::kError, out_of_memory());
     } catch (const std::exception&) {
@@ -236,20 +252,20 @@ bool EngineCore::take_messages() {
     cancelled.swap(cancelled_);
     is_stopping = is_stopping_;
   }
-  // A long queue is walked through only when there is news: a step may take less time than that.
-  if (has_arrived || !cancelled.empty()) {
+  // A long queue is walked through only when somebody leaves it: a step may take less time than that.
+  if (has_arrived) scheduler_->for_each_unprepared([this](RequestState* request) { prepare_request(request); });
+  if (!cancelled.empty()) {
     for (const auto& request : scheduler_->requests()) {
-      if (request->policy == nullptr) prepare_request(request.get());
       if (cancelled.contains(request->id)) finish_request(commit_context(), request.get(), FinishReason::kCancelled);
     }
+    publish();
   }
-  if (!cancelled.empty()) publish();
   scheduler_->remove_finished();
   return !is_stopping;
 }
 
 void EngineCore::prepare_request(RequestState* state) {
-  has_deadlines_ |= state->deadline.has_value();
+  scheduler_->watch(state);
   const bool has_fixed_noise =
       state->request.seed && needs_draft_distribution(state->sampling) && !options_.scripted_acceptance;
   state->policy = policies_.get(state->request.speculation.draft_length, state->draft_length,
@@ -258,20 +274,12 @@ void EngineCore::prepare_request(RequestState* state) {
 
 void EngineCore::end_overdue() {
   const Clock::time_point now = Clock::now();
-  bool has_ended = false;
-  next_deadline_.reset();
-  if (!std::exchange(has_deadlines_, false)) return;
+  if (now < scheduler_->next_deadline().value_or(Clock::time_point::max())) return;
   for (const auto& request : scheduler_->requests()) {
-    if (!request->deadline) continue;
-    has_deadlines_ = true;
-    if (now < *request->deadline) {
-      next_deadline_ = std::min(next_deadline_.value_or(*request->deadline), *request->deadline);
-      continue;
-    }
+    if (!request->deadline || now < *request->deadline) continue;
     finish_request(commit_context(), request.get(), FinishReason::kDeadline);
-    has_ended = true;
   }
-  if (has_ended) publish();
+  publish();
   scheduler_->remove_finished();
 }
 

@@ -79,6 +79,7 @@ class EngineCore final : public Engine {
 
   void read_costs();
   void keep_costs() const;
+  void keep_costs_at_times();
 
   // The engine's thread only.
   void loop();
@@ -96,6 +97,7 @@ class EngineCore final : public Engine {
     double step_s = 0;       // from planning on
   };
   int count_regular_batch();
+  void end_failed();
   static void add_outcome(const SegmentOwner& owner, const SegmentResult& segment);
   Committed commit(const StepResult& result, Clock::time_point begin);
   void update_policies(const StepResult& result, double device_s, const Committed& committed);
@@ -123,15 +125,15 @@ class EngineCore final : public Engine {
   PolicyRegistry policies_;
   StepCosts costs_;
   std::optional<RegularBatch> regular_batch_;
-  std::string costs_key_;  // of the kept ones
+  std::string costs_key_;         // of the kept ones
+  int64_t n_decode_steps_ = 0;    // that this run learnt from
+  Clock::time_point costs_kept_;  // when they were written last, or loaded
   StepPlan plan_;
   std::vector<SegmentOwner> owners_;
   Outbox outbox_;
   bool publishes_late_ = false;
   EngineStats running_stats_;  // of the engine's thread; published with the events of its last step
-  std::optional<Clock::time_point> next_deadline_;
-  bool has_deadlines_ = false;  // some request of the queue has one
-  double prefill_row_s_ = 0;    // what a row took of the last step with prompt tokens; 0: there was none
+  double prefill_row_s_ = 0;   // what a row took of the last step with prompt tokens; 0: there was none
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;

@@ -59,8 +59,9 @@ Result<std::unique_ptr<EngineCore>> EngineCore::create(const EngineOptions& opti
   BASS_ASSIGN_OR_RETURN(OpenedDevice device, open_named_device(options.device));
   const bool may_fall_back = options.device == "auto" && device.gpu != nullptr;
   Result<std::unique_ptr<EngineCore>> engine = create_on(std::move(device), options);
-  if (engine.ok() || !may_fall_back) return engine;
-  // The GPU has too little memory, or lacks what this model needs. What is wrong with a file, it is here too.
+  // The GPU has too little memory, or lacks what this model needs. What is wrong with a file, it is here too; what is
+  // wrong with the program must be told.
+  if (engine.ok() || !may_fall_back || engine.status().code() == StatusCode::kInternal) return engine;
   OpenedDevice cpu{.name = "cpu", .note = fmt::format("running on the CPU: {}", engine.status().message())};
   Result<std::unique_ptr<EngineCore>> on_cpu = create_on(std::move(cpu), options);
   return on_cpu.ok() ? std::move(on_cpu) : std::move(engine);
@@ -98,16 +99,26 @@ void EngineCore::read_costs() {
                            executor_->isa_name(), options_.n_threads, static_cast<int>(options_.attention),
                            static_cast<int>(options_.kv), static_cast<int>(options_.activations));
   costs_ = read_kept_costs(kept_costs_path(options_.costs_folder, costs_key_), costs_key_);
+  costs_kept_ = Clock::now();
 }
 
-// A destructor's work: what fails here is not worth a word.
+// What fails here is not worth a word.
 void EngineCore::keep_costs() const {
   constexpr int64_t kMinSteps = 64;
-  if (costs_key_.empty() || running_stats_.decode_steps < kMinSteps) return;
+  if (costs_key_.empty() || n_decode_steps_ < kMinSteps) return;
   try {
     bass::keep_costs(costs_, kept_costs_path(options_.costs_folder, costs_key_), costs_key_);
   } catch (const std::exception&) {
   }
+}
+
+// A server may run for months and then be killed.
+void EngineCore::keep_costs_at_times() {
+  constexpr double kIntervalS = 600;
+  const Clock::time_point now = Clock::now();
+  if (seconds_between(costs_kept_, now) < kIntervalS) return;
+  costs_kept_ = now;
+  keep_costs();
 }
 
 Status EngineCore::load_models() {

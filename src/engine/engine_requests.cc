@@ -1,5 +1,6 @@
 // The engine's side that any thread may call: requests come in, events go out.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -18,10 +19,13 @@ namespace {
 constexpr int kNgramOrderAlone = 2;
 constexpr int kNgramOrderBesideModel = 4;
 
+constexpr double kForeverS = 1e8;         // a clock's nanoseconds end at 9e9
 constexpr size_t kMaxSpareEvents = 1024;  // of a queue: about a MiB
 
 uint64_t random_seed() {
-  std::random_device device;
+  uint64_t seed = 0;
+  if (getentropy(&seed, sizeof seed) == 0) return seed;
+  std::random_device device;  // the kernel is older than the call
   return static_cast<uint64_t>(device()) << 32 | device();
 }
 
@@ -64,7 +68,7 @@ void EventQueue::push(std::list<Event> events) noexcept {
 bool EventQueue::wait(Event* event, std::optional<std::chrono::duration<double>> timeout) {
   std::unique_lock lock(mutex_);
   const auto has_event = [this] { return !events_.empty(); };
-  if (!timeout) {
+  if (!timeout || timeout->count() > kForeverS) {
     ready_.wait(lock, has_event);
   } else if (!ready_.wait_for(lock, *timeout, has_event)) {
     return false;

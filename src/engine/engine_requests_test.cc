@@ -39,6 +39,14 @@ TEST(Engine, ChecksWhatOnlyTokensTell) {
     expect_same(request, fits);
   }
   expect_same(Request{}, false);  // no prompt
+  request.prompt = "a";
+  request.stop = {"\xFF"};
+  expect_same(request, false);
+  request.stop = std::vector<std::string>(1000, "a");
+  expect_same(request, false);
+  request.stop.clear();
+  request.sampling.logit_bias.assign(100'000, {1, 0.5F});
+  expect_same(request, false);
   request = greedy_request(prompt_of(0, 256), 0);
   request.prompt_logprobs = true;  // no answer: the prompt may fill the context
   expect_same(request, true);

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <thread>
+#include <utility>
 
 #include "engine/scheduler.h"
 #include "support/can_populate.h"
@@ -322,6 +324,39 @@ TEST(Engine, CountersAreThereWhenTheLastEventIs) {
   EXPECT_EQ(stats.decode_steps, 2);
   EXPECT_EQ(stats.steps, 4);
   EXPECT_LT(stats.decode_work.total_operations(), stats.work.total_operations());
+}
+
+// Else a step that ran meanwhile would bring the old sums back.
+TEST(Engine, CountersThatWereSetBackStaySo) {
+  auto engine = load_engine({.model_path = tiny_model(kMain), .max_batch = 128, .n_threads = 1});
+  auto events = std::make_shared<EventQueue>();
+  Request request = greedy_request(prompt_of(0, 4), 240);
+  request.n = 1000;
+  ASSERT_TRUE(engine->submit(request, events).ok());
+  for (int i = 0; i < 60; ++i) {
+    while (engine->stats().steps < 8) std::this_thread::yield();
+    engine->reset_stats();
+    for (int64_t n_steps = 0; n_steps < 3;) {
+      const int64_t before = std::exchange(n_steps, engine->stats().steps);
+      ASSERT_LE(before, n_steps);
+      ASSERT_LT(n_steps, 8);
+    }
+  }
+}
+
+TEST(Engine, AQueueWaitsAsLongAsItIsTold) {
+  EventQueue events;
+  Event event;
+  EXPECT_FALSE(events.wait(&event, std::chrono::duration<double>(0)));
+  EXPECT_FALSE(events.wait(&event, std::chrono::duration<double>(-1)));
+  for (const double seconds : {1e9, 1e12, std::numeric_limits<double>::infinity()}) {
+    std::thread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      events.push(Event{});
+    });
+    EXPECT_TRUE(events.wait(&event, std::chrono::duration<double>(seconds))) << seconds;
+    later.join();
+  }
 }
 
 TEST(Engine, RequestsThatDoNotFitNowWaitAndAllPagesComeBack) {

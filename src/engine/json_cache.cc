@@ -28,7 +28,7 @@ void write_json_cache(const std::string& path, const Json& json) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) return;
-  const std::string partial = fmt::format("{}.{}", path, getpid());
+  const std::string partial = fmt::format("{}.{}.{}", path, getpid(), gettid());
   std::ofstream file(partial);
   file << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
   file.close();

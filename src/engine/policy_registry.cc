@@ -10,7 +10,7 @@ std::shared_ptr<PolicyState> PolicyRegistry::get(const std::string& text, const 
   });
   if (fixed_seed && !spec.policy->is_timed) return make();
   std::shared_ptr<PolicyState>& shared = shared_[{text, fixed_seed.has_value()}];
-  if (shared == nullptr) shared = make();
+  if (shared == nullptr || (fixed_seed && shared->is_full())) shared = make();
   if (fixed_seed && !shared->add_seed(*fixed_seed)) return make();
   return shared;
 }

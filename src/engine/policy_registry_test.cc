@@ -56,11 +56,18 @@ TEST(PolicyRegistry, AStepThatDidNotEndLeavesNothing) {
   EXPECT_FALSE(state->is_marked);
 }
 
-TEST(PolicyState, WithMoreSeedsThanItCanKeepNoneIsNew) {
-  PolicyState policy;
-  uint64_t seed = 0;
-  while (policy.add_seed(seed)) ASSERT_LT(++seed, 1u << 20);
-  EXPECT_FALSE(policy.add_seed(seed + 1));
+// Else a server would learn nothing more after some hours.
+TEST(PolicyRegistry, WhereAStateCanKeepNoMoreSeedsANewOneIsShared) {
+  PolicyRegistry registry;
+  const auto first = get(&registry, "goodput", 0);
+  uint64_t seed = 1;
+  while (get(&registry, "goodput", seed) == first) ASSERT_LT(++seed, 1u << 20);
+  EXPECT_TRUE(first->is_full());
+  const auto second = get(&registry, "goodput", seed + 1);
+  EXPECT_NE(second, first);
+  EXPECT_EQ(get(&registry, "goodput", seed + 2), second);
+  EXPECT_EQ(get(&registry, "goodput", 0), second) << "it has learnt nothing from the first one's seeds";
+  EXPECT_NE(get(&registry, "goodput", 0), second);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "base/caught_status.h"
 #include "base/check.h"
 
 namespace bass {
@@ -17,6 +18,10 @@ constexpr int kMinPrefillChunk = 32;
 // would be worth need a sequence whose text it knows. So many of a batch, and one of a small one.
 constexpr int kReadEvery = 8;
 
+// Room that is made when a sequence starts: for the text of a step, and for tokens in the index of n-grams.
+constexpr size_t kMaxStepBytes = 256;
+constexpr int kMaxIndexedAhead = 2048;
+
 }  // namespace
 
 int tokens_before_deadline(double left_s, double row_s, int max_tokens) {
@@ -29,7 +34,12 @@ Scheduler::Scheduler(const SchedulerOptions& options, const StepCosts* costs, Ex
       costs_(costs),
       executor_(executor),
       main_pool_(options.n_pages),
-      draft_pool_(options.has_draft ? options.n_pages : 0) {}
+      draft_pool_(options.has_draft ? options.n_pages : 0) {
+  const auto max_batch = static_cast<size_t>(options.max_batch);
+  running_.reserve(max_batch);
+  ended_.reserve(max_batch + 1);  // and one that could not start
+  prefilling_.reserve(max_batch);
+}
 
 int Scheduler::own_pages(const RequestState& request) const {
   // The page in which the shared part ends is the prompt's; a sequence writes into a copy of its own.
@@ -40,6 +50,12 @@ void Scheduler::add(std::list<std::unique_ptr<RequestState>>* arrived) noexcept 
   requests_.splice(requests_.end(), *arrived);
 }
 
+void Scheduler::watch(RequestState* request) {
+  if (!request->deadline) return;
+  deadlines_.insert(*request->deadline);
+  request->is_watched = true;
+}
+
 void Scheduler::schedule(int max_step_tokens, StepPlan* plan, std::vector<SegmentOwner>* owners) {
   plan->clear();
   owners->clear();
@@ -47,6 +63,7 @@ void Scheduler::schedule(int max_step_tokens, StepPlan* plan, std::vector<Segmen
   n_distributions_ = 0;
   n_unread_left_ = max_step_tokens;
   last_wish_ = {};
+  failed_ = {};
   admit();
   choose_drafts();
   int n_rows = 0;
@@ -59,12 +76,31 @@ void Scheduler::schedule(int max_step_tokens, StepPlan* plan, std::vector<Segmen
   const int n_least = std::max(max_step_tokens / 4, kMinPrefillChunk);
   int n_prefill_tokens = std::max(max_step_tokens - n_rows, n_least);
   n_prefill_tokens = std::min(n_prefill_tokens, options_.max_rows - std::max(n_rows, n_draft_rows_));
+  plan_prefills(n_prefill_tokens, plan, owners);
+}
+
+// The oldest prompt has half of the tokens, and what the others leave. Those are read by how little is left of them, so
+// that a short prompt need not wait until a long one before it has been read.
+void Scheduler::plan_prefills(int max_tokens, StepPlan* plan, std::vector<SegmentOwner>* owners) {
+  prefilling_.clear();
+  int64_t n_of_others = 0;
   for (const auto& request : requests_) {
-    if (!request->is_admitted || n_prefill_tokens <= 0) break;  // later ones are not admitted either
+    if (!request->is_admitted) break;  // later ones are not admitted either
     if (request->is_prefilled()) continue;
-    plan_prefill(request.get(), n_prefill_tokens, plan);
-    owners->push_back({request.get(), nullptr});
-    n_prefill_tokens -= static_cast<int>(plan->segments.back().tokens.size());
+    if (!prefilling_.empty()) n_of_others += request->n_prefill_left();
+    prefilling_.push_back(request.get());
+  }
+  if (prefilling_.empty()) return;
+  std::stable_sort(prefilling_.begin() + 1, prefilling_.end(),
+                   [](const auto* a, const auto* b) { return a->n_prefill_left() < b->n_prefill_left(); });
+  const int max_of_others = max_tokens >= 2 * kMinPrefillChunk ? max_tokens / 2 : 0;
+  int n_tokens = max_tokens - static_cast<int>(std::min<int64_t>(n_of_others, max_of_others));
+  for (RequestState* request : prefilling_) {
+    if (n_tokens <= 0) break;
+    plan_prefill(request, n_tokens, plan);
+    owners->push_back({request, nullptr});
+    max_tokens -= static_cast<int>(plan->segments.back().tokens.size());
+    n_tokens = max_tokens;
   }
 }
 
@@ -72,12 +108,22 @@ bool Scheduler::may_admit() const {
   return !requests_.empty() && !requests_.back()->is_admitted && static_cast<int>(running_.size()) < options_.max_batch;
 }
 
+// What there is no memory for ends one request and not all.
+void Scheduler::admit() {
+  try {
+    admit_in_order();
+  } catch (...) {
+    failed_ = {admitting_, caught_status("the request could not be started")};
+  }
+}
+
 // Strictly in order of arrival: a later request never takes pages that an earlier one waits for, so at most one request
 // is partly started and nobody waits for ever.
-void Scheduler::admit() {
+void Scheduler::admit_in_order() {
   int n_active = static_cast<int>(running_.size());
   for (const auto& request : requests_) {
     if (!request->has_unstarted()) continue;
+    admitting_ = request.get();
     if (!request->is_admitted && (n_active >= options_.max_batch || !admit_request(request.get()))) return;
     if (!request->is_prefilled()) {
       // Its first sequence's pages are promised; others behind it may be admitted while it is prefilled.
@@ -156,10 +202,10 @@ bool Scheduler::wants_draft_model(const RequestState& request, int n_sequences) 
 void Scheduler::start_sequence(RequestState* request) {
   Sequence* sequence = request->choices[static_cast<size_t>(request->n_started++)].get();
   sequence->is_started = true;
+  sequence->decode_start = Clock::now();
   sequence->main_pages = request->main_prefix.fork(request->shared_len());
   sequence->draft_pages = request->draft_prefix.fork(std::min(request->draft_prefix.len(), request->shared_len()));
   make_room(sequence);
-  sequence->decode_start = Clock::now();
   running_.push_back(sequence);
 }
 
@@ -174,7 +220,9 @@ void Scheduler::make_room(Sequence* sequence) {
     sequence->draft_pages.reserve_ids(request->max_text_len);
     sequence->unseen_by_draft.reserve(static_cast<size_t>(request->max_text_len));  // if it drafts after a long pause
   }
-  if (request->ngrams != nullptr) request->ngrams->reserve(sequence->choice_idx, n_new);
+  sequence->stop_matcher.make_room(kMaxStepBytes);
+  // Few texts become as long as they may, and a place costs 128 bytes: what is longer grows on the way.
+  if (request->ngrams != nullptr) request->ngrams->reserve(sequence->choice_idx, std::min(n_new, kMaxIndexedAhead));
 }
 
 void Scheduler::reserve(PageTable* table, int end, std::vector<PageCopy>* copies) {
@@ -373,31 +421,43 @@ void Scheduler::finish(Sequence* sequence) {
   RequestState* request = sequence->request;
   sequence->is_finished = true;
   has_finished_ = true;
+  has_left_queue_ |= !request->is_admitted;
   ++request->n_finished;
   if (!sequence->is_started) return;
   n_promised_pages_ -= own_pages(*request);
   sequence->main_pages.clear();
   sequence->draft_pages.clear();
   std::erase(running_, sequence);
+  ended_.push_back(sequence);
 }
 
 void Scheduler::abandon() noexcept {
   running_.clear();
+  ended_.clear();
+  deadlines_.clear();
   requests_.clear();
   n_promised_pages_ = 0;
 }
 
 void Scheduler::remove_finished() {
   if (!std::exchange(has_finished_, false)) return;
-  std::erase_if(requests_, [this](const std::unique_ptr<RequestState>& request) {
-    if (request->n_finished < static_cast<int>(request->choices.size())) return false;
-    if (request->is_admitted) {
-      n_promised_pages_ -= prefix_pages(*request);
-      // The first sequence's pages were promised at admission; it may never have started.
-      if (request->n_started == 0) n_promised_pages_ -= own_pages(*request);
-    }
-    return true;
-  });
+  for (Sequence* sequence : ended_) sequence->release_memory();
+  ended_.clear();
+  // Those behind the first that is not admitted are not either: a long queue is not walked through for each end.
+  const bool looks_at_all = std::exchange(has_left_queue_, false);
+  for (auto at = requests_.begin(); at != requests_.end() && (looks_at_all || (*at)->is_admitted);) {
+    at = remove_if_ended(at->get()) ? requests_.erase(at) : std::next(at);
+  }
+}
+
+bool Scheduler::remove_if_ended(RequestState* request) {
+  if (request->n_finished < static_cast<int>(request->choices.size())) return false;
+  if (request->is_watched) deadlines_.erase(deadlines_.find(*request->deadline));
+  if (!request->is_admitted) return true;
+  n_promised_pages_ -= prefix_pages(*request);
+  // The first sequence's pages were promised at admission; it may never have started.
+  if (request->n_started == 0) n_promised_pages_ -= own_pages(*request);
+  return true;
 }
 
 }  // namespace bass

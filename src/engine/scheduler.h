@@ -1,9 +1,13 @@
 // Which sequences run in a step, with how many rows, on which pages.
 #pragma once
 
+#include <iterator>
 #include <list>
 #include <memory>
+#include <optional>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/sequence.h"
@@ -48,6 +52,19 @@ class Scheduler {
 
   /// Takes all of `arrived`, which is empty then. Allocates nothing.
   void add(std::list<std::unique_ptr<RequestState>>* arrived) noexcept;
+  /// Those at the queue's end that have no policy yet, in order; each is to be given one, and `watch` told of its
+  /// deadline. Looks at no others: a queue may be long.
+  template <class Prepare>
+  void for_each_unprepared(Prepare prepare) {
+    auto first = requests_.end();
+    while (first != requests_.begin() && (*std::prev(first))->policy == nullptr) --first;
+    for (; first != requests_.end(); ++first) prepare(first->get());
+  }
+  void watch(RequestState* request);
+  /// The first one of all requests.
+  [[nodiscard]] std::optional<Clock::time_point> next_deadline() const {
+    return deadlines_.empty() ? std::nullopt : std::optional(*deadlines_.begin());
+  }
   [[nodiscard]] bool has_work() const { return !requests_.empty(); }
   /// Whether a request waits for admission, and not for a sequence to end: `schedule` may then take long.
   [[nodiscard]] bool may_admit() const;
@@ -56,6 +73,14 @@ class Scheduler {
   /// Plans one step of about `max_step_tokens` rows, where it carries prompt tokens, into `plan` and `owners`. Empty
   /// when nothing can run.
   void schedule(int max_step_tokens, StepPlan* plan, std::vector<SegmentOwner>* owners);
+
+  /// The request that could not be admitted in `schedule`, or whose next sample could not be started, as there was no
+  /// memory; null: none. It is to be ended when the planned step is; told once.
+  struct Failed {
+    RequestState* request = nullptr;
+    Status error;
+  };
+  Failed take_failed() noexcept { return std::exchange(failed_, {}); }
 
   /// What the decoding sequences of the step that was planned last ask for without drafts.
   [[nodiscard]] const StepLoad& regular_load() const { return regular_load_; }
@@ -67,12 +92,13 @@ class Scheduler {
   void finish(Sequence* sequence);
   /// Forgets all requests, as they are. Allocates nothing.
   void abandon() noexcept;
-  /// Forgets requests whose sequences have all ended.
+  /// Forgets requests whose sequences have all ended, and what sequences of others had that ended. Allocates nothing.
   void remove_finished();
 
  private:
   [[nodiscard]] int pages_for(int n_tokens) const { return (n_tokens + options_.page_len - 1) / options_.page_len; }
   void admit();
+  void admit_in_order();
   bool admit_request(RequestState* request);
   bool draft_reads_prompt(const RequestState& request);
   bool wants_draft_model(const RequestState& request, int n_sequences);
@@ -86,8 +112,10 @@ class Scheduler {
   void propose(Sequence* sequence);
   void plan_decode(Sequence* sequence, StepPlan* plan);
   void plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepPlan* plan);
+  void plan_prefills(int max_tokens, StepPlan* plan, std::vector<SegmentOwner>* owners);
   void plan_prefill(RequestState* request, int max_tokens, StepPlan* plan);
   void make_room(Sequence* sequence);
+  bool remove_if_ended(RequestState* request);
   void reserve(PageTable* table, int end, std::vector<PageCopy>* copies);
 
   SchedulerOptions options_;
@@ -95,12 +123,18 @@ class Scheduler {
   Executor* executor_;
   PagePool main_pool_;
   PagePool draft_pool_;
-  int n_promised_pages_ = 0;                           // of each pool
-  int n_draft_rows_ = 0;                               // rows of the draft model's first pass in the step being planned
-  int n_distributions_ = 0;                            // of the draft model, that the step being planned keeps
-  bool has_finished_ = false;                          // a request may have ended
+  int n_promised_pages_ = 0;     // of each pool
+  int n_draft_rows_ = 0;         // rows of the draft model's first pass in the step being planned
+  int n_distributions_ = 0;      // of the draft model, that the step being planned keeps
+  bool has_finished_ = false;    // a request may have ended
+  bool has_left_queue_ = false;  // one that was not admitted has
+  std::multiset<Clock::time_point> deadlines_;
   std::list<std::unique_ptr<RequestState>> requests_;  // in order of arrival
   std::vector<Sequence*> running_;  // those of a request are neighbours: it starts all before the next one may
+  std::vector<Sequence*> ended_;    // that had started, since remove_finished
+  Failed failed_;
+  RequestState* admitting_ = nullptr;      // where admission is
+  std::vector<RequestState*> prefilling_;  // in the step being planned
   StepLoad regular_load_;
   /// What a policy said last in the step being planned: requests that come together are mostly alike.
   struct Wish {

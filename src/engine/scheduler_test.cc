@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/policy_registry.h"
@@ -218,6 +219,104 @@ TEST_F(ReadingPrompts, SequencesBesideAnotherPolicysDraftThoughRegularStepsWereN
     ASSERT_EQ(plan.segments.size(), 2U);
     EXPECT_EQ(plan.segments[0].n_drafts() > 0, other != std::string("off")) << other;
   }
+}
+
+class PromptRows : public ReadingPrompts {
+ protected:
+  // Rows of each request's prompt in one step.
+  std::vector<int> rows_of(const std::vector<int>& prompt_lens, int max_step_tokens) {
+    std::list<std::unique_ptr<RequestState>> all;
+    std::vector<const RequestState*> states;
+    for (const int len : prompt_lens) {
+      all.push_back(request("off"));
+      RequestState& state = *all.back();
+      state.prompt.assign(static_cast<size_t>(len), 5);
+      state.max_text_len = len + 50;
+      state.prefix_len = state.shared_len();
+      states.push_back(&state);
+    }
+    Scheduler scheduler({16, 2048, kCpuPageLen, 1000, true, 0}, &costs_, &executor_);
+    scheduler.add(&all);
+    StepPlan plan;
+    std::vector<SegmentOwner> owners;
+    scheduler.schedule(max_step_tokens, &plan, &owners);
+    std::vector<int> rows(states.size());
+    for (size_t i = 0; i < owners.size(); ++i) {
+      const auto at = std::find(states.begin(), states.end(), owners[i].request) - states.begin();
+      rows[static_cast<size_t>(at)] += static_cast<int>(plan.segments[i].tokens.size());
+    }
+    return rows;
+  }
+};
+
+// One whose prompt takes hundreds of steps must not keep the others waiting.
+TEST_F(PromptRows, ShortPromptsAreReadBesideALongOne) {
+  EXPECT_EQ(rows_of({10001}, 256), std::vector<int>{256});
+  EXPECT_EQ(rows_of({10001, 41}, 256), (std::vector<int>{216, 40}));
+  EXPECT_EQ(rows_of({10001, 5001, 41, 81}, 256), (std::vector<int>{128, 8, 40, 80}));
+  EXPECT_EQ(rows_of({10001, 5001, 41, 201}, 256), (std::vector<int>{128, 0, 40, 88}));
+}
+
+TEST_F(PromptRows, EqualPromptsAreReadOneAfterTheOther) {
+  EXPECT_EQ(rows_of({101, 101, 101, 101}, 256), (std::vector<int>{100, 100, 56, 0}));
+  EXPECT_EQ(rows_of({301, 301}, 256), (std::vector<int>{128, 128}));
+}
+
+TEST_F(PromptRows, FewRowsAreTheOldestOnes) { EXPECT_EQ(rows_of({301, 11}, 48), (std::vector<int>{48, 0})); }
+
+TEST_F(ReadingPrompts, TheNextDeadlineIsOfARequestThatIsThere) {
+  const Clock::time_point now = Clock::now();
+  std::list<std::unique_ptr<RequestState>> all = requests("off", 5);
+  std::vector<RequestState*> states;
+  for (const int seconds : {9, 0, 3, 3, 7}) {
+    RequestState* state = std::next(all.begin(), static_cast<std::ptrdiff_t>(states.size()))->get();
+    if (seconds > 0) state->deadline = now + std::chrono::seconds(seconds);
+    states.push_back(state);
+  }
+  Scheduler scheduler({1, 256, kCpuPageLen, 1000, true, 0}, &costs_, &executor_);
+  scheduler.add(&all);
+  std::vector<RequestState*> unprepared;
+  for (RequestState* state : states) state->policy = nullptr;
+  scheduler.for_each_unprepared([&](RequestState* state) {
+    unprepared.push_back(state);
+    state->policy = std::make_shared<PolicyState>();
+    scheduler.watch(state);
+  });
+  EXPECT_EQ(unprepared, states);
+  scheduler.for_each_unprepared([](RequestState*) { FAIL() << "all are prepared"; });
+  const auto end = [&](int idx) {
+    scheduler.finish(states[static_cast<size_t>(idx)]->choices[0].get());
+    scheduler.remove_finished();
+  };
+  EXPECT_EQ(scheduler.next_deadline(), now + std::chrono::seconds(3));
+  end(2);
+  EXPECT_EQ(scheduler.next_deadline(), now + std::chrono::seconds(3)) << "two have it";
+  end(3);
+  EXPECT_EQ(scheduler.next_deadline(), now + std::chrono::seconds(7));
+  end(1);
+  end(4);
+  EXPECT_EQ(scheduler.next_deadline(), now + std::chrono::seconds(9));
+  end(0);
+  EXPECT_EQ(scheduler.next_deadline(), std::nullopt);
+  EXPECT_FALSE(scheduler.has_work());
+}
+
+TEST_F(ReadingPrompts, WhatHasEndedKeepsNoText) {
+  std::list<std::unique_ptr<RequestState>> all;
+  all.push_back(request("off", /*n_samples=*/2, /*max_tokens=*/5000));
+  RequestState& state = *all.front();
+  Scheduler scheduler({2, 256, kCpuPageLen, 1000, true, 0}, &costs_, &executor_);
+  start(std::move(all), 64, &scheduler);
+  StepPlan plan;
+  std::vector<SegmentOwner> owners;
+  scheduler.schedule(64, &plan, &owners);
+  ASSERT_EQ(owners.size(), 2u);
+  EXPECT_GE(state.choices[0]->output.capacity(), 5000u);
+  scheduler.finish(state.choices[0].get());
+  EXPECT_GE(state.choices[0]->output.capacity(), 5000u) << "the step is not over";
+  scheduler.remove_finished();
+  EXPECT_EQ(state.choices[0]->output.capacity(), 0u);
+  EXPECT_GE(state.choices[1]->output.capacity(), 5000u);
 }
 
 TEST_F(ReadingPrompts, GoesOnBesideDraftsThatFillAStep) {

@@ -34,11 +34,11 @@ struct PolicyState {
   std::optional<int> n_unread_prompts;  // since the last one that the draft model read, where it does not read all
   std::set<uint64_t> seeds;             // of requests with fixed noise that it learnt from
 
-  /// False where it has learnt from the seed before, or from too many to know.
-  bool add_seed(uint64_t seed) {
-    constexpr size_t kMaxSeeds = 4096;
-    return seeds.size() < kMaxSeeds && seeds.insert(seed).second;
-  }
+  static constexpr size_t kMaxSeeds = 4096;
+  /// So many seeds are kept that this state takes no more.
+  [[nodiscard]] bool is_full() const { return seeds.size() >= kMaxSeeds; }
+  /// False where it has learnt from the seed before.
+  bool add_seed(uint64_t seed) { return seeds.insert(seed).second; }
 };
 
 struct RequestState;
@@ -69,6 +69,16 @@ struct Sequence {
   ChoiceStats stats;
   bool is_started = false;
   bool is_finished = false;
+
+  /// Nothing of a sequence that has ended is read but its stats: its siblings may run for long.
+  void release_memory() noexcept {
+    // A list of no elements would leave a vector its memory.
+    output = std::vector<TokenId>();
+    unseen_by_draft = std::vector<TokenId>();
+    proposed = std::vector<TokenId>();
+    main_pages = PageTable();
+    draft_pages = PageTable();
+  }
 };
 
 /// n sequences of one prompt. The prompt is prefilled once into `main_prefix`, which the sequences fork.
@@ -79,6 +89,7 @@ struct RequestState {
   std::list<Event> done;  // the one kDone, allocated at submission: a request's end needs no memory
   Clock::time_point submitted;
   std::optional<Clock::time_point> deadline;
+  bool is_watched = false;  // the scheduler's queue of deadlines has it
 
   std::vector<TokenId> prompt;
   int max_text_len = 0;  // prompt and output, drafts included: min(prompt + max_tokens, context)
@@ -109,6 +120,7 @@ struct RequestState {
   /// Tokens that all sequences share: each feeds the prompt's last token itself and draws its own first token there.
   [[nodiscard]] int shared_len() const { return static_cast<int>(prompt.size()) - 1; }
   [[nodiscard]] bool is_prefilled() const { return is_admitted && main_prefix.len() >= prefix_len; }
+  [[nodiscard]] int n_prefill_left() const { return prefix_len - main_prefix.len(); }
   [[nodiscard]] bool has_unstarted() const { return n_started < static_cast<int>(choices.size()); }
   [[nodiscard]] int text_len(const Sequence& sequence) const {
     return static_cast<int>(prompt.size() + sequence.output.size());

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "engine/device_choice.h"
 #include "tensor/quantise.h"
+#include "text/stop_strings.h"
 #include "text/utf8.h"
 
 namespace bass {
@@ -27,8 +28,10 @@ Status validate_options(const EngineOptions& options) {
                                "1 to 1024, or 0 for all"));
   BASS_RETURN_IF_ERROR(require(!options.context_len || *options.context_len >= 1, "context",
                                options.context_len.value_or(0), "at least 1"));
-  BASS_RETURN_IF_ERROR(require(!options.kv_memory_mib || *options.kv_memory_mib >= 1, "kv_memory",
-                               static_cast<double>(options.kv_memory_mib.value_or(0)), "at least 1 (MiB)"));
+  constexpr int64_t kMaxMib = 1'000'000'000;
+  const int64_t kv_memory_mib = options.kv_memory_mib.value_or(1);
+  BASS_RETURN_IF_ERROR(require(kv_memory_mib >= 1 && kv_memory_mib <= kMaxMib, "kv_memory",
+                               static_cast<double>(kv_memory_mib), "1 to 1e9 (MiB)"));
   BASS_RETURN_IF_ERROR(require(options.max_step_tokens >= 16 && options.max_step_tokens <= 65536, "max_step_tokens",
                                options.max_step_tokens, "16 to 65536"));
   if (const Status status = check_device_name(options.device); !status.ok()) {
@@ -56,6 +59,10 @@ Status validate_sampling(const SamplingOptions& sampling, int vocab_size) {
       require(in(sampling.presence_penalty, -2, 2), "presence_penalty", sampling.presence_penalty, "-2 to 2"));
   BASS_RETURN_IF_ERROR(
       require(in(sampling.frequency_penalty, -2, 2), "frequency_penalty", sampling.frequency_penalty, "-2 to 2"));
+  // Each of them is looked at for each token that is drawn.
+  BASS_RETURN_IF_ERROR(require(sampling.logit_bias.size() <= static_cast<size_t>(vocab_size), "logit_bias's length",
+                               static_cast<double>(sampling.logit_bias.size()),
+                               fmt::format("at most {}, the vocabulary's size", vocab_size)));
   for (const auto& [id, bias] : sampling.logit_bias) {
     BASS_RETURN_IF_ERROR(require(id >= 0 && id < vocab_size, "logit_bias's token", id,
                                  fmt::format("a token id from 0 to {}", vocab_size - 1)));
@@ -87,9 +94,7 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
     BASS_RETURN_IF_ERROR(require(token >= 0 && token < vocab_size, "a prompt token", token,
                                  fmt::format("a token id from 0 to {}", vocab_size - 1)));
   }
-  for (const std::string& stop : request.stop) {
-    if (stop.empty()) return invalid_argument("a stop string is empty; leave it out");
-  }
+  BASS_RETURN_IF_ERROR(StopMatcher::check(request.stop));
   if (request.time_budget_s && !(*request.time_budget_s > 0 && *request.time_budget_s < 1e9)) {
     return invalid_argument(
         fmt::format("time_budget is {}; it must be a number of seconds above 0", *request.time_budget_s));

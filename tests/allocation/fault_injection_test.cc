@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <tuple>
 
 #include "allocation/allocator.h"
 #include "bass/engine.h"
@@ -115,15 +116,25 @@ class FaultInjection : public ::testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Once, FaultInjection, ::testing::Values(false));
 INSTANTIATE_TEST_SUITE_P(FromThenOn, FaultInjection, ::testing::Values(true));
 
-TEST_P(FaultInjection, LoadGivesAStatus) {
-  const EngineOptions options = engine_options();
+class FaultInjectionInLoad : public ::testing::TestWithParam<std::tuple<bool, bool>> {};
+INSTANTIATE_TEST_SUITE_P(All, FaultInjectionInLoad, ::testing::Combine(::testing::Bool(), ::testing::Bool()));
+
+// Quantising makes tensors on all threads.
+TEST_P(FaultInjectionInLoad, GivesAStatus) {
+  const auto [all_after, quantises] = GetParam();
+  EngineOptions options = engine_options();
+  if (quantises) {
+    options.model_path = tiny_model("tiny_gqa_tied_f16");
+    options.draft_path.clear();
+    options.quantize = "q8_0";
+  }
   ASSERT_NE(load_engine(options), nullptr);
   const int64_t n_before = n_live_allocations();
   int64_t n_refused = 0;
   for (int64_t n = 1;; n += 1 + n / 200) {
     bool is_ok = false;
     {
-      const Fault fault(n, GetParam());
+      const Fault fault(n, all_after);
       const Result<std::unique_ptr<Engine>> engine = Engine::load(options);
       is_ok = engine.ok();
       if (!is_ok) {
@@ -133,7 +144,7 @@ TEST_P(FaultInjection, LoadGivesAStatus) {
     }
     if (n_failed_allocations() == 0) break;  // n is beyond the last allocation
     EXPECT_EQ(n_live_allocations(), n_before) << "allocation " << n << " leaks";
-    EXPECT_FALSE(GetParam() && is_ok) << "allocation " << n;
+    EXPECT_FALSE(all_after && is_ok) << "allocation " << n;
   }
   EXPECT_GT(n_refused, 100) << "the test proves nothing";
 }
@@ -157,6 +168,44 @@ TEST_P(FaultInjection, RunningRequestsEndAndTheEngineLivesOn) {
   EXPECT_GT(n_injected, 100) << "the test proves nothing";
   engine.reset();
   EXPECT_EQ(n_live_allocations(), n_before) << "leaks";
+}
+
+// Of two requests the one that there was no memory to start ends, and not the one that runs.
+TEST(FaultInjectionInAdmission, EndsOneRequest) {
+  EngineOptions options = engine_options();
+  options.context_len = 256;
+  options.kv_memory_mib = 4;
+  auto engine = load_engine(options);
+  ASSERT_NE(engine, nullptr);
+  int n_only_new = 0;
+  for (int64_t n = 1; n < 120; ++n) {
+    const auto events = std::make_shared<EventQueue>();
+    Request request = make_job(0), fresh = make_job(1);
+    request.n = 1;
+    request.max_tokens = 200;
+    const RequestId running = engine->submit(std::move(request), events).value();
+    Event event;
+    while (event.kind != Event::Kind::kTokens) ASSERT_TRUE(events->wait(&event, kHang));
+    bool was_taken = false, has_failed = false, is_done = false, has_ended = false, was_cancelled = false;
+    const auto next = [&] {
+      if (!events->wait(&event, kHang)) return false;
+      const bool is_running = event.request_id == running, is_finished = event.kind == Event::Kind::kFinished;
+      has_failed |= !is_running && is_finished && event.finish_reason == FinishReason::kError;
+      was_cancelled |= is_running && is_finished && event.finish_reason == FinishReason::kCancelled;
+      (is_running ? has_ended : is_done) |= event.kind == Event::Kind::kDone;
+      return true;
+    };
+    {
+      const Fault fault(n, /*all_after=*/false);
+      was_taken = engine->submit(std::move(fresh), events).ok();
+      while (was_taken && !is_done) ASSERT_TRUE(next());
+    }
+    engine->cancel(running);
+    while (!has_ended) ASSERT_TRUE(next());
+    n_only_new += has_failed && was_cancelled ? 1 : 0;  // the other one had not ended with it
+  }
+  EXPECT_GT(n_only_new, 0);
+  expect_usable(*engine, 0);
 }
 
 TEST_P(FaultInjection, DestructionOfAnEngineWithoutMemoryEndsItsRequests) {
