@@ -83,10 +83,8 @@ TEST(GpuProduct, HasTheBitsOfTheReferenceInBlocksOfAnySize) {
     expect_reference_bits(device.get(), ProductKind::kTiles, DType::kQ8_0, 8, 513 * kChannels + 1, 1792, 1);
     expect_reference_bits(device.get(), ProductKind::kTiles, DType::kQ8_0, 16, 193 * kChannels + 1, 3392, 1);
     expect_reference_bits(device.get(), ProductKind::kTiles, DType::kQ8_0, 25, 529 * kChannels, 1312, 1);
-    for (const int n_rows : {16, 33}) {
-      expect_reference_bits(device.get(), ProductKind::kTiles, DType::kQ8_0, n_rows, 529 * kChannels, 672, 1);
-      expect_reference_bits(device.get(), ProductKind::kTiles, DType::kQ4_0, n_rows, 529 * kChannels, 672, 1);
-    }
+    expect_reference_bits(device.get(), ProductKind::kTiles, DType::kQ4_0, 16, 529 * kChannels, 672, 1);
+    expect_reference_bits(device.get(), ProductKind::kTiles, DType::kQ8_0, 33, 529 * kChannels, 480, 1);
   }
 }
 
