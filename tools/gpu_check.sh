@@ -47,12 +47,12 @@ pack() { # file
 }
 
 unpack() {
-  local folder
   [ -f "${BASS_GPU_PACK:-}" ] || return 0
-  folder=$(mktemp -d)
-  tar -C "$folder" -xf "$BASS_GPU_PACK" || fail "$BASS_GPU_PACK: not a pack of tools/gpu_check.sh"
-  BASS_GPU_PACK=$folder
+  unpacked=$(mktemp -d)
+  tar -C "$unpacked" -xf "$BASS_GPU_PACK" || fail "$BASS_GPU_PACK: not a pack of tools/gpu_check.sh"
+  BASS_GPU_PACK=$unpacked
 }
+unpacked=""
 
 # A program of the pack, with its own libraries, or of the build.
 run_program() { # program, arguments...
@@ -84,6 +84,11 @@ run_tests() { # name of the reports, seconds, program, gtest filter, [shards]
   done
   grep -E '^\[  (PASSED|FAILED|SKIPPED) |timed out|Check failed' "$out/$name.log" | sort | uniq -c | tail -n 20
   return "$rc"
+}
+
+# What there is when the machine goes stays.
+keep_results() {
+  tar -C "$out" -czf "$results_dir/new" . && mv "$results_dir/new" "$results_dir/results.tar.gz"
 }
 
 # The test that a program ended in, and its last words.
@@ -121,6 +126,7 @@ stage_correctness() {
   local rc=0 without="" n_shards=$((($(nproc) + 1) / 2))
   [ -f "${BASS_TEST_MODEL:-}" ] || { without="-*TheDefaultModel*"; echo "without the default model: BASS_TEST_MODEL is not a file"; }
   run_tests kernels 240 bass_kernels_test 'Gpu*' "$n_shards" || rc=1
+  keep_results
   run_tests identity 400 bass_gpu_test "*$without" "$n_shards" || rc=1
   return "$rc"
 }
@@ -183,12 +189,13 @@ stage_attention() {
 
 # What a pass of a draft takes by its depth and width.
 stage_drafts() {
-  local bass=$PWD/build/cuda/bass
+  local bass=$out/bass program=$PWD/build/cuda/bass libraries=""
   if [ -n "${BASS_GPU_PACK:-}" ]; then  # its libraries are for the program alone, and not for python3
-    bass=$out/bass_of_pack
-    printf '#!/bin/sh\nLD_LIBRARY_PATH="%s/lib" exec "%s/bass" "$@"\n' "$BASS_GPU_PACK" "$BASS_GPU_PACK" >"$bass"
-    chmod +x "$bass"
+    program=$BASS_GPU_PACK/bass
+    libraries="LD_LIBRARY_PATH='$BASS_GPU_PACK/lib:${LD_LIBRARY_PATH:-}'"
   fi
+  printf '#!/bin/sh\nexec timeout -k 10 300 env %s "%s" "$@"\n' "$libraries" "$program" >"$bass"
+  chmod +x "$bass"
   python3 bench/draft_latency.py --bass "$bass" --device cuda --depths 2,4,8,16 --widths 256,512,1024,2048,4096 --json \
     >"$out/draft_latency.jsonl" 2>"$out/draft_latency.log" || {
     tail -n 3 "$out/draft_latency.log"
@@ -218,6 +225,7 @@ stage_paper() {
         --activations "$activations" --layouts "$layout" --draft-lengths off,fixed:4,bass,goodput --batch "${PAPER_BATCHES:-8}" \
         --acceptance "${PAPER_ACCEPTANCE:-0.8}" --max-step-tokens 2048 --rounds 1 --json >"$out/$name.json" 2>"$out/$name.log" || rc=1
       tail -n 2 "$out/$name.log"
+      keep_results
     done
   done
   rm -rf "$folder"
@@ -241,6 +249,8 @@ gpu=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,nohea
 [ -n "$gpu" ] || fail "there is no NVIDIA GPU on this machine (nvidia-smi lists none); nothing was checked"
 mkdir -p "$results_dir" build
 out=$(mktemp -d)
+trap 'rm -rf "$out" ${unpacked:+"$unpacked"}' EXIT
+trap 'exit 130' INT TERM
 unpack
 if [ -z "${BASS_GPU_PACK:-}" ]; then build >build/gpu_check.log 2>&1 || fail "the build failed: build/gpu_check.log"; fi
 
@@ -254,9 +264,7 @@ for stage in "${stages[@]}"; do
   "stage_$stage" || { outcome=FAILED; n_failed=$((n_failed + 1)); }
   echo "$stage: $outcome ($((SECONDS - start_s)) s)" | tee -a "$results_dir/summary.txt"
   results+="${results:+,}{\"stage\":\"$stage\",\"outcome\":\"$outcome\",\"seconds\":$((SECONDS - start_s))}"
-  # What there is when the machine goes stays.
   printf '{"gpu":"%s","date":"%s","stages":[%s]}\n' "$gpu" "$(date -u +%F)" "$results" >"$results_dir/results.json"
-  tar -C "$out" -czf "$results_dir/results.tar.gz" .
+  keep_results
 done
-rm -rf "$out"
 [ "$n_failed" -eq 0 ]

@@ -149,7 +149,7 @@ class Engine {
   virtual void cancel(RequestId id) noexcept = 0;
 
   [[nodiscard]] virtual EngineStats stats() const = 0;
-  /// A step that runs meanwhile is not counted.
+  /// A step that runs meanwhile is counted or not.
   virtual void reset_stats() = 0;
   [[nodiscard]] virtual const EngineOptions& options() const = 0;  ///< with the defaults filled in
   [[nodiscard]] virtual ModelInfo model_info() const = 0;

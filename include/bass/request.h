@@ -61,11 +61,11 @@ struct Request {
                                        ///< `prompt`, `chat` and `system` when not empty
   bool chat = false;                   ///< format `prompt` as a user's message by the model's chat template
   std::optional<std::string> system;   ///< system message, with `chat`
-  int n = 1;                           ///< samples, >= 1
+  int n = 1;                           ///< samples, 1 to 65536; later requests wait until the last one has begun
   int max_tokens = 128;                ///< new tokens a sample; >= 1 (0 only with prompt_logprobs)
   SamplingOptions sampling;
   SpeculationOptions speculation;
-  std::vector<std::string> stop;  ///< none may be empty
+  std::vector<std::string> stop;  ///< none may be empty; at most 256, of 64 KiB together
   std::optional<uint64_t> seed;
   /// Requests of one engine that share a number are wanted together: while nobody waits for a place in the batch,
   /// `goodput` drafts for the end of the last one rather than for most tokens a second. 0: a job of its own, of all its

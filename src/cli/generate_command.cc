@@ -33,19 +33,25 @@ class GenerateCommand final : public Command {
   int run(Console* console) override {
     Result<GenerationResult> result = generate(console);
     if (!result.ok()) return fail(console, result.status());
-    print(result.value(), console);
-    if (!options_.save.empty()) {
-      const Status status = save_file(options_.save, result_text(result.value()));
-      if (!status.ok()) return fail(console, status);
-    }
-    const int code = finish(console);
-    if (result.value().has_hung) _exit(kExitInterrupted);         // an engine's end waits for its step's
-    if (result.value().was_interrupted) return kExitInterrupted;  // a hung-up terminal cannot be written to either
-    if (code != kExitDone) return code;
-    return report_errors(result.value(), console);
+    const int code = give(result.value(), console);
+    if (result.value().has_hung) _exit(code);  // an engine's end waits for its step's
+    return code;
   }
 
  private:
+  /// Prints and saves; the exit code.
+  int give(const GenerationResult& result, Console* console) {
+    print(result, console);
+    if (!options_.save.empty()) {
+      const Status status = save_file(options_.save, result_text(result));
+      if (!status.ok()) return fail(console, status);
+    }
+    const int code = finish(console);
+    if (result.was_interrupted) return kExitInterrupted;  // a hung-up terminal cannot be written to either
+    if (code != kExitDone) return code;
+    return report_errors(result, console);
+  }
+
   Result<GenerationResult> generate(Console* console) {
     BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
     BASS_RETURN_IF_ERROR(check_has_model(options_));

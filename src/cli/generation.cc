@@ -59,7 +59,8 @@ class Collector {
       result_.total_s = seconds_since(start_);
       refresh_stats();
       obey_interrupt();
-      result_.has_hung = result_.was_interrupted && seconds_since(interrupted_at_) > kMaxCancelSeconds;
+      result_.has_hung =
+          n_running_ > 0 && result_.was_interrupted && seconds_since(interrupted_at_) > kMaxCancelSeconds;
       if (result_.has_hung) break;
       if (settings_.on_progress) settings_.on_progress(result_);
     }

@@ -5,7 +5,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 
@@ -33,22 +35,43 @@ Output::Output(int fd)
       has_cursor_(is_terminal_ && !is_dumb_terminal()),
       has_color_(has_cursor_ && !environment_is_set("NO_COLOR")) {}
 
+namespace {
+
+/// Whether there is room soon.
+bool is_read(int fd) {
+  constexpr int kPatienceMs = 500;
+  pollfd one{fd, POLLOUT, 0};
+  int n_ready = 0;
+  do {
+    n_ready = poll(&one, 1, kPatienceMs);
+  } while (n_ready < 0 && errno == EINTR);
+  return n_ready > 0;
+}
+
+}  // namespace
+
 void wait_until(short events, int fd) {  // NOLINT(google-runtime-int): poll's type
   pollfd one{fd, events, 0};
   poll(&one, 1, -1);
 }
 
-// A SIGTERM that comes while nobody reads ends the waiting; one that came before had what there is written.
+// A SIGTERM that comes while this waits, and nobody reads, ends the waiting; where one came before, what is written is
+// what there was when it came.
 void Output::write(std::string_view bytes) {
   const bool had_to_end = must_end();
   while (!bytes.empty() && status_.ok()) {
-    const ssize_t n_written = ::write(fd_, bytes.data(), bytes.size());
+    const bool is_ending = must_end() && !had_to_end;
+    if (is_ending && !is_read(fd_)) {
+      if (fd_ != STDERR_FILENO) status_ = Status(StatusCode::kCancelled, "interrupted");  // which is told there
+      return;
+    }
+    const size_t n_bytes = is_ending ? std::min(bytes.size(), size_t{PIPE_BUF}) : bytes.size();  // for so many is room
+    const ssize_t n_written = ::write(fd_, bytes.data(), n_bytes);
     if (n_written >= 0) {
       bytes.remove_prefix(static_cast<size_t>(n_written));
-    } else if (errno == EINTR || errno == EAGAIN) {
-      if (errno == EAGAIN) wait_until(POLLOUT, fd_);
-      if (must_end() && !had_to_end) status_ = Status(StatusCode::kCancelled, "interrupted");
-    } else {
+    } else if (errno == EAGAIN) {
+      wait_until(POLLOUT, fd_);
+    } else if (errno != EINTR) {
       is_closed_ = errno == EPIPE;
       const char* stream = fd_ == 1 ? "standard output" : "standard error";
       status_ = resource_exhausted(fmt::format("cannot write to {}: {}", stream, std::strerror(errno)));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <climits>
+#include <new>
 #include <utility>
 
 #include "base/caught_status.h"
@@ -91,8 +93,9 @@ void Scheduler::plan_prefills(int max_tokens, StepPlan* plan, std::vector<Segmen
     prefilling_.push_back(request.get());
   }
   if (prefilling_.empty()) return;
-  std::stable_sort(prefilling_.begin() + 1, prefilling_.end(),
-                   [](const auto* a, const auto* b) { return a->n_prefill_left() < b->n_prefill_left(); });
+  std::sort(prefilling_.begin() + 1, prefilling_.end(), [](const auto* a, const auto* b) {
+    return std::pair(a->n_prefill_left(), a->id) < std::pair(b->n_prefill_left(), b->id);
+  });
   const int max_of_others = max_tokens >= 2 * kMinPrefillChunk ? max_tokens / 2 : 0;
   int n_tokens = max_tokens - static_cast<int>(std::min<int64_t>(n_of_others, max_of_others));
   for (RequestState* request : prefilling_) {
@@ -221,8 +224,22 @@ void Scheduler::make_room(Sequence* sequence) {
     sequence->unseen_by_draft.reserve(static_cast<size_t>(request->max_text_len));  // if it drafts after a long pause
   }
   sequence->stop_matcher.make_room(kMaxStepBytes);
-  // Few texts become as long as they may, and a place costs 128 bytes: what is longer grows on the way.
-  if (request->ngrams != nullptr) request->ngrams->reserve(sequence->choice_idx, std::min(n_new, kMaxIndexedAhead));
+  index_ahead(sequence);
+}
+
+// Few texts become as long as they may, and a place costs 128 bytes: what is longer gets its room on the way. Where
+// there is none, the request goes on without n-grams.
+void Scheduler::index_ahead(Sequence* sequence) {
+  RequestState* request = sequence->request;
+  const int n_output = static_cast<int>(sequence->output.size());
+  if (request->ngrams == nullptr || n_output + kMaxDraftLen + 1 <= sequence->n_indexed) return;
+  const int n_more = std::min(request->n_left(*sequence), kMaxIndexedAhead);
+  try {
+    request->ngrams->reserve(sequence->choice_idx, n_more);
+    sequence->n_indexed = n_more < kMaxIndexedAhead ? INT_MAX : n_output + n_more;
+  } catch (const std::bad_alloc&) {
+    request->ngrams.reset();
+  }
 }
 
 void Scheduler::reserve(PageTable* table, int end, std::vector<PageCopy>* copies) {
@@ -281,7 +298,10 @@ void Scheduler::weigh() {
 void Scheduler::choose_drafts() {
   measure_regular_load();
   weigh();
-  for (Sequence* sequence : running_) propose(sequence);
+  for (Sequence* sequence : running_) {
+    index_ahead(sequence);
+    propose(sequence);
+  }
   for (size_t begin = 0; begin < running_.size(); ++begin) {
     PolicyState* policy = running_[begin]->request->policy.get();
     if (policy->is_marked) continue;

@@ -115,6 +115,7 @@ class Scheduler {
   void plan_prefills(int max_tokens, StepPlan* plan, std::vector<SegmentOwner>* owners);
   void plan_prefill(RequestState* request, int max_tokens, StepPlan* plan);
   void make_room(Sequence* sequence);
+  void index_ahead(Sequence* sequence);
   bool remove_if_ended(RequestState* request);
   void reserve(PageTable* table, int end, std::vector<PageCopy>* copies);
 

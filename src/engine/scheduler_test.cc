@@ -44,6 +44,7 @@ class ReadingPrompts : public ::testing::Test {
 
   std::unique_ptr<RequestState> request(const std::string& draft_length, int n_samples = 1, int max_tokens = 50) {
     auto state = std::make_unique<RequestState>();
+    state->id = ++last_id_;
     state->draft_length = parse_draft_length(draft_length).value();
     state->policy = policies_.get(draft_length, state->draft_length, std::nullopt);
     state->prompt.assign(kPromptLen, 5);
@@ -104,6 +105,7 @@ class ReadingPrompts : public ::testing::Test {
   ModelFile file_ = load_model_file(BASS_TEST_DATA "/tiny/tiny_gqa_tied_q4_1.gguf").value();
   std::unique_ptr<Tokenizer> tokenizer_ = Tokenizer::create(file_.vocab).value();
   PolicyRegistry policies_;
+  RequestId last_id_ = 0;
 };
 
 TEST_F(ReadingPrompts, OneInEightWhereDraftsWouldNotPay) {

@@ -58,6 +58,7 @@ struct Sequence {
   std::vector<TokenId> proposed;                   // by a host drafter, for the running step
   DraftSource draft_source = DraftSource::kModel;  // of the running step's draft
   int draft_len = 0;                               // what the policy chose for the running step, at most
+  int n_indexed = 0;                               // tokens of the output that the n-gram index has room for
   int max_model_drafts = 0;                        // that the draft model could draft in the running step
   DraftStop draft_stop;                            // of the running step's draft, if it is the model's
   bool is_look = false;                            // the running step's draft (DraftCandidate)
@@ -76,6 +77,7 @@ struct Sequence {
     output = std::vector<TokenId>();
     unseen_by_draft = std::vector<TokenId>();
     proposed = std::vector<TokenId>();
+    stop_matcher.release_memory();
     main_pages = PageTable();
     draft_pages = PageTable();
   }

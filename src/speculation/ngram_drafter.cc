@@ -31,7 +31,8 @@ NgramIndex::NgramIndex(std::span<const TokenId> prompt, int n_samples, const Ngr
 }
 
 void NgramIndex::reserve(int sample_idx, int n_tokens) {
-  outputs_[static_cast<size_t>(sample_idx)].reserve(static_cast<size_t>(n_tokens));
+  std::vector<TokenId>& output = outputs_[static_cast<size_t>(sample_idx)];
+  output.reserve(output.size() + static_cast<size_t>(n_tokens));
   n_expected_ = std::min(std::max(n_expected_, n_learnt_) + n_tokens, options_.max_tokens);
   const auto n_orders = static_cast<size_t>(options_.max_order - options_.min_order + 1);
   const size_t table_len = std::bit_ceil(2 * n_orders * static_cast<size_t>(n_expected_));

@@ -27,7 +27,7 @@ class NgramIndex {
  public:
   NgramIndex(std::span<const TokenId> prompt, int n_samples, const NgramOptions& options = {});
 
-  /// Room for n_tokens more tokens of a sample: appending them allocates nothing. Optional; once a sample.
+  /// Room for n_tokens more tokens of a sample: appending them allocates nothing. Optional.
   void reserve(int sample_idx, int n_tokens);
 
   /// `token` has been committed to the output of a sample. Rejected drafts are never appended.

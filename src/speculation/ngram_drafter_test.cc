@@ -64,6 +64,19 @@ TEST(NgramIndex, NothingToSay) {
   EXPECT_THAT(propose(one, 0, 4), IsEmpty());
 }
 
+TEST(NgramIndex, HasRoomForWhatIsToldPieceByPiece) {
+  NgramIndex index(std::vector<TokenId>{1, 2, 3}, 2);
+  std::mt19937 rng(5);
+  for (int piece = 0; piece < 5; ++piece) {
+    for (const int sample : {0, 1}) index.reserve(sample, 700);
+    const size_t n_bytes = index.memory_bytes();
+    for (int i = 0; i < 700; ++i) {
+      for (const int sample : {0, 1}) index.append(sample, static_cast<TokenId>(rng() % 5000));
+    }
+    EXPECT_EQ(index.memory_bytes(), n_bytes) << piece;
+  }
+}
+
 TEST(NgramIndex, StopsLearningAtItsMemoryBound) {
   NgramOptions options;
   options.max_tokens = 100;

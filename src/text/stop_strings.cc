@@ -45,6 +45,11 @@ void StopMatcher::make_room(size_t n_bytes) {
   held_.reserve(longest + n_bytes);
 }
 
+void StopMatcher::release_memory() noexcept {
+  n_matched_ = std::vector<size_t>();
+  held_ = std::string();
+}
+
 void StopMatcher::advance(const Pattern& pattern, char byte, size_t* n_matched) {
   size_t& n = *n_matched;
   while (n > 0 && pattern.text[n] != byte) n = pattern.border[n - 1];

@@ -26,6 +26,8 @@ class StopMatcher {
 
   /// So that pushes of up to `n_bytes` allocate nothing here.
   void make_room(size_t n_bytes);
+  /// Behind the last text: only what copies share stays.
+  void release_memory() noexcept;
 
   /// Appends to `safe` what can be shown: no stop string can begin in it any more. True when a stop string has been
   /// found: the text before it is complete, and all that follows is swallowed.

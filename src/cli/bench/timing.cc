@@ -16,7 +16,7 @@ constexpr int kMaxCalls = 1 << 20;
 double seconds_of_calls(ThreadTeam* team, int n_calls, const std::function<void(const TeamContext&)>& body) {
   using Clock = std::chrono::steady_clock;
   double seconds = 0;
-  team->run([&](const TeamContext& context) {
+  team->run([&](const TeamContext& context) noexcept {
     context.barrier();  // all threads are awake
     const Clock::time_point begin = Clock::now();
     for (int i = 0; i < n_calls; ++i) {

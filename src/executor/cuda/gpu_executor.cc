@@ -304,7 +304,8 @@ Status GpuExecutor::draft_block(std::span<const int> rows, std::span<const int> 
     return ok_status();
   }
   BASS_RETURN_IF_ERROR(fetch_logits(rows.size(), draft_row_len_));
-  team_.run([&](const TeamContext& context) { sampling_->draft_rows(context, segments, host_logits_.as<float>()); });
+  team_.run(
+      [&](const TeamContext& context) noexcept { sampling_->draft_rows(context, segments, host_logits_.as<float>()); });
   return ok_status();
 }
 
@@ -329,8 +330,9 @@ Status GpuExecutor::verify() {
     }
     BASS_RETURN_IF_ERROR(fetch_logits(end - begin, main_row_len_));
     end_part(StepPart::kHead);  // and all parts of the pass in front of it
-    team_.run(
-        [&](const TeamContext& context) { sampling_->verify_rows(context, begin, end, host_logits_.as<float>()); });
+    team_.run([&](const TeamContext& context) noexcept {
+      sampling_->verify_rows(context, begin, end, host_logits_.as<float>());
+    });
   }
   if (device_sampling_) device_sampling_->fetch();
   return ok_status();
