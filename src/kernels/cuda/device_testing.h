@@ -21,8 +21,8 @@ inline std::unique_ptr<Device> real_gpu() {
   return gpu.ok() ? std::move(gpu).value() : nullptr;
 }
 
-/// The emulator in both orders; a real GPU as well where this build and this machine have one. The GPU alone where it is
-/// what is proven, as its time is dear.
+/// The emulator in both orders; a real GPU as well where this build and this machine have one. The GPU alone where it
+/// is what is proven, as its time is dear.
 inline std::vector<std::unique_ptr<Device>> all_devices() {
   std::vector<std::unique_ptr<Device>> devices;
   if (must_have_gpu()) {

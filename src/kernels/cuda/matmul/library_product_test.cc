@@ -260,7 +260,7 @@ TEST(GpuSkinnyProduct, ARowHasTheSameBitsInEveryBatch) {
       expect_equal_rows(floats.matrix, floats.view);
       expect_equal_rows(whole.matrix, whole.view);
     }
-    for (const LibraryNumbers numbers : byte_numbers(device.get())) {  // in blocks for the longest rows
+    for (const LibraryNumbers numbers : byte_numbers(device.get())) {                  // in blocks for the longest rows
       if (numbers == LibraryNumbers::kFp8 && !device->info().has_own_speed) continue;  // emulated it takes long
       const ByteProductCase whole(device.get(), {kRows, kOut, 8448}, numbers, rng);
       expect_equal_rows(whole.matrix, whole.view);
