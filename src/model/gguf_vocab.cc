@@ -68,6 +68,21 @@ Status load_scores(const GgufFile& file, size_t n_tokens, std::vector<double>& o
   return ok_status();
 }
 
+/// Ids that end a turn, of models that have several.
+Status load_end_ids(const GgufFile& file, size_t n_tokens, std::vector<int32_t>& out) {
+  const std::string key = key_of("eos_token_ids");
+  if (!file.has(key)) return ok_status();
+  BASS_ASSIGN_OR_RETURN(const std::vector<int64_t> ids, file.get_int_array(key));
+  for (const int64_t id : ids) {
+    if (id < 0 || static_cast<size_t>(id) >= n_tokens) {
+      return invalid_file(
+          fmt::format("{}: {} is outside of the vocabulary of {} tokens (key '{}')", file.path(), id, n_tokens, key));
+    }
+    out.push_back(static_cast<int32_t>(id));
+  }
+  return ok_status();
+}
+
 Status load_charsmap(const GgufFile& file, std::string& out) {
   const std::string key = key_of("precompiled_charsmap");
   if (!file.has(key)) return ok_status();
@@ -124,6 +139,7 @@ Status load_huggingface_json(const GgufFile& file, VocabData& vocab) {
   if (!file.has(kKey)) return ok_status();
   BASS_ASSIGN_OR_RETURN(const std::string_view json, file.get_string(kKey));
   BASS_ASSIGN_OR_RETURN(VocabData parsed, parse_tokenizer_json(json, fmt::format("{} ({})", file.path(), kKey)));
+  drop_added_tokens(vocab.tokens.size(), parsed);  // the model has no row for them
   if (parsed.tokens.size() > vocab.tokens.size()) {
     return invalid_file(fmt::format("{}: {} tokens, but {} in the key '{}'", file.path(), vocab.tokens.size(),
                                     parsed.tokens.size(), kKey));
@@ -149,6 +165,20 @@ Status load_huggingface_json(const GgufFile& file, VocabData& vocab) {
 
 }  // namespace
 
+void drop_added_tokens(size_t n_tokens, VocabData& vocab) {
+  const auto is_added = [](int32_t type) {
+    return type != static_cast<int32_t>(TokenType::kNormal) && type != static_cast<int32_t>(TokenType::kByte);
+  };
+  while (vocab.tokens.size() > n_tokens && !vocab.token_types.empty() && is_added(vocab.token_types.back())) {
+    vocab.tokens.pop_back();
+    vocab.token_types.pop_back();
+    if (!vocab.scores.empty()) vocab.scores.pop_back();
+  }
+  const auto is_gone = [&](int32_t id) { return static_cast<size_t>(id) >= vocab.tokens.size(); };
+  std::erase_if(vocab.more_end_ids, is_gone);
+  if (vocab.rules) std::erase_if(vocab.rules->added_tokens, [&](const AddedToken& token) { return is_gone(token.id); });
+}
+
 Result<VocabData> load_vocab(const GgufFile& file) {
   VocabData vocab;
   vocab.source = file.path();
@@ -162,6 +192,7 @@ Result<VocabData> load_vocab(const GgufFile& file) {
   BASS_RETURN_IF_ERROR(load_id(file, "bos_token_id", vocab.tokens.size(), vocab.bos_id));
   BASS_RETURN_IF_ERROR(load_id(file, "eos_token_id", vocab.tokens.size(), vocab.eos_id));
   BASS_RETURN_IF_ERROR(load_id(file, "eot_token_id", vocab.tokens.size(), vocab.eot_id));
+  BASS_RETURN_IF_ERROR(load_end_ids(file, vocab.tokens.size(), vocab.more_end_ids));
   BASS_RETURN_IF_ERROR(load_id(file, "unknown_token_id", vocab.tokens.size(), vocab.unknown_id));
   BASS_RETURN_IF_ERROR(load_id(file, "padding_token_id", vocab.tokens.size(), vocab.padding_id));
   set_defaults(vocab);
@@ -169,6 +200,9 @@ Result<VocabData> load_vocab(const GgufFile& file) {
   BASS_ASSIGN_OR_RETURN(vocab.add_eos, file.get_bool_or(key_of("add_eos_token"), vocab.add_eos));
   BASS_ASSIGN_OR_RETURN(vocab.add_space_prefix, file.get_bool_or(key_of("add_space_prefix"), true));
   BASS_ASSIGN_OR_RETURN(vocab.remove_extra_whitespaces, file.get_bool_or(key_of("remove_extra_whitespaces"), false));
+  // GGUF has no word for what the tokens of these models' own files do with white space.
+  BASS_ASSIGN_OR_RETURN(const std::string_view architecture, file.get_string_or("general.architecture", ""));
+  vocab.strips_behind_special = vocab.model == "llama" && architecture == "phi3";
   BASS_RETURN_IF_ERROR(load_charsmap(file, vocab.precompiled_charsmap));
   BASS_RETURN_IF_ERROR(load_huggingface_json(file, vocab));
   BASS_ASSIGN_OR_RETURN(vocab.chat_template, file.get_string_or("tokenizer.chat_template", ""));
@@ -199,6 +233,7 @@ void add_vocab(const VocabData& vocab, GgufWriter* writer) {
   add_id("bos_token_id", vocab.bos_id);
   add_id("eos_token_id", vocab.eos_id);
   add_id("eot_token_id", vocab.eot_id);
+  if (!vocab.more_end_ids.empty()) writer->add_i32s(key_of("eos_token_ids"), vocab.more_end_ids);
   add_id("unknown_token_id", vocab.unknown_id);
   add_id("padding_token_id", vocab.padding_id);
   writer->add_bool(key_of("add_bos_token"), vocab.add_bos);

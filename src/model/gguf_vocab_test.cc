@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -97,7 +98,7 @@ TEST(GgufVocabTest, OtherModelsNeedNoMerges) {
   EXPECT_EQ(loaded->model, "llama");
 }
 
-std::string write_and_reload(const VocabData& vocab, VocabData* out) {
+std::string write_and_reload(const VocabData& vocab, VocabData* out, const std::string& architecture = "") {
   const testing::TempFolder folder;
   const std::string path = folder / "vocab.gguf";
   std::ofstream stream(path, std::ios::binary);
@@ -105,6 +106,7 @@ std::string write_and_reload(const VocabData& vocab, VocabData* out) {
     stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     return ok_status();
   });
+  if (!architecture.empty()) writer.add_string("general.architecture", architecture);
   add_vocab(vocab, &writer);
   EXPECT_TRUE(writer.begin().ok());
   stream.close();
@@ -150,6 +152,72 @@ TEST(GgufVocabTest, EveryKindSurvivesTheFile) {
   }
 }
 
+VocabData sentencepiece(const std::string& name) {
+  std::ifstream stream(std::string(BASS_TEST_DATA) + "/tokenizers/" + name, std::ios::binary);
+  return parse_sentencepiece(std::string(std::istreambuf_iterator<char>(stream), {}), name).value();
+}
+
+std::vector<TokenId> encode(const VocabData& vocab, std::string_view text) {
+  return Tokenizer::create(vocab).value()->encode(text, {.parse_special = true}).value();
+}
+
+// Writers put spaces where SentencePiece has a sign of its own, with or without a word that the token was added.
+TEST(GgufVocabTest, RunsOfSpacesAreFoundHoweverTheyAreWritten) {
+  const VocabData vocab = sentencepiece("spm-gemma.model");
+  const auto run = static_cast<size_t>(std::ranges::find(vocab.tokens, "\u2581\u2581") - vocab.tokens.begin());
+  ASSERT_LT(run, vocab.tokens.size());
+  const std::string text = "if x:\n    return  y\n\n<tag>     z";
+  const std::vector<TokenId> expected = encode(vocab, text);
+  EXPECT_GE(std::ranges::count(expected, static_cast<TokenId>(run)), 3);
+  for (const bool has_spaces : {true, false}) {
+    for (const bool is_added : {true, false}) {
+      VocabData written = vocab;
+      if (has_spaces) written.tokens[run] = "  ";
+      if (is_added) written.scores[run] = kAddedScore;
+      VocabData loaded;
+      ASSERT_EQ(write_and_reload(written, &loaded), "");
+      EXPECT_EQ(encode(loaded, text), expected) << has_spaces << is_added;
+      EXPECT_EQ(Tokenizer::create(loaded).value()->decode(expected, false).value(), text);
+    }
+  }
+}
+
+TEST(GgufVocabTest, Phi3TakesTheWhiteSpaceBehindItsSpecialTokens) {
+  VocabData vocab = sentencepiece("spm-llama.model");
+  const auto n = static_cast<TokenId>(vocab.tokens.size());
+  for (const char* text : {"<|user|>", "<|end|>", "<|endoftext|>"}) {
+    vocab.tokens.emplace_back(text);
+    vocab.token_types.push_back(static_cast<int32_t>(TokenType::kControl));
+    vocab.scores.push_back(kAddedScore);
+  }
+  VocabData other;
+  ASSERT_EQ(write_and_reload(vocab, &other), "");
+  EXPECT_GT(encode(other, "<|user|>\na<|end|>\n").size(), encode(other, "<|user|>a<|end|>").size());
+  VocabData phi3;
+  ASSERT_EQ(write_and_reload(vocab, &phi3, "phi3"), "");
+  EXPECT_EQ(encode(phi3, "<|user|>\na<|end|>\n"), encode(phi3, "<|user|>a<|end|>"));
+  EXPECT_EQ(encode(phi3, "<|user|>\na<|end|>\n").front(), n);
+  EXPECT_NE(encode(phi3, "<|endoftext|> a"), encode(phi3, "<|endoftext|>a"));
+}
+
+TEST(GgufVocabTest, AddedTokensWithoutARowAreForgotten) {
+  VocabData vocab = sentencepiece("spm-llama.model");
+  const size_t n_tokens = vocab.tokens.size();
+  vocab.tokens.emplace_back("<image>");
+  vocab.token_types.push_back(static_cast<int32_t>(TokenType::kControl));
+  vocab.scores.push_back(kAddedScore);
+  vocab.more_end_ids = {2, static_cast<int32_t>(n_tokens)};
+  VocabData same = vocab;
+  drop_added_tokens(n_tokens + 1, same);
+  EXPECT_EQ(same.tokens, vocab.tokens);
+  drop_added_tokens(n_tokens, vocab);
+  EXPECT_EQ(vocab.tokens.size(), n_tokens);
+  EXPECT_TRUE(Tokenizer::create(vocab).ok());
+  EXPECT_THAT(vocab.more_end_ids, ElementsAre(2));
+  drop_added_tokens(10, vocab);
+  EXPECT_EQ(vocab.tokens.size(), n_tokens) << "the model's own words stay, and are an error";
+}
+
 TEST(GgufVocabTest, AVocabularyWithoutMergesHasScoresToo) {
   const Result<VocabData> vocab = parse_tokenizer_json(
       R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}, "added_tokens": []})", "tokenizer.json");
@@ -187,6 +255,7 @@ TEST(GgufVocabTest, WhatIsWrittenIsReadBack) {
   vocab.eot_id = 0;
   vocab.unknown_id = 1;
   vocab.padding_id = 2;
+  vocab.more_end_ids = {3, 1};
   vocab.add_bos = true;
   vocab.chat_template = "{{ x }}";
   const testing::TempFolder folder;
@@ -207,7 +276,7 @@ TEST(GgufVocabTest, WhatIsWrittenIsReadBack) {
     ASSERT_TRUE(loaded.ok()) << loaded.status().message();
     const auto all = [](const VocabData& v) {
       return std::tie(v.model, v.pre, v.tokens, v.token_types, v.merges, v.bos_id, v.eos_id, v.eot_id, v.unknown_id,
-                      v.padding_id, v.add_bos, v.add_eos, v.chat_template);
+                      v.padding_id, v.more_end_ids, v.add_bos, v.add_eos, v.chat_template);
     };
     EXPECT_TRUE(all(loaded.value()) == all(vocab));
   }

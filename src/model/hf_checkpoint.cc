@@ -108,14 +108,16 @@ Result<ModelSource> open_checkpoint(const std::string& path, const VocabData* vo
   import.writer().add_string("general.name", fs::canonical(directory).filename().string());
   architecture->hf.import(&import);
   BASS_RETURN_IF_ERROR(import.finish());
+  ModelSource source;
+  source.recipes = import.take_recipes();
   if (vocab != nullptr) {
     add_vocab(*vocab, &import.writer());
   } else {
-    BASS_ASSIGN_OR_RETURN(const VocabData own, load_hf_vocab(directory));
+    BASS_ASSIGN_OR_RETURN(VocabData own, load_hf_vocab(directory));
+    const auto embedding = std::ranges::find(source.recipes, "token_embd.weight", &TensorRecipe::name);
+    if (embedding != source.recipes.end()) drop_added_tokens(static_cast<size_t>(embedding->n_rows()), own);
     add_vocab(own, &import.writer());
   }
-  ModelSource source;
-  source.recipes = import.take_recipes();
   BASS_ASSIGN_OR_RETURN(source.gguf, GgufFile::assemble(path, import.take_metadata(), checkpoint.take_files()));
   BASS_RETURN_IF_ERROR(check_shapes(*architecture, source.recipes, &source.gguf));
   return source;

@@ -83,8 +83,8 @@ class Loader {
     return function(JsonView(json.value(), path));
   }
 
-  /// "eos_token_id": a number, or a list of which the first counts and the second ends a turn. Numbers outside the
-  /// vocabulary say that there is none.
+  /// "eos_token_id": a number, or a list of which the first counts and all end a turn. Numbers outside the vocabulary
+  /// say that there is none.
   Status read_ids(const JsonView& json) {
     const auto to_id = [&](const nlohmann::json& value, std::optional<int32_t>& id) {
       const int64_t number = value.is_number_integer() ? value.get<int64_t>() : -1;
@@ -96,7 +96,13 @@ class Loader {
       if (!value.is_number_integer() && !value.is_array()) return json.error(fmt::format("'{}' is no token", key));
       const nlohmann::json& first = value.is_array() && !value.empty() ? value[0] : value;
       to_id(first, id);
-      if (key == "eos_token_id" && value.is_array() && value.size() > 1) to_id(value[1], vocab_.eot_id);
+      if (key != "eos_token_id" || !value.is_array()) return ok_status();
+      if (value.size() > 1) to_id(value[1], vocab_.eot_id);
+      for (const nlohmann::json& end : value) {
+        std::optional<int32_t> end_id;
+        to_id(end, end_id);
+        if (end_id && std::ranges::count(vocab_.more_end_ids, *end_id) == 0) vocab_.more_end_ids.push_back(*end_id);
+      }
       return ok_status();
     };
     std::optional<int32_t> ignored;  // where the template has said it already
@@ -192,6 +198,7 @@ class Loader {
       return ok_status();
     }
     vocab_.tokens[id] = text;
+    vocab_.scores[id] = kAddedScore;
     type = static_cast<int32_t>(is_special ? TokenType::kControl : TokenType::kUserDefined);
     return ok_status();
   }

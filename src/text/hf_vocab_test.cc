@@ -105,6 +105,19 @@ TEST(TokenizerJsonTest, PartsThatAreNotKnownAreErrors) {
               ::testing::Not(::testing::IsEmpty()));
 }
 
+// A chat template puts it into a prompt: normalised, another token would stand before it.
+TEST(TokenizerJsonTest, AControlTokensTextIsItsOwnThoughItIsNormalized) {
+  const Result<VocabData> vocab =
+      parse_tokenizer_json("{" + kModel +
+                               R"(,"normalizer":{"type":"Prepend","prepend":"a"},"added_tokens":[)"
+                               R"({"id":4,"content":"<s>","special":true,"normalized":true}]})",
+                           "t.json");
+  ASSERT_TRUE(vocab.ok()) << vocab.status().message();
+  const auto tokenizer = Tokenizer::create(vocab.value()).value();
+  EXPECT_EQ(tokenizer->token_bytes(4), "<s>");
+  EXPECT_THAT(tokenizer->encode("<s>b", {.parse_special = true}).value(), ElementsAre(4, 2));
+}
+
 class HfVocabTest : public ::testing::Test {
  protected:
   void write(const std::string& name, const std::string& text) const { std::ofstream(folder_ + "/" + name) << text; }
@@ -154,6 +167,30 @@ TEST_F(HfVocabTest, SentencePieceWithAddedTokens) {
   EXPECT_EQ(ids.front(), 1);
   EXPECT_EQ(ids.back(), static_cast<TokenId>(n_tokens + 1));
   EXPECT_EQ(tokenizer->decode(ids, false).value(), "a");
+}
+
+// Each of them cuts the text: what stands behind it begins with a space of its own, and nothing stands before it.
+TEST_F(HfVocabTest, AddedTokensThatAreNotSpecialCutTheText) {
+  std::filesystem::copy_file(std::string(BASS_TEST_DATA) + "/tokenizers/spm-llama.model", folder_ + "/tokenizer.model");
+  const auto n_tokens = static_cast<TokenId>(load_hf_vocab(folder_)->tokens.size());
+  write("tokenizer_config.json",
+        R"({"added_tokens_decoder":{")" + std::to_string(n_tokens) + R"(":{"content":"<|user|>","special":false}}})");
+  const auto tokenizer = Tokenizer::create(load_hf_vocab(folder_).value()).value();
+  const auto ids = [&](std::string_view text) { return tokenizer->encode(text, {}).value(); };
+  std::vector<TokenId> expected = ids("a");
+  expected.push_back(n_tokens);
+  for (const TokenId id : ids("b c")) expected.push_back(id);
+  EXPECT_EQ(ids("a<|user|>b c"), expected);
+  EXPECT_EQ(ids("<|user|>").size(), 1u) << "no space stands before it";
+  EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{n_tokens}, false).value(), "<|user|>");
+}
+
+TEST_F(HfVocabTest, AllIdsOfAListEndATurn) {
+  std::filesystem::copy_file(std::string(BASS_TEST_DATA) + "/tokenizers/spm-llama.model", folder_ + "/tokenizer.model");
+  write("generation_config.json", R"({"eos_token_id":[5,9,7,1000000]})");
+  const auto tokenizer = Tokenizer::create(load_hf_vocab(folder_).value()).value();
+  for (const TokenId id : {5, 9, 7}) EXPECT_TRUE(tokenizer->is_end(id)) << id;
+  EXPECT_FALSE(tokenizer->is_end(6));
 }
 
 TEST_F(HfVocabTest, ErrorsNameTheFile) {

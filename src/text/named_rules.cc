@@ -23,6 +23,9 @@ constexpr std::string_view kQwen2 =
 constexpr std::string_view kQwen35 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|)"
     R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kSeedCoder =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|)"
+    R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kTekken =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}|)"
@@ -67,15 +70,16 @@ struct NamedRules {
 constexpr NamedRules kTable[] = {
     {"default", {kDefaultPunctuation, kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}},
     {"gpt-2 phi-2 jais gigachat roberta-bpe jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code mellum "
-     "a.x-4.0",
+     "a.x-4.0 trillion",
      {kGpt2}},
     {"smollm starcoder refact codeshell exaone minerva-7b granite", {"digit", kGpt2}},
     {"command-r", {"digit", kGpt2}, Normal::kNfc},
     {"olmo mpt", {kGpt2}, Normal::kNfc},
     {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral lfm2 midm-2.0", {kLlama3}, Normal::kNone, true},
     {"dbrx smaug-bpe chatglm-bpe glm4", {kLlama3}},
-    {"qwen2 stablelm2 deepseek-r1-qwen megrez", {kQwen2}, Normal::kNfc},
+    {"qwen2 stablelm2 deepseek-r1-qwen megrez kormo", {kQwen2}, Normal::kNfc},
     {"qwen35", {kQwen35}, Normal::kNfc},
+    {"seed-coder", {kSeedCoder}},
     {"tekken", {kTekken}, Normal::kNone, true},
     {"gpt-4o llama4", {kGpt4o}},
     {"deepseek-llm", {kNewline, kDeepseekWords, kDeepseekPunctuation, R"(\s+$)", kDeepseekHan, "digit"}},

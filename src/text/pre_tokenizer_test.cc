@@ -55,6 +55,11 @@ TEST(PreTokenizerTest, SmollmCutsOutEveryDigit) {
   EXPECT_THAT(split("smollm", ".\U00011DE0."), ElementsAre(".", "\U00011DE0", "."));  // Unicode 17
 }
 
+TEST(PreTokenizerTest, SeedCoderLeavesLineEndsToThemselves) {
+  EXPECT_THAT(split("seed-coder", "x = 12;\n\n  y"), ElementsAre("x", " =", " ", "1", "2", ";", "\n\n", " ", " y"));
+  EXPECT_THAT(split("qwen2", "x;\n\n  y"), ElementsAre("x", ";\n\n", " ", " y"));
+}
+
 TEST(PreTokenizerTest, Gpt2KeepsNumbersTogether) {
   EXPECT_THAT(split("gpt-2", "a12 345"), ElementsAre("a", "12", " 345"));
   EXPECT_THAT(split("gpt-2", "a  1"), ElementsAre("a", " ", " 1"));

@@ -76,9 +76,11 @@ class Tokenizer {
   Status build();
   [[nodiscard]] Status check_sizes_and_ids() const;
   [[nodiscard]] Status check_text_bytes() const;
+  void correct_types();
+  [[nodiscard]] bool is_added(size_t idx) const;
   void spell_tokens();
   Status add_special_tokens();
-  [[nodiscard]] PieceVocab make_piece_vocab() const;
+  [[nodiscard]] PieceVocab make_piece_vocab();
   void set_score_range(PieceVocab& pieces) const;
   [[nodiscard]] Result<BpeMerges> make_merges() const;
   Status make_encoder();

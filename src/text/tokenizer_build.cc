@@ -23,6 +23,14 @@ constexpr std::string_view kEndTexts[] = {
     "<|eot|>",    "<|endofturn|>",   "[|endofturn|]", "<|return|>", "<|END_OF_TURN_TOKEN|>",
 };
 
+/// Texts that begin a turn, for the same reason.
+constexpr std::string_view kBeginTexts[] = {"<start_of_turn>", "<|im_start|>"};
+
+/// Nothing but a special token is spelt so. "</s>" may be HTML.
+bool is_turn_text(std::string_view text) {
+  return text != "</s>" && (std::ranges::count(kEndTexts, text) > 0 || std::ranges::count(kBeginTexts, text) > 0);
+}
+
 constexpr size_t kMaxTextBytes = std::numeric_limits<int32_t>::max();
 
 // Tries take several times the memory of their texts. Real vocabularies have a tenth of this.
@@ -32,6 +40,13 @@ constexpr size_t kMaxSpecialBytes = 2 << 20;
 bool is_ordinary(int byte) { return (byte >= ' ' && byte <= '~') || byte == '\n' || byte == '\t'; }
 
 constexpr std::string_view kMetaSpace = "\xE2\x96\x81";  // U+2581, SentencePiece's space
+
+/// A token that SentencePiece finds in normalised text, as it stands there.
+std::string with_meta_spaces(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == ' ' ? kMetaSpace : std::string_view(&c, 1);
+  return out;
+}
 
 std::string with_spaces(std::string_view text) {
   std::string out;
@@ -44,6 +59,9 @@ std::string with_spaces(std::string_view text) {
   }
   return out;
 }
+
+/// Of a vocabulary that strips white space behind special tokens, those that keep it.
+bool keeps_space_behind(std::string_view text) { return text == "<unk>" || text == "<s>" || text == "<|endoftext|>"; }
 
 /// The byte of a token like "<0x0A>".
 std::optional<uint8_t> byte_of(std::string_view text) {
@@ -106,6 +124,7 @@ TokenType Tokenizer::type_of(size_t idx) const {
 
 Status Tokenizer::build() {
   BASS_RETURN_IF_ERROR(check_sizes_and_ids());
+  correct_types();
   spell_tokens();
   BASS_RETURN_IF_ERROR(make_encoder());
   Result<Normalizer> normalizer =
@@ -163,10 +182,27 @@ Status Tokenizer::check_sizes_and_ids() const {
   BASS_RETURN_IF_ERROR(check_id("end-of-turn (eot)", vocab_.eot_id));
   BASS_RETURN_IF_ERROR(check_id("unknown", vocab_.unknown_id));
   BASS_RETURN_IF_ERROR(check_id("padding", vocab_.padding_id));
+  for (const int32_t id : vocab_.more_end_ids) BASS_RETURN_IF_ERROR(check_id("end-of-turn (eos_token_ids)", id));
   for (const AddedToken& token : rules_.added_tokens) BASS_RETURN_IF_ERROR(check_id("added", token.id));
   if (vocab_.add_bos && !vocab_.bos_id.has_value()) return error("a begin token is to be added, but there is none");
   if (vocab_.add_eos && !vocab_.eos_id.has_value()) return error("an end token is to be added, but there is none");
   return ok_status();
+}
+
+// Many files have the tokens that begin and end a turn as ordinary or user-defined ones: answers would not end.
+void Tokenizer::correct_types() {
+  for (size_t i = 0; i < vocab_.tokens.size(); ++i) {
+    const TokenType type = type_of(i);
+    if ((type != TokenType::kNormal && type != TokenType::kUserDefined) || !is_turn_text(vocab_.tokens[i])) continue;
+    if (vocab_.token_types.empty()) {
+      vocab_.token_types.assign(vocab_.tokens.size(), static_cast<int32_t>(TokenType::kNormal));
+    }
+    vocab_.token_types[i] = static_cast<int32_t>(TokenType::kControl);
+  }
+}
+
+bool Tokenizer::is_added(size_t idx) const {
+  return rules_.piece_model != PieceModel::kUnigram && !vocab_.scores.empty() && vocab_.scores[idx] <= kAddedScore;
 }
 
 void Tokenizer::spell_tokens() {
@@ -190,29 +226,34 @@ void Tokenizer::spell_tokens() {
 }
 
 Status Tokenizer::add_special_tokens() {
-  // SentencePiece finds user-defined tokens itself, in the text that it has normalised.
+  // SentencePiece finds its user-defined tokens itself, in the text that it has normalised.
   const bool has_own_user_defined =
       rules_.piece_model == PieceModel::kMergeScores || rules_.piece_model == PieceModel::kUnigramFloat;
   std::vector<AddedToken> properties(vocab_.tokens.size());
-  for (size_t i = 0; i < properties.size(); ++i) properties[i].id = static_cast<TokenId>(i);
+  for (size_t i = 0; i < properties.size(); ++i) {
+    properties[i].id = static_cast<TokenId>(i);
+    properties[i].strips_right = vocab_.strips_behind_special && !keeps_space_behind(vocab_.tokens[i]);
+  }
   for (const AddedToken& token : rules_.added_tokens) properties[static_cast<size_t>(token.id)] = token;
   for (size_t i = 0; i < vocab_.tokens.size(); ++i) {
     const TokenType type = type_of(i);
     const bool is_control = type == TokenType::kControl;
-    if (!is_control && (type != TokenType::kUserDefined || has_own_user_defined)) continue;
+    if (!is_control && (type != TokenType::kUserDefined || (has_own_user_defined && !is_added(i)))) continue;
     if (!properties[i].is_normalized) {
-      special_.add(vocab_.tokens[i], properties[i], is_control);
+      special_.add(is_control || rules_.is_byte_level ? vocab_.tokens[i] : bytes_of_token_[i], properties[i],
+                   is_control);
       continue;
     }
     BASS_ASSIGN_OR_RETURN(const std::string text, normalizer_->apply(vocab_.tokens[i]));
     normalized_special_.add(text, properties[i], is_control);
-    bytes_of_token_[i] = rules_.is_byte_level ? text : with_spaces(text);
+    // A chat template puts a control token's own text into a prompt, which is normalised with it.
+    if (!is_control) bytes_of_token_[i] = rules_.is_byte_level ? text : with_spaces(text);
   }
   return ok_status();
 }
 
 /// Of equal texts the first one counts.
-PieceVocab Tokenizer::make_piece_vocab() const {
+PieceVocab Tokenizer::make_piece_vocab() {
   PieceVocab pieces;
   pieces.is_byte_level = rules_.is_byte_level;
   pieces.ignores_merges = rules_.ignores_merges;
@@ -225,6 +266,8 @@ PieceVocab Tokenizer::make_piece_vocab() const {
   for (size_t i = 0; i < vocab_.tokens.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
     const TokenType type = type_of(i);
+    // Writers of GGUF put spaces where SentencePiece has its own sign.
+    if (!rules_.is_byte_level && type == TokenType::kUserDefined) vocab_.tokens[i] = with_meta_spaces(vocab_.tokens[i]);
     const std::string_view text = rules_.is_byte_level ? bytes_of_token_[i] : vocab_.tokens[i];
     if (type == TokenType::kUnknown && pieces.unknown_id == kNoToken) pieces.unknown_id = id;
     if (type == TokenType::kByte && !rules_.is_byte_level) {
@@ -234,7 +277,7 @@ PieceVocab Tokenizer::make_piece_vocab() const {
     }
     if (is_control_[i] || text.empty()) continue;
     if (needs_texts) pieces.id_of_text.emplace(text, id);
-    if (type == TokenType::kUserDefined) pieces.user_defined.emplace_back(text, id);
+    if (type == TokenType::kUserDefined && !is_added(i)) pieces.user_defined.emplace_back(text, id);
     if (type == TokenType::kUnused) {
       pieces.is_unused.resize(vocab_.tokens.size());
       pieces.is_unused[i] = true;
@@ -334,6 +377,7 @@ Result<BpeMerges> Tokenizer::make_merges() const {
 }
 
 void Tokenizer::find_end_ids() {
+  end_ids_ = vocab_.more_end_ids;
   for (const std::optional<int32_t> id : {vocab_.eos_id, vocab_.eot_id}) {
     if (id.has_value()) end_ids_.push_back(*id);
   }

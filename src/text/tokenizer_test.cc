@@ -102,8 +102,20 @@ TEST(TokenizerTest, KnowsEndTokens) {
   EXPECT_FALSE(tokenizer->is_end(kHe));
   EXPECT_TRUE(tokenizer->is_control(kEnd));
   vocab = small_vocab();
-  vocab.token_types[kTurn] = static_cast<int32_t>(TokenType::kNormal);
-  EXPECT_THAT(make(vocab)->end_ids(), IsEmpty());
+  vocab.more_end_ids = {kHe, kTurn};
+  EXPECT_THAT(make(vocab)->end_ids(), ElementsAre(kHe, kTurn));
+}
+
+// Files that call it an ordinary token are common.
+TEST(TokenizerTest, ATokenThatEndsATurnDoesSoWhateverItsType) {
+  for (const TokenType type : {TokenType::kNormal, TokenType::kUserDefined}) {
+    VocabData vocab = small_vocab();
+    vocab.token_types[kTurn] = static_cast<int32_t>(type);
+    const auto tokenizer = make(vocab);
+    EXPECT_THAT(tokenizer->end_ids(), ElementsAre(kTurn));
+    EXPECT_TRUE(tokenizer->is_control(kTurn));
+    EXPECT_THAT(tokenizer->encode(vocab.tokens[kTurn], {.parse_special = true}).value(), ElementsAre(kTurn));
+  }
 }
 
 TEST(TokenizerTest, RandomBytesRoundTrip) {
