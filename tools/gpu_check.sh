@@ -26,7 +26,9 @@ fail() {
 }
 
 build() { # where the tests' data will be
-  cmake --preset cuda -DBASS_TEST_DATA="${1:-$PWD/tests/data}" >build/configure_cuda.log 2>&1 || { cat build/configure_cuda.log; return 1; }
+  local architectures # a build for another GPU stays one: the preset alone would make it Hopper's
+  architectures=$(sed -n 's/^CMAKE_CUDA_ARCHITECTURES:[A-Z]*=//p' build/cuda/CMakeCache.txt 2>/dev/null)
+  cmake --preset cuda "-DCMAKE_CUDA_ARCHITECTURES=${architectures:-90a}" -DBASS_TEST_DATA="${1:-$PWD/tests/data}" >build/configure_cuda.log 2>&1 || { cat build/configure_cuda.log; return 1; }
   cmake --build --preset cuda --parallel "$(nproc)" --target "${programs[@]}"
 }
 

@@ -42,17 +42,17 @@ struct EngineOptions {
   std::string model_path;          ///< a GGUF file or a Hugging Face checkpoint
   std::string draft_path;          ///< the same, of the same vocabulary; empty: none
   std::string quantize = "none";   ///< what unquantised matrices become at load: q8_0, q5_1, q5_0, q4_1, q4_0; none
-  int max_batch = 32;              ///< sequences at once, >= 1
+  int max_batch = 32;              ///< sequences at once, 1 to 4096
   int n_threads = 0;               ///< 0: all processors of this process, or as many as its container's quota is worth
   std::optional<int> context_len;  ///< tokens a sequence: one that fills it ends with kLength; none: the model's, or
                                    ///< what the KV caches hold of it
-  std::optional<int64_t> kv_memory_mib;  ///< budget of the KV caches; none: a quarter of the free memory, at most what
-                                         ///< max_batch full contexts need
+  std::optional<int64_t> kv_memory_mib;  ///< budget of the KV caches; none: a quarter of what the models leave free (on
+                                         ///< a GPU half), at most what max_batch full contexts need
   AttentionKind attention = AttentionKind::kFused;
   ActivationKind activations = ActivationKind::kInt8;
   KvKind kv = KvKind::kInt16;
   std::string device = "auto";  ///< auto | cpu | cuda[:N]
-  int max_step_tokens = 256;    ///< rows of one step; longer prompts are prefilled in chunks
+  int max_step_tokens = 256;    ///< rows of one step, 16 to 65536; longer prompts are prefilled in chunks
   std::string costs_folder;     ///< where what steps cost is kept between runs, and every ten minutes; empty: nowhere
   StepProfile* profile = nullptr;  ///< filled while the engine runs, which it must outlive; none: nothing is timed
   DraftTrace* trace = nullptr;     ///< drafts are judged and thrown away; must outlive the engine; none: they are used
@@ -113,7 +113,7 @@ struct ModelInfo {
   bool is_synthetic = false;  ///< its weights are random numbers
   int64_t n_params = 0;
   int64_t file_bytes = 0;
-  int64_t step_bytes = 0;  ///< weights read by one step
+  int64_t step_bytes = 0;  ///< weights read by one step; 0 of a draft
   int64_t kv_bytes_per_token = 0;
 };
 
@@ -123,7 +123,8 @@ struct ModelInfo {
 class Engine {
  public:
   /// Loads the models and starts the engine's thread. Errors: kInvalidArgument (option), kInvalidFile (model, or a
-  /// draft of another vocabulary), kResourceExhausted (memory, with the bytes needed).
+  /// draft of another vocabulary), kResourceExhausted (memory, with the bytes needed), kUnavailable (no GPU that it can
+  /// use).
   static Result<std::unique_ptr<Engine>> load(const EngineOptions& options);
 
   virtual ~Engine() = default;
@@ -134,7 +135,7 @@ class Engine {
 
   /// Queues a request; its events go to `events`, which the engine keeps alive until kDone. Errors (no event follows):
   /// kInvalidArgument for options out of range, a prompt that is empty or longer than the context, or a request that
-  /// can never fit the KV budget.
+  /// can never fit the KV budget; kResourceExhausted without memory; kUnavailable while the engine ends.
   virtual Result<RequestId> submit(Request request, std::shared_ptr<EventQueue> events) = 0;
 
   /// Has the system find the memory of the KV caches that the longest max_batch samples of these requests will fill,

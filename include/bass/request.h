@@ -18,11 +18,11 @@ using RequestId = uint64_t;
 /// How a token is drawn from the model's logits. Applied in this order: repetition penalty, presence and frequency
 /// penalties, logit bias, temperature, top-k, top-p, min-p.
 struct SamplingOptions {
-  float temperature = 0.8f;         ///< >= 0; 0 is greedy
+  float temperature = 0.8f;         ///< [0, 1e6]; 0 is greedy
   float top_p = 1.0f;               ///< (0, 1]; 1 is off
   int top_k = 0;                    ///< >= 0; 0 is off
   float min_p = 0.0f;               ///< [0, 1]; 0 is off
-  float repetition_penalty = 1.0f;  ///< > 0; 1 is off; over prompt and output
+  float repetition_penalty = 1.0f;  ///< [0.01, 100]; 1 is off; over prompt and output
   float presence_penalty = 0.0f;    ///< [-2, 2]; over the output
   float frequency_penalty = 0.0f;   ///< [-2, 2]; over the output
   std::vector<std::pair<TokenId, float>> logit_bias;
@@ -71,8 +71,8 @@ struct Request {
   /// `goodput` drafts for the end of the last one rather than for most tokens a second. 0: a job of its own, of all its
   /// samples. Requests with a time budget, and those that do not share a --draft-length, are not weighed so.
   uint64_t job = 0;
-  std::optional<double> time_budget_s;  ///< from submission; > 0. Looked at between steps: overrun by at most the time
-                                        ///< of 32 prompt tokens beside one round of decoding
+  std::optional<double> time_budget_s;  ///< from submission; > 0, below 1e9. Looked at between steps: overrun by at
+                                        ///< most the time of 32 prompt tokens beside one round of decoding
   bool prompt_logprobs = false;         ///< report the log-probability of every prompt token (Event::kPrompt)
 };
 

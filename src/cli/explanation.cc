@@ -32,7 +32,12 @@ std::string nothing_drafted(const GenerationResult& result, const GenerateOption
   }
   const std::string text = "Nothing was drafted: there was no draft that was expected to pay.";
   if (!result.draft.has_value()) return text;
-  return fmt::format("{} The draft model only took memory: {}.", text, without_draft_model(options));
+  const Explanation explanation = explain(result.stats);
+  const double share = explanation.decode_s > 0 ? explanation.draft_s / explanation.decode_s : 0;
+  const std::string cost = share < kWorthALine
+                               ? "only took memory"
+                               : fmt::format("took memory and {:.0f} % of decoding, to be looked at", 100 * share);
+  return fmt::format("{} The draft model {}: {}.", text, cost, without_draft_model(options));
 }
 
 bool is_lost(const std::optional<double>& speedup) { return speedup.has_value() && *speedup < 1 - kClear; }

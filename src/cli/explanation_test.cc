@@ -108,6 +108,10 @@ TEST(Explanation, NothingDraftedHasItsReasons) {
   result.stats.speculation.rounds = 0;
   EXPECT_THAT(conclusion(result, options_of("goodput")),
               HasSubstr("expected to pay. The draft model only took memory"));
+  result.stats.account.kinds[kModel] = {.n_steps = 1, .draft_s = 0.2, .step_s = 0.3};
+  result.stats.account.kinds[SpeculationAccount::kRegular] = {.n_steps = 9, .step_s = 1.5};
+  EXPECT_THAT(conclusion(result, options_of("goodput")),
+              HasSubstr("The draft model took memory and 10 % of decoding, to be looked at: leave -d out."));
   EXPECT_EQ(conclusion(result, options_of("off")), "Nothing was drafted: speculation was off.");
 }
 

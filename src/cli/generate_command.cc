@@ -103,7 +103,9 @@ class GenerateCommand final : public Command {
     if (!console->out.status().ok()) return;
     if (options_.explain_speculation) console->err.write(explanation_text(result, options_));
     if (options_.json || options_.quiet || result.was_interrupted) return;
-    const Result<double> peak_tops = best_peak_tops(n_threads_);
+    // A GPU's work is no part of what the processor could do.
+    const bool runs_here = engine_->options().device == "cpu";
+    const Result<double> peak_tops = runs_here ? best_peak_tops(n_threads_) : Result<double>(0.0);
     console->err.write(summary_text(result, options_, peak_tops.ok() ? peak_tops.value() : 0));
   }
 

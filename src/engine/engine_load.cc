@@ -204,7 +204,12 @@ Status EngineCore::make_executor() {
 
 // On a GPU a tenth is left for the workspace, and weights may take more than in their file: those of 6 bits take 8.
 Result<EngineCore::ModelMemory> EngineCore::model_memory() const {
-  if (!gpu_) return ModelMemory{available_memory_bytes(), main_.weight_bytes + (draft_ ? draft_->weight_bytes : 0)};
+  if (!gpu_) {
+    // Tensors that were made at load lie in memory already, and go as they are packed.
+    const int64_t made_bytes = main_.gguf->buffer_bytes() + (draft_ ? draft_->gguf->buffer_bytes() : 0);
+    return ModelMemory{available_memory_bytes() + made_bytes,
+                       cpu_weight_bytes(main_) + (draft_ ? cpu_weight_bytes(*draft_) : 0)};
+  }
   BASS_ASSIGN_OR_RETURN(const size_t weight_bytes,
                         gpu_weight_bytes(gpu_.get(), main_, draft_.get(), options_.activations));
   return ModelMemory{static_cast<int64_t>(gpu_->free_bytes()) / 10 * 9, static_cast<int64_t>(weight_bytes)};

@@ -95,6 +95,8 @@ class Executor {
 
 /// Bytes of one page of a model's KV cache on the CPU, with the hidden states after n_taps layers that a draft reads.
 int64_t cpu_page_bytes(const ModelConfig& config, KvKind kv, int n_taps = 0);
+/// Bytes of a model's weights as the CPU keeps them: some types take more than in their file (IQ4_NL nearly twice).
+int64_t cpu_weight_bytes(const ModelFile& model);
 inline constexpr int kCpuPageLen = 32;
 
 /// Error (kInvalidArgument) for kinds that only a GPU has.

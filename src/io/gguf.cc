@@ -74,6 +74,12 @@ void GgufFile::build_index() {
   for (size_t i = 0; i < contents_.tensors.size(); ++i) tensor_idx_.emplace(contents_.tensors[i].name, i);
 }
 
+int64_t GgufFile::buffer_bytes() const {
+  size_t n_bytes = 0;
+  for (const AlignedBuffer& buffer : buffers_) n_bytes += buffer.size_bytes();
+  return static_cast<int64_t>(n_bytes);
+}
+
 int64_t GgufFile::file_bytes() const {
   size_t n_bytes = 0;
   for (const MappedFile& file : files_) n_bytes += file.bytes().size();

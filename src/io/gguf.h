@@ -105,6 +105,8 @@ class GgufFile {
   [[nodiscard]] const std::string& path() const { return path_; }
   /// Of all files that this model lies in.
   [[nodiscard]] int64_t file_bytes() const;
+  /// Of tensors that were made at load and lie in memory.
+  [[nodiscard]] int64_t buffer_bytes() const;
   [[nodiscard]] std::vector<std::string> file_paths() const;
   /// Error (kInvalidFile): bytes of a file went away while they were read.
   [[nodiscard]] Status check_intact() const;

@@ -69,7 +69,8 @@ class BenchReplayCommand final : public Command {
     return "simulate draft-length policies on a trace, at any batch size and for any machine";
   }
   [[nodiscard]] std::string_view examples() const override {
-    return "  bass bench replay --trace sampled.trace --costs machines.json --machine h200-7.8b --batch 1,8,32,256\n"
+    return "  bass bench replay --trace sampled.trace --costs experiments/draft_length/machines.json \\\n"
+           "      --machine h200-7.8b-int8 --batch 1,8,32,256\n"
            "  bass bench replay --trace sampled.trace --acceptance --by-task";
   }
 

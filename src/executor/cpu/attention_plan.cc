@@ -23,8 +23,15 @@ constexpr int kMinSharedRows = 32;
 constexpr int kReadCost = 16;
 // Of what decoding sequences have in the pages, a thread fetches so much before attention: about a core's caches.
 constexpr size_t kMaxFetchedBytes = size_t{2} << 20;
-// States of all the runs of a batch; units that would need more stay whole.
-constexpr ptrdiff_t kMaxRunStates = ptrdiff_t{1} << 16;
+// For states of all the runs of a batch, touched as far as they are used; units that would need more stay whole, and
+// keep one thread busy each. With heads of 128 enough for a sequence of 128k tokens and 64 heads, or one of 32k that
+// verifies seven drafted tokens.
+constexpr ptrdiff_t kRunStateBytes = ptrdiff_t{256} << 20;
+
+ptrdiff_t max_run_states(const KvShape& shape) {
+  const ptrdiff_t state_bytes = static_cast<ptrdiff_t>(attention_state_len(shape.head_dim) * sizeof(float));
+  return kRunStateBytes / state_bytes;
+}
 
 int n_chunks_of(int n_positions) { return (n_positions + kKvPageLen - 1) / kKvPageLen; }
 
@@ -71,7 +78,7 @@ void AttentionPlan::reserve(size_t n_rows, size_t n_segments, size_t max_chunks)
 }
 
 size_t AttentionPlan::max_states(size_t n_rows, const KvShape& shape) {
-  return n_rows * static_cast<size_t>(shape.n_heads) + static_cast<size_t>(kMaxRunStates);
+  return n_rows * static_cast<size_t>(shape.n_heads) + static_cast<size_t>(max_run_states(shape));
 }
 
 void AttentionPlan::build(AttentionKind kind, std::span<const ForwardSegment> segments, const std::byte* page_base,
@@ -205,10 +212,10 @@ void AttentionPlan::add_group(std::span<const ForwardSegment> segments, Group gr
   const int n_needed = (n_tokens + max_unit_tokens() - 1) / max_unit_tokens();
   const int n_units = std::max(n_needed, std::min(n_wanted, n_worthwhile));
   for (int i = 0; i < n_units; ++i) {
-    const int token = n_tokens * i / n_units;
+    const int token = static_cast<int>(int64_t{n_tokens} * i / n_units);
     PlannedUnit unit;
     unit.rows_begin = rows_begin + static_cast<size_t>(token);
-    unit.n_tokens = n_tokens * (i + 1) / n_units - token;
+    unit.n_tokens = static_cast<int>(int64_t{n_tokens} * (i + 1) / n_units) - token;
     unit.first_chunk = first_shared;
     unit.end_chunk = n_shared;
     unit.pages_begin = segment_pages_[static_cast<size_t>(group.front())];
@@ -282,7 +289,7 @@ void AttentionPlan::cut(size_t unit_idx, int n_runs) {
   const ptrdiff_t rest = first + unit_states;
   const int n_rest = run.end_chunk - run_end(0);
   const ptrdiff_t end = rest + n_rest * unit_states;
-  if (end > kMaxRunStates) return;
+  if (end > max_run_states(shape_)) return;
   n_states_ = end;
   finishes.push_back({run.kv_head, run.rows_begin, run.n_tokens, first, rest, n_rest});
   early.units[unit_idx].end_chunk = run_end(0);

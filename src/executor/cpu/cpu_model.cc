@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -28,6 +29,20 @@ cpu::KvShape make_kv_shape(const ModelConfig& config, KvKind kind) {
   return shape;
 }
 }  // namespace
+
+int64_t cpu_weight_bytes(const ModelFile& model) {
+  int64_t n_bytes = 0;
+  for (const TensorInfo& tensor : model.gguf->tensors()) {
+    const int64_t n_in = tensor.shape.front();
+    int64_t n_out = 1;
+    for (size_t i = 1; i < tensor.shape.size(); ++i) n_out *= tensor.shape[i];
+    const bool is_matrix = n_out > 1 && n_out <= INT_MAX && n_in <= INT_MAX;
+    n_bytes +=
+        static_cast<int64_t>(is_matrix ? cpu::packed_bytes(tensor.type, static_cast<int>(n_out), static_cast<int>(n_in))
+                                       : tensor.data.size());
+  }
+  return n_bytes;
+}
 
 int64_t cpu_page_bytes(const ModelConfig& config, KvKind kv, int n_taps) {
   constexpr int64_t kAlignment = 64;
