@@ -12,8 +12,10 @@ namespace {
 constexpr size_t kTop = 5;  // tokens that scoring reports
 // Bounds of a chance that lie further apart say less than what became of the token.
 constexpr double kWidestBounds = 0.3;
-// Memory for draft distributions, on the CPU touched only as far as it is used: 512 drafts of a vocabulary of 262144.
+// Memory for draft distributions. On the CPU it is touched only as far as it is used: 512 drafts of a vocabulary of
+// 262144.
 constexpr size_t kStoredBytes = size_t{256} << 20;
+constexpr size_t kStoredDeviceBytes = size_t{64} << 20;
 
 }  // namespace
 
@@ -33,7 +35,8 @@ bool StepSampling::open(const SamplingShape& shape, bool is_on_device) {
   shape_ = shape;
   is_on_device_ = is_on_device;
   if (shape.draft_row_len > 0) {
-    n_stored_rows_ = static_cast<int>(kStoredBytes / (sizeof(uint16_t) * static_cast<size_t>(shape.n_draft_entries())));
+    const size_t row_bytes = sizeof(uint16_t) * static_cast<size_t>(shape.n_draft_entries());
+    n_stored_rows_ = static_cast<int>((is_on_device ? kStoredDeviceBytes : kStoredBytes) / row_bytes);
   }
   if (is_on_device) return true;
   if (shape.draft_row_len > 0) stored_memory_ = AlignedBuffer(kStoredBytes, AlignedBuffer::Use::kFewRows);
