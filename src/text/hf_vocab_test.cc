@@ -118,6 +118,20 @@ TEST(TokenizerJsonTest, AControlTokensTextIsItsOwnThoughItIsNormalized) {
   EXPECT_THAT(tokenizer->encode("<s>b", {.parse_special = true}).value(), ElementsAre(4, 2));
 }
 
+// Those of a tokenizer.json are what they are: GGUF's spellings are SentencePiece's alone.
+TEST(TokenizerJsonTest, AddedTokensAreFoundAsTheyAreWritten) {
+  const Result<VocabData> vocab = parse_tokenizer_json(
+      "{" + kModel +
+          R"(,"normalizer":{"type":"Replace","pattern":{"String":" "},"content":"\u2581"},"added_tokens":[)"
+          R"({"id":4,"content":"\u2581\u2581","normalized":false},{"id":5,"content":"   ","normalized":false}]})",
+      "t.json");
+  ASSERT_TRUE(vocab.ok()) << vocab.status().message();
+  const auto tokenizer = Tokenizer::create(vocab.value()).value();
+  EXPECT_THAT(tokenizer->encode("a   b", {}).value(), ElementsAre(1, 5, 2));
+  EXPECT_THAT(tokenizer->encode("a\u2581\u2581b", {}).value(), ElementsAre(1, 4, 2));
+  EXPECT_THAT(tokenizer->encode("a  b", {}).value(), ElementsAre(1, 0, 0, 2));
+}
+
 class HfVocabTest : public ::testing::Test {
  protected:
   void write(const std::string& name, const std::string& text) const { std::ofstream(folder_ + "/" + name) << text; }

@@ -76,11 +76,12 @@ class Tokenizer {
   Status build();
   [[nodiscard]] Status check_sizes_and_ids() const;
   [[nodiscard]] Status check_text_bytes() const;
-  void correct_types();
+  void correct_tokens();
+  [[nodiscard]] bool has_own_user_defined() const;
   [[nodiscard]] bool is_added(size_t idx) const;
   void spell_tokens();
   Status add_special_tokens();
-  [[nodiscard]] PieceVocab make_piece_vocab();
+  [[nodiscard]] PieceVocab make_piece_vocab() const;
   void set_score_range(PieceVocab& pieces) const;
   [[nodiscard]] Result<BpeMerges> make_merges() const;
   Status make_encoder();

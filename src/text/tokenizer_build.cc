@@ -124,7 +124,7 @@ TokenType Tokenizer::type_of(size_t idx) const {
 
 Status Tokenizer::build() {
   BASS_RETURN_IF_ERROR(check_sizes_and_ids());
-  correct_types();
+  correct_tokens();
   spell_tokens();
   BASS_RETURN_IF_ERROR(make_encoder());
   Result<Normalizer> normalizer =
@@ -189,10 +189,13 @@ Status Tokenizer::check_sizes_and_ids() const {
   return ok_status();
 }
 
-// Many files have the tokens that begin and end a turn as ordinary or user-defined ones: answers would not end.
-void Tokenizer::correct_types() {
+// Writers of GGUF put spaces where SentencePiece has its own sign, and many have the tokens that begin and end a turn
+// as ordinary or user-defined ones: answers would not end.
+void Tokenizer::correct_tokens() {
   for (size_t i = 0; i < vocab_.tokens.size(); ++i) {
     const TokenType type = type_of(i);
+    if (type == TokenType::kUserDefined && has_own_user_defined())
+      vocab_.tokens[i] = with_meta_spaces(vocab_.tokens[i]);
     if ((type != TokenType::kNormal && type != TokenType::kUserDefined) || !is_turn_text(vocab_.tokens[i])) continue;
     if (vocab_.token_types.empty()) {
       vocab_.token_types.assign(vocab_.tokens.size(), static_cast<int32_t>(TokenType::kNormal));
@@ -201,9 +204,13 @@ void Tokenizer::correct_types() {
   }
 }
 
-bool Tokenizer::is_added(size_t idx) const {
-  return rules_.piece_model != PieceModel::kUnigram && !vocab_.scores.empty() && vocab_.scores[idx] <= kAddedScore;
+/// SentencePiece finds its user-defined tokens itself, in the text that it has normalised.
+bool Tokenizer::has_own_user_defined() const {
+  return rules_.piece_model == PieceModel::kMergeScores || rules_.piece_model == PieceModel::kUnigramFloat;
 }
+
+/// A token that SentencePiece's model did not have.
+bool Tokenizer::is_added(size_t idx) const { return has_own_user_defined() && vocab_.scores[idx] <= kAddedScore; }
 
 void Tokenizer::spell_tokens() {
   const ByteLevelMap map;
@@ -226,9 +233,6 @@ void Tokenizer::spell_tokens() {
 }
 
 Status Tokenizer::add_special_tokens() {
-  // SentencePiece finds its user-defined tokens itself, in the text that it has normalised.
-  const bool has_own_user_defined =
-      rules_.piece_model == PieceModel::kMergeScores || rules_.piece_model == PieceModel::kUnigramFloat;
   std::vector<AddedToken> properties(vocab_.tokens.size());
   for (size_t i = 0; i < properties.size(); ++i) {
     properties[i].id = static_cast<TokenId>(i);
@@ -238,10 +242,10 @@ Status Tokenizer::add_special_tokens() {
   for (size_t i = 0; i < vocab_.tokens.size(); ++i) {
     const TokenType type = type_of(i);
     const bool is_control = type == TokenType::kControl;
-    if (!is_control && (type != TokenType::kUserDefined || (has_own_user_defined && !is_added(i)))) continue;
+    if (!is_control && (type != TokenType::kUserDefined || (has_own_user_defined() && !is_added(i)))) continue;
     if (!properties[i].is_normalized) {
-      special_.add(is_control || rules_.is_byte_level ? vocab_.tokens[i] : bytes_of_token_[i], properties[i],
-                   is_control);
+      // Added to SentencePiece's, it is spelt in SentencePiece's sign, and found in the text before that is put there.
+      special_.add(!is_control && is_added(i) ? bytes_of_token_[i] : vocab_.tokens[i], properties[i], is_control);
       continue;
     }
     BASS_ASSIGN_OR_RETURN(const std::string text, normalizer_->apply(vocab_.tokens[i]));
@@ -253,7 +257,7 @@ Status Tokenizer::add_special_tokens() {
 }
 
 /// Of equal texts the first one counts.
-PieceVocab Tokenizer::make_piece_vocab() {
+PieceVocab Tokenizer::make_piece_vocab() const {
   PieceVocab pieces;
   pieces.is_byte_level = rules_.is_byte_level;
   pieces.ignores_merges = rules_.ignores_merges;
@@ -266,8 +270,6 @@ PieceVocab Tokenizer::make_piece_vocab() {
   for (size_t i = 0; i < vocab_.tokens.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
     const TokenType type = type_of(i);
-    // Writers of GGUF put spaces where SentencePiece has its own sign.
-    if (!rules_.is_byte_level && type == TokenType::kUserDefined) vocab_.tokens[i] = with_meta_spaces(vocab_.tokens[i]);
     const std::string_view text = rules_.is_byte_level ? bytes_of_token_[i] : vocab_.tokens[i];
     if (type == TokenType::kUnknown && pieces.unknown_id == kNoToken) pieces.unknown_id = id;
     if (type == TokenType::kByte && !rules_.is_byte_level) {
