@@ -26,13 +26,13 @@ std::string without_draft_model(const GenerateOptions& options) {
   return options.is_draft_shipped ? "--drafter ngram does without it" : "leave -d out";
 }
 
-std::string nothing_drafted(const GenerationResult& result, const GenerateOptions& options) {
+std::string nothing_drafted(const GenerationResult& result, const Explanation& explanation,
+                            const GenerateOptions& options) {
   if (policy_name(options) == "off" || options.request.speculation.drafter == DrafterChoice::kOff) {
     return "Nothing was drafted: speculation was off.";
   }
   const std::string text = "Nothing was drafted: there was no draft that was expected to pay.";
   if (!result.draft.has_value()) return text;
-  const Explanation explanation = explain(result.stats);
   const double share = explanation.decode_s > 0 ? explanation.draft_s / explanation.decode_s : 0;
   const std::string cost = share < kWorthALine
                                ? "only took memory"
@@ -129,7 +129,7 @@ Explanation explain(const EngineStats& stats) {
 
 std::string conclusion(const GenerationResult& result, const GenerateOptions& options) {
   const Explanation explanation = explain(result.stats);
-  if (result.stats.speculation.rounds == 0) return nothing_drafted(result, options);
+  if (result.stats.speculation.rounds == 0) return nothing_drafted(result, explanation, options);
   if (!explanation.speedup.has_value()) return "Nothing was decoded but first tokens: there is nothing to compare.";
   if (is_unsure(explanation)) return cannot_be_told(explanation);
   const std::string text = overall(explanation, options);
@@ -138,11 +138,12 @@ std::string conclusion(const GenerationResult& result, const GenerateOptions& op
 
 std::optional<std::string> draft_warning(const GenerationResult& result, const GenerateOptions& options) {
   if (result.stats.decode_steps < kTelling || options.request.speculation.drafter == DrafterChoice::kOff) return {};
+  const Explanation explanation = explain(result.stats);
   if (result.stats.speculation.rounds == 0) {
     const bool is_a_choice = policy_name(options) == "goodput" || policy_name(options) == "survival";
-    return result.draft.has_value() && is_a_choice ? std::optional(nothing_drafted(result, options)) : std::nullopt;
+    if (!result.draft.has_value() || !is_a_choice) return std::nullopt;
+    return nothing_drafted(result, explanation, options);
   }
-  const Explanation explanation = explain(result.stats);
   if (!explanation.speedup.has_value() || is_unsure(explanation)) return std::nullopt;
   if (is_lost(explanation.speedup)) return overall(explanation, options);
   const std::string text = losing_drafters(result, explanation, options);

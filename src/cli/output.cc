@@ -27,16 +27,6 @@ bool is_dumb_terminal() {
   return term == nullptr || *term == '\0' || std::strcmp(term, "dumb") == 0;
 }
 
-}  // namespace
-
-Output::Output(int fd)
-    : fd_(fd),
-      is_terminal_(isatty(fd) == 1),
-      has_cursor_(is_terminal_ && !is_dumb_terminal()),
-      has_color_(has_cursor_ && !environment_is_set("NO_COLOR")) {}
-
-namespace {
-
 /// Whether there is room soon.
 bool is_read(int fd) {
   constexpr int kPatienceMs = 500;
@@ -49,6 +39,12 @@ bool is_read(int fd) {
 }
 
 }  // namespace
+
+Output::Output(int fd)
+    : fd_(fd),
+      is_terminal_(isatty(fd) == 1),
+      has_cursor_(is_terminal_ && !is_dumb_terminal()),
+      has_color_(has_cursor_ && !environment_is_set("NO_COLOR")) {}
 
 void wait_until(short events, int fd) {  // NOLINT(google-runtime-int): poll's type
   pollfd one{fd, events, 0};

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "engine/device_choice.h"
+#include "engine/validation.h"
 #include "speculation/draft_length.h"
 #include "tensor/quantise.h"
 #include "text/utf8.h"
@@ -15,7 +16,6 @@ namespace {
 constexpr double kMaxInt = std::numeric_limits<int>::max();
 constexpr double kMaxTemperature = 1e6;
 constexpr double kMaxSeconds = 1e8;
-constexpr double kMaxKvMib = 1e9;
 using enum OptionGroup;
 
 Status check_not_empty(std::string_view text) {

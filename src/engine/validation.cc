@@ -28,9 +28,8 @@ Status validate_options(const EngineOptions& options) {
                                "1 to 1024, or 0 for all"));
   BASS_RETURN_IF_ERROR(require(!options.context_len || *options.context_len >= 1, "context",
                                options.context_len.value_or(0), "at least 1"));
-  constexpr int64_t kMaxMib = 1'000'000'000;
   const int64_t kv_memory_mib = options.kv_memory_mib.value_or(1);
-  BASS_RETURN_IF_ERROR(require(kv_memory_mib >= 1 && kv_memory_mib <= kMaxMib, "kv_memory",
+  BASS_RETURN_IF_ERROR(require(kv_memory_mib >= 1 && kv_memory_mib <= kMaxKvMib, "kv_memory",
                                static_cast<double>(kv_memory_mib), "1 to 1e9 (MiB)"));
   BASS_RETURN_IF_ERROR(require(options.max_step_tokens >= 16 && options.max_step_tokens <= 65536, "max_step_tokens",
                                options.max_step_tokens, "16 to 65536"));

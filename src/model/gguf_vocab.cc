@@ -47,14 +47,17 @@ Status load_types(const GgufFile& file, size_t n_tokens, std::vector<int32_t>& o
   return ok_status();
 }
 
+Status check_in_vocabulary(const GgufFile& file, const std::string& key, int64_t id, size_t n_tokens) {
+  if (id >= 0 && static_cast<size_t>(id) < n_tokens) return ok_status();
+  return invalid_file(
+      fmt::format("{}: {} is outside of the vocabulary of {} tokens (key '{}')", file.path(), id, n_tokens, key));
+}
+
 Status load_id(const GgufFile& file, std::string_view name, size_t n_tokens, std::optional<int32_t>& out) {
   const std::string key = key_of(name);
   if (!file.has(key)) return ok_status();
   BASS_ASSIGN_OR_RETURN(const uint32_t id, file.get_u32(key));
-  if (id >= n_tokens) {
-    return invalid_file(
-        fmt::format("{}: {} is outside of the vocabulary of {} tokens (key '{}')", file.path(), id, n_tokens, key));
-  }
+  BASS_RETURN_IF_ERROR(check_in_vocabulary(file, key, id, n_tokens));
   out = static_cast<int32_t>(id);
   return ok_status();
 }
@@ -74,10 +77,7 @@ Status load_end_ids(const GgufFile& file, size_t n_tokens, std::vector<int32_t>&
   if (!file.has(key)) return ok_status();
   BASS_ASSIGN_OR_RETURN(const std::vector<int64_t> ids, file.get_int_array(key));
   for (const int64_t id : ids) {
-    if (id < 0 || static_cast<size_t>(id) >= n_tokens) {
-      return invalid_file(
-          fmt::format("{}: {} is outside of the vocabulary of {} tokens (key '{}')", file.path(), id, n_tokens, key));
-    }
+    BASS_RETURN_IF_ERROR(check_in_vocabulary(file, key, id, n_tokens));
     out.push_back(static_cast<int32_t>(id));
   }
   return ok_status();
