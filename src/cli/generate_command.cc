@@ -11,8 +11,11 @@
 #include "cli/explanation.h"
 #include "cli/generation.h"
 #include "cli/live_view.h"
+#include "cli/model_store.h"
 #include "cli/report.h"
+#include "cli/results_file.h"
 #include "cli/save_file.h"
+#include "cli/terminal_text.h"
 #include "engine/machine.h"
 
 namespace bass {
@@ -26,6 +29,7 @@ class GenerateCommand final : public Command {
     return "  bass generate -m smollm2 -p 'def fibonacci(n):' -n 8\n"
            "  bass generate -m smollm2 --chat -f question.txt -n 4 --time-budget 2.5\n"
            "  bass generate -m smollm2 --prompts prompts.jsonl --seed 1 --json > answers.json\n"
+           "  bass generate -m smollm2 --prompts prompts.jsonl --seed 1 --results answers.jsonl\n"
            "  bass generate -m main.gguf -d draft.gguf -p 'Once upon' --show-drafts --explain-speculation";
   }
   void add_options(CLI::App* app) override { arguments_.add_all(app); }
@@ -46,6 +50,7 @@ class GenerateCommand final : public Command {
       const Status status = save_file(options_.save, result_text(result));
       if (!status.ok()) return fail(console, status);
     }
+    if (!result.on_ended_status.ok() && console->out.status().ok()) return fail(console, result.on_ended_status);
     const int code = finish(console);
     if (result.was_interrupted) return kExitInterrupted;  // a hung-up terminal cannot be written to either
     if (code != kExitDone) return code;
@@ -57,6 +62,8 @@ class GenerateCommand final : public Command {
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     BASS_ASSIGN_OR_RETURN(std::vector<PromptSpec> prompts, read_prompts(options_));
     if (!options_.save.empty()) BASS_RETURN_IF_ERROR(check_save_path("--save", options_.save));
+    if (!options_.results.empty()) BASS_RETURN_IF_ERROR(open_results(&prompts, console));
+    if (prompts.empty()) return nothing_left();
     const auto load_start = std::chrono::steady_clock::now();
     BASS_ASSIGN_OR_RETURN(engine_, load_engine(options_, console));
     const std::chrono::duration<double> load_time = std::chrono::steady_clock::now() - load_start;
@@ -66,15 +73,51 @@ class GenerateCommand final : public Command {
     LiveView view(&console->err, options_.show_drafts);
     GenerationSettings settings;
     settings.wants_origins = options_.show_drafts;
-    if (console->err.has_cursor() && !options_.quiet) {
+    const bool shows_results = options_.results == "-" && console->out.is_terminal();
+    if (console->err.has_cursor() && !options_.quiet && !shows_results) {
       settings.on_progress = [&view](const GenerationResult& result) { view.update(result); };
     }
+    if (results_ != nullptr) settings.on_ended = [this](PromptResult* prompt) { return take(prompt); };
     BASS_ASSIGN_OR_RETURN(GenerationResult result, run_generation(engine_.get(), std::move(prompts), settings));
     result.load_s = load_time.count();
     result.model = model_label(options_.engine.model_path, engine_->model_info().is_synthetic);
     if (const auto draft = engine_->draft_info())
       result.draft = model_label(options_.engine.draft_path, draft->is_synthetic);
     return result;
+  }
+
+  /// Leaves the prompts whose results are not there.
+  Status open_results(std::vector<PromptSpec>* prompts, Console* console) {
+    BASS_ASSIGN_OR_RETURN(const std::string model, resolve_model(options_.engine.model_path));
+    BASS_ASSIGN_OR_RETURN(results_, ResultsFile::open(options_.results, &console->out));
+    if (!options_.save.empty() && is_same_file(options_.results, options_.save)) {
+      return invalid_argument(
+          fmt::format("--save {}: is the file of --results, which it would replace; name another one", options_.save));
+    }
+    n_prompts_ = prompts->size();
+    BASS_ASSIGN_OR_RETURN(n_results_, results_->skip_done(options_, model, prompts));
+    if (n_results_ > 0) tell_results("already ", console);
+    return ok_status();
+  }
+
+  void tell_results(std::string_view when, Console* console) const {
+    if (results_ == nullptr || options_.results == "-" || options_.quiet) return;
+    console->err.write(one_line_for_terminal(fmt::format("note: {} of {} prompts are {}in {}", n_results_, n_prompts_,
+                                                         when, options_.results)) +
+                       "\n");
+  }
+
+  [[nodiscard]] GenerationResult nothing_left() const {
+    GenerationResult result;
+    result.model = options_.engine.model_path;
+    return result;
+  }
+
+  Status take(PromptResult* prompt) {
+    BASS_ASSIGN_OR_RETURN(const bool is_kept, results_->append(*prompt, options_.show_drafts));
+    n_results_ += int{is_kept};
+    if (!options_.json && options_.save.empty() && !options_.show_drafts) release_texts(prompt);
+    return ok_status();
   }
 
   /// The command line's; a prompts file's line is the engine's to check.
@@ -88,19 +131,19 @@ class GenerateCommand final : public Command {
   }
 
   [[nodiscard]] std::string result_text(const GenerationResult& result) const {
-    constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
     auto json = result_json(result, options_.show_drafts);
     if (options_.explain_speculation) json["speculation"]["explanation"] = explanation_json(result, options_);
-    return json.dump(-1, ' ', false, kReplace) + "\n";
+    return json_line(json);
   }
 
   void print(const GenerationResult& result, Console* console) const {
     if (options_.json) {
       console->out.write(result_text(result));
-    } else {
+    } else if (results_ == nullptr) {
       print_samples(result, options_, &console->out);
     }
-    if (!console->out.status().ok()) return;
+    if (!console->out.status().ok() || engine_ == nullptr) return;
+    tell_results("", console);
     if (options_.explain_speculation) console->err.write(explanation_text(result, options_));
     if (options_.json || options_.quiet || result.was_interrupted) return;
     // A GPU's work is no part of what the processor could do.
@@ -124,7 +167,10 @@ class GenerateCommand final : public Command {
 
   TableArguments arguments_;
   GenerateOptions options_;
-  std::unique_ptr<Engine> engine_;  // ends behind all that is printed
+  std::unique_ptr<ResultsFile> results_;  // none: samples are printed
+  std::unique_ptr<Engine> engine_;        // ends behind all that is printed; none: nothing was left to run
+  size_t n_prompts_ = 0;
+  int n_results_ = 0;  // of these
   int n_threads_ = 1;
 };
 

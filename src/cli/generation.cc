@@ -59,13 +59,14 @@ class Collector {
       result_.total_s = seconds_since(start_);
       refresh_stats();
       obey_interrupt();
-      result_.has_hung =
-          n_running_ > 0 && result_.was_interrupted && seconds_since(interrupted_at_) > kMaxCancelSeconds;
+      result_.has_hung = n_running_ > 0 && is_stopped_ && seconds_since(stopped_at_) > kMaxCancelSeconds;
       if (result_.has_hung) break;
       if (settings_.on_progress) settings_.on_progress(result_);
     }
     result_.stats = engine_->stats();
-    for (PromptResult& prompt : result_.prompts) rank_choices(&prompt);
+    for (PromptResult& prompt : result_.prompts) {  // that were not submitted, or are not waited for
+      if (prompt.choices.front().rank == 0) rank_choices(&prompt);
+    }
   }
 
   GenerationResult take_result() { return std::move(result_); }
@@ -96,7 +97,12 @@ class Collector {
   void obey_interrupt() {
     if (!is_interrupted() || result_.was_interrupted) return;
     result_.was_interrupted = true;
-    interrupted_at_ = Clock::now();
+    stop();
+  }
+
+  void stop() {
+    is_stopped_ = true;
+    stopped_at_ = Clock::now();
     cancel_all();
   }
 
@@ -112,10 +118,18 @@ class Collector {
       prompt.n_prompt_tokens = event.n_prompt_tokens;  // a prompt that was never processed has tokens too
       --n_running_;
       end_untold(FinishReason::kError, event.error, &prompt);
+      end(&prompt);
     } else {
       ChoiceResult* choice = &prompt.choices.at(static_cast<size_t>(event.choice_idx));
       take_choice(std::move(event), choice);
     }
+  }
+
+  void end(PromptResult* prompt) {
+    rank_choices(prompt);
+    if (!settings_.on_ended || !result_.on_ended_status.ok()) return;
+    result_.on_ended_status = settings_.on_ended(prompt);
+    if (!result_.on_ended_status.ok()) stop();
   }
 
   /// Choices that the engine had no memory to tell of one by one, or never heard of.
@@ -130,7 +144,7 @@ class Collector {
 
   void take_choice(Event event, ChoiceResult* choice) {
     for (const TokenInfo& token : event.tokens) {
-      choice->tokens.push_back(token);
+      choice->add(token);
       if (!settings_.wants_origins) continue;
       const size_t begin = choice->token_ends.empty() ? 0 : choice->token_ends.back();
       const Result<std::string> bytes = engine_->detokenize({&token.id, 1});
@@ -150,7 +164,8 @@ class Collector {
   std::unordered_map<RequestId, size_t> prompt_idx_;
   size_t n_running_ = 0;
   Clock::time_point start_;
-  Clock::time_point interrupted_at_;
+  bool is_stopped_ = false;
+  Clock::time_point stopped_at_;
   Clock::time_point refreshed_at_;
   GenerationResult result_;
 };

@@ -14,6 +14,9 @@ struct GenerationSettings {
   bool wants_origins = false;  ///< fill ChoiceResult::token_ends
   /// Called on the caller's thread after events and at least ten times a second.
   std::function<void(const GenerationResult&)> on_progress;
+  /// Called on the caller's thread for each prompt whose choices have all ended, with their ranks; may release their
+  /// texts. An error ends the run as a signal does, and is the result's `on_ended_status`.
+  std::function<Status(PromptResult*)> on_ended;
 };
 
 /// Submits all prompts and returns when all have ended: by themselves, by their deadline, or because SIGINT or SIGTERM

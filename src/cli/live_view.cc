@@ -25,7 +25,7 @@ std::vector<Sequence> visible_sequences(const GenerationResult& result, size_t n
   std::vector<Sequence> running, others;
   for (const PromptResult& prompt : result.prompts) {
     for (const ChoiceResult& choice : prompt.choices) {
-      const bool is_running = !choice.is_finished && !choice.tokens.empty();
+      const bool is_running = !choice.is_finished && choice.n_tokens > 0;
       (is_running ? running : others).push_back({&prompt, &choice});
     }
   }
@@ -59,9 +59,9 @@ std::string sequence_label(const Sequence& sequence, bool has_prompts, bool is_w
   const std::string name =
       has_prompts ? fmt::format("{}.{}", sequence.prompt->index, choice.index) : fmt::format("{}", choice.index);
   if (!is_wide) return name + " ";
-  const std::string state = choice.is_finished      ? to_string(choice.finish_reason)
-                            : choice.tokens.empty() ? "waiting"
-                                                    : fmt::format("{}", choice.tokens.size());
+  const std::string state = choice.is_finished     ? to_string(choice.finish_reason)
+                            : choice.n_tokens == 0 ? "waiting"
+                                                   : fmt::format("{}", choice.n_tokens);
   return fmt::format("{:>5} {:>9}  ", name, state);
 }
 
@@ -70,8 +70,8 @@ std::string figures_line(const GenerationResult& result) {
   int64_t n_tokens = 0;
   for (const PromptResult& prompt : result.prompts) {
     for (const ChoiceResult& choice : prompt.choices) {
-      n_tokens += static_cast<int64_t>(choice.tokens.size());
-      ++(choice.is_finished ? n_finished : choice.tokens.empty() ? n_waiting : n_running);
+      n_tokens += choice.n_tokens;
+      ++(choice.is_finished ? n_finished : choice.n_tokens == 0 ? n_waiting : n_running);
     }
   }
   const double speed = result.total_s > 0 ? static_cast<double>(n_tokens) / result.total_s : 0;

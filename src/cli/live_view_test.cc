@@ -20,7 +20,7 @@ GenerationResult make_result(int n_choices) {
     ChoiceResult choice;
     choice.index = i;
     choice.text = "def f(x):\n    return 漢字 \x1b[2J😀";
-    choice.tokens.push_back({1, -1, TokenOrigin::kAccepted});
+    choice.add({1, -1, TokenOrigin::kAccepted});
     choice.token_ends.push_back(choice.text.size());
     choice.is_finished = i % 2 == 1;
     prompt.choices.push_back(choice);

@@ -19,7 +19,7 @@ Status check_prompt(const std::string& origin, const std::string& prompt) {
 }
 
 Status unknown_key(const std::string& key) {
-  std::vector<std::string> known{"prompt", "id"};
+  std::vector<std::string> known{"prompt", "messages", "id"};
   for (const Option& option : options_table()) {
     if (option.is_per_request) known.emplace_back(option.name);
   }
@@ -34,17 +34,57 @@ Status unknown_key(const std::string& key) {
   return invalid_argument(fmt::format("unknown key \"{}\"; {}", key, hint));
 }
 
+Result<ChatMessage> read_message(const Json& message) {
+  if (!message.is_object())
+    return invalid_argument("must be an object like {\"role\": \"user\", \"content\": \"...\"}");
+  for (const auto& [key, value] : message.items()) {
+    if (key != "role" && key != "content") {
+      return invalid_argument(fmt::format("unknown key \"{}\"; a message has \"role\" and \"content\"", key));
+    }
+    if (!value.is_string()) return invalid_argument(fmt::format("\"{}\": must be a string", key));
+  }
+  if (!message.contains("role") || message["role"].get<std::string>().empty())
+    return invalid_argument("\"role\" is missing; it is \"system\", \"user\" or \"assistant\"");
+  if (!message.contains("content")) return invalid_argument("\"content\" is missing");
+  return ChatMessage{message["role"].get<std::string>(), message["content"].get<std::string>()};
+}
+
+/// A conversation to be answered, which takes the place of a prompt and of the system message.
+Status read_messages(const Json& line, Request* request) {
+  for (const char* other : {"prompt", "chat", "system"}) {
+    if (!line.contains(other)) continue;
+    return invalid_argument(
+        fmt::format("\"{}\": has no place beside \"messages\", which are the whole conversation; "
+                    "leave one out",
+                    other));
+  }
+  const Json& messages = line["messages"];
+  if (!messages.is_array() || messages.empty())
+    return invalid_argument("\"messages\": must be a list of objects like {\"role\": \"user\", \"content\": \"...\"}");
+  for (size_t i = 0; i < messages.size(); ++i) {
+    Result<ChatMessage> message = read_message(messages[i]);
+    if (!message.ok())
+      return {message.status().code(), fmt::format("\"messages\"[{}]: {}", i, message.status().message())};
+    request->messages.push_back(std::move(message).value());
+  }
+  request->chat = false;
+  request->system.reset();
+  return ok_status();
+}
+
 /// Fills a prompt from the object of its line; `options` are the command line's.
 Status read_object(const Json& line, GenerateOptions options, PromptSpec* spec) {
   if (!line.is_object()) return invalid_argument("must be a JSON object like {\"prompt\": \"...\"}");
-  if (line.contains("messages")) {
-    return invalid_argument("\"messages\": are not read here; give \"prompt\" with \"chat\": true, and \"system\"");
-  }
-  if (!line.contains("prompt")) return invalid_argument("\"prompt\" is missing");
+  const bool has_messages = line.contains("messages");
+  if (has_messages) BASS_RETURN_IF_ERROR(read_messages(line, &options.request));
+  if (!has_messages && !line.contains("prompt"))
+    return invalid_argument("\"prompt\" is missing (or \"messages\", a conversation)");
   for (const auto& [key, value] : line.items()) {
     const Option* option = find_option(key);
     if (key == "id") {
       spec->id = value;
+    } else if (key == "messages") {
+      continue;  // read above
     } else if (key == "prompt") {
       if (!value.is_string()) return invalid_argument("\"prompt\": must be a string");
       options.request.prompt = value.get<std::string>();
@@ -59,7 +99,8 @@ Status read_object(const Json& line, GenerateOptions options, PromptSpec* spec) 
   if (options.request.system.has_value() && !options.request.chat) {
     return invalid_argument("\"system\": has no place in a prompt without a chat template; add \"chat\": true");
   }
-  if (options.request.prompt.empty()) return invalid_argument("\"prompt\" is empty; give at least one character");
+  if (!has_messages && options.request.prompt.empty())
+    return invalid_argument("\"prompt\" is empty; give at least one character");
   spec->request = std::move(options.request);
   return check_options(options);
 }

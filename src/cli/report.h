@@ -17,6 +17,12 @@ namespace bass {
 nlohmann::ordered_json nullable(const std::optional<double>& value);
 std::string number_or_dash(const std::optional<double>& value);
 
+/// The object of a prompt, with the digest of what was asked if there is one.
+nlohmann::ordered_json prompt_json(const PromptResult& prompt, bool shows_origins, std::string_view request = "");
+
+/// JSON on one line, with its line feed; bytes that are no UTF-8 become U+FFFD.
+std::string json_line(const nlohmann::ordered_json& json);
+
 /// The object of docs/command_line.md. shows_origins: with where each token came from
 nlohmann::ordered_json result_json(const GenerationResult& result, bool shows_origins = false);
 

@@ -43,15 +43,6 @@ Json choice_json(const ChoiceResult& choice, bool shows_origins) {
   return json;
 }
 
-Json prompt_json(const PromptResult& prompt, bool shows_origins) {
-  Json json{{"index", prompt.index}};
-  if (prompt.id.has_value()) json["id"] = *prompt.id;
-  json["n_prompt_tokens"] = prompt.n_prompt_tokens;
-  json["choices"] = Json::array();
-  for (const ChoiceResult& choice : prompt.choices) json["choices"].push_back(choice_json(choice, shows_origins));
-  return json;
-}
-
 Json timing_json(const GenerationResult& result, const Summary& summary) {
   Json json{{"load_s", result.load_s},
             {"prefill_s", result.stats.prefill_s},
@@ -89,6 +80,20 @@ Json speculation_json(const Summary& summary) {
 
 nlohmann::ordered_json nullable(const std::optional<double>& value) {
   return value.has_value() ? Json(*value) : Json(nullptr);
+}
+
+std::string json_line(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+nlohmann::ordered_json prompt_json(const PromptResult& prompt, bool shows_origins, std::string_view request) {
+  Json json{{"index", prompt.index}};
+  if (prompt.id.has_value()) json["id"] = *prompt.id;
+  if (!request.empty()) json["request"] = request;
+  json["n_prompt_tokens"] = prompt.n_prompt_tokens;
+  json["choices"] = Json::array();
+  for (const ChoiceResult& choice : prompt.choices) json["choices"].push_back(choice_json(choice, shows_origins));
+  return json;
 }
 
 nlohmann::ordered_json result_json(const GenerationResult& result, bool shows_origins) {

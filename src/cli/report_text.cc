@@ -46,7 +46,7 @@ std::string choice_header(const ChoiceResult& choice) {
   const std::string score =
       choice.mean_logprob.has_value() ? fmt::format(", mean log-probability {:.3f}", *choice.mean_logprob) : "";
   return fmt::format("[{}] sample {}: {}, {} tokens{}", choice.rank, choice.index, to_string(choice.finish_reason),
-                     choice.tokens.size(), score);
+                     choice.n_tokens, score);
 }
 
 void print_choice(const ChoiceResult& choice, const GenerateOptions& options, Output* out) {

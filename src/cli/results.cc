@@ -45,8 +45,8 @@ LatencySummary latency_of(const GenerationResult& result) {
   int n_choices = 0;
   for (const PromptResult& prompt : result.prompts) {
     for (const ChoiceResult& choice : prompt.choices) {
-      if (choice.tokens.empty()) continue;
-      const double ms = 1e3 * choice.stats.decode_s / static_cast<double>(choice.tokens.size());
+      if (choice.n_tokens == 0) continue;
+      const double ms = 1e3 * choice.stats.decode_s / static_cast<double>(choice.n_tokens);
       const double finished_s = prompt.submitted_s + choice.stats.finished_at_s;
       if (n_choices == 0 || finished_s < first_s) latency.first_ms = ms;
       if (n_choices == 0 || finished_s >= last_s) latency.last_ms = ms;
@@ -78,12 +78,21 @@ std::vector<const ChoiceResult*> ranked_choices(const PromptResult& prompt) {
   return order;
 }
 
+void release_texts(PromptResult* prompt) {
+  constexpr size_t kKeptBytes = 1024;  // more than a terminal shows of it
+  for (ChoiceResult& choice : prompt->choices) {
+    std::vector<TokenInfo>().swap(choice.tokens);
+    const size_t n_kept = std::min(choice.text.size(), kKeptBytes);
+    choice.text = std::string(choice.text.end() - static_cast<ptrdiff_t>(n_kept), choice.text.end());
+  }
+}
+
 Summary summarise(const GenerationResult& result) {
   Summary summary;
   for (const PromptResult& prompt : result.prompts) {
     summary.prompt_tokens += prompt.n_prompt_tokens;
     for (const ChoiceResult& choice : prompt.choices) {
-      summary.completion_tokens += static_cast<int64_t>(choice.tokens.size());
+      summary.completion_tokens += choice.n_tokens;
       add(choice.stats.speculation, &summary.speculation);
     }
   }

@@ -17,11 +17,17 @@ struct ChoiceResult {
   bool is_finished = false;
   std::string text;
   std::vector<TokenInfo> tokens;
+  int64_t n_tokens = 0;            ///< as many, until these are released
   std::vector<size_t> token_ends;  ///< where each token's bytes end; only filled when origins are shown
   FinishReason finish_reason = FinishReason::kCancelled;
   ChoiceStats stats;
   Status error;
   std::optional<double> mean_logprob;  ///< none without tokens
+
+  void add(const TokenInfo& token) {
+    tokens.push_back(token);
+    ++n_tokens;
+  }
 };
 
 struct PromptResult {
@@ -42,7 +48,8 @@ struct GenerationResult {
   double total_s = 0;  ///< from submission to the last event
   EngineStats stats;
   bool was_interrupted = false;
-  bool has_hung = false;  ///< the engine did not answer that: it cannot be ended, only left
+  bool has_hung = false;   ///< the engine did not answer that: it cannot be ended, only left
+  Status on_ended_status;  ///< the first error of GenerationSettings::on_ended, which ended the run
 };
 
 /// The paper's three latencies in milliseconds; none where no sequence produced a token.
@@ -70,6 +77,9 @@ void rank_choices(PromptResult* prompt);
 
 /// The choices from the best to the worst. Needs ranks. Pointers into `prompt`.
 std::vector<const ChoiceResult*> ranked_choices(const PromptResult& prompt);
+
+/// Frees the tokens of all choices, and their texts but for the ends, which a live view shows.
+void release_texts(PromptResult* prompt);
 
 Summary summarise(const GenerationResult& result);
 

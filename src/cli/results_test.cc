@@ -12,7 +12,7 @@ ChoiceResult make_choice(int index, FinishReason reason, const std::vector<float
   ChoiceResult choice;
   choice.index = index;
   choice.finish_reason = reason;
-  for (const float logprob : logprobs) choice.tokens.push_back({7, logprob, TokenOrigin::kRegular});
+  for (const float logprob : logprobs) choice.add({7, logprob, TokenOrigin::kRegular});
   choice.stats.decode_s = 0.01 * static_cast<double>(logprobs.size() * static_cast<size_t>(index + 1));
   choice.stats.finished_at_s = finished_at_s;
   return choice;

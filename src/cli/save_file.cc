@@ -88,6 +88,13 @@ Status check_save_path(std::string_view flag, const std::string& path) {
       fmt::format("{} {}; name a file in a folder that is there and can be written", flag, status.message()));
 }
 
+bool is_same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  if (fs::equivalent(a, b, error)) return true;
+  const fs::path of_a = fs::weakly_canonical(a, error), of_b = fs::weakly_canonical(b, error);
+  return !error && of_a == of_b;
+}
+
 Status save_file(const std::string& path, std::string_view text) {
   const Status status = write_text(path, text);
   return status.ok() ? status : Status(status.code(), fmt::format("--save {}", status.message()));

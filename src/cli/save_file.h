@@ -43,6 +43,9 @@ class SavedFile {
 /// flag: the option that the path was given with.
 Status check_save_path(std::string_view flag, const std::string& path);
 
+/// Whether two paths name one file, which need not be there.
+bool is_same_file(const std::string& a, const std::string& b);
+
 /// --save: writes the text as a SavedFile.
 Status save_file(const std::string& path, std::string_view text);
 

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/interrupt.h"
+
 namespace bass {
 namespace {
 
@@ -49,7 +51,10 @@ Status disk_error(const std::string& path) {
 Status write_all(int fd, std::span<const char> bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t n_written = write(fd, bytes.data(), bytes.size());
-    if (n_written < 0 && errno == EINTR) continue;
+    if (n_written < 0 && errno == EINTR) {  // a pipe that nobody reads
+      if (must_end()) return Status(StatusCode::kCancelled, fmt::format("{}: interrupted", path));
+      continue;
+    }
     if (n_written < 0) return disk_error(path);
     bytes = bytes.subspan(static_cast<size_t>(n_written));
   }

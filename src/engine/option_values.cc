@@ -200,6 +200,26 @@ std::string show(const std::vector<T>&) {
   return "";
 }
 
+nlohmann::json as_json(bool value) { return value; }
+nlohmann::json as_json(int value) { return value; }
+nlohmann::json as_json(float value) { return value; }
+nlohmann::json as_json(const std::string& value) { return value; }
+nlohmann::json as_json(const std::vector<std::string>& value) { return value; }
+nlohmann::json as_json(const std::vector<std::pair<TokenId, float>>& value) {
+  auto biases = nlohmann::json::object();
+  for (const auto& [id, bias] : value) biases[std::to_string(id)] = bias;
+  return biases;
+}
+template <class T>
+nlohmann::json as_json(const T& choice) {
+  return show(choice);
+}
+template <class T>
+nlohmann::json as_json(const std::optional<T>& value) {
+  return value.has_value() ? nlohmann::json(*value) : nlohmann::json(nullptr);
+}
+nlohmann::json as_json(const std::optional<VerifyRule>& value) { return show(value); }
+
 /// For messages: long texts are cut, and what could end the line or steer a terminal is replaced.
 std::string shown(std::string_view text) {
   constexpr size_t kMaxShown = 60;
@@ -322,6 +342,11 @@ std::string option_default(const Option& option) {
 std::string option_value(const Option& option, const GenerateOptions& options) {
   GenerateOptions copy = options;  // a row gives a mutable field
   return std::visit([](auto* field) { return show(*field); }, option.field(copy));
+}
+
+nlohmann::json option_json(const Option& option, const GenerateOptions& options) {
+  GenerateOptions copy = options;  // a row gives a mutable field
+  return std::visit([](auto* field) { return as_json(*field); }, option.field(copy));
 }
 
 Status set_option(const Option& option, std::span<const std::string> texts, GenerateOptions* options) {

@@ -97,7 +97,8 @@ constexpr std::array kOptions{
         .value_name = "FILE",
         .unset = "none",
         .help =
-            "JSONL file of prompts (-: standard input); a line is {\"prompt\": TEXT, \"id\": any, ...}, where "
+            "JSONL file of prompts (-: standard input); a line is {\"prompt\": TEXT, \"id\": any, ...} (or "
+            "\"messages\"), where "
             "options from chat to verify, spelt as in \"max_tokens\", override the command line's (null: the default)",
         .field = BASS_FIELD(prompts),
         .check = check_not_empty},
@@ -344,6 +345,16 @@ constexpr std::array kOptions{
            .help = "write what --json prints to this file, whatever is printed",
            .field = BASS_FIELD(save),
            .check = check_not_empty},
+    Option{
+        .name = "results",
+        .group = kOutput,
+        .value_name = "FILE",
+        .unset = "none",
+        .help =
+            "append each prompt's result to this JSONL file as soon as it has ended (-: standard output), in place of "
+            "printing samples; prompts whose results it has already are not run again",
+        .field = BASS_FIELD(results),
+        .check = check_not_empty},
     Option{.name = "quiet",
            .group = kOutput,
            .help = "print only the texts, the best first, a line feed behind each (--json tells them apart)",
@@ -398,6 +409,10 @@ Status check_options(const GenerateOptions& options) {
   }
   if (options.request.system.has_value() && !options.request.chat) {
     return invalid_argument("--system: has no place in a prompt without a chat template; add --chat");
+  }
+  if (options.results == "-" && options.json) {
+    return invalid_argument(
+        "--json: has no place beside --results -, which prints a line of JSON for each prompt; leave one out");
   }
   if (options.quiet && options.show_drafts) {
     return invalid_argument("--show-drafts: has no place beside --quiet, which prints only the texts; leave one out");

@@ -28,7 +28,8 @@ struct GenerateOptions {
   std::string file;                   ///< a file that holds one prompt ("-": standard input), or
   std::string prompts;                ///< a JSONL file of prompts ("-": standard input)
   bool json = false;
-  std::string save;  ///< file that gets the JSON object too
+  std::string save;     ///< file that gets the JSON object too
+  std::string results;  ///< file that gets a line for each prompt that has ended ("-": standard output)
   bool quiet = false;
   bool show_drafts = false;
   bool explain_speculation = false;
@@ -75,6 +76,9 @@ std::string option_flag(const Option& option);
 std::string option_default(const Option& option);
 /// The value as the user would write it; "" if there is none, or a list.
 std::string option_value(const Option& option, const GenerateOptions& options);
+
+/// The value as `set_option_from_json` takes it; null if there is none.
+nlohmann::json option_json(const Option& option, const GenerateOptions& options);
 
 /// Sets an option from the command line: one text a mention (a flag: "true" or "false"); the last mention counts,
 /// except in lists, and several of an `is_once` option are an error. Error (kInvalidArgument): "--temperature -1: must

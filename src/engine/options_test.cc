@@ -199,6 +199,33 @@ TEST(OptionsTest, AModelDrafterNeedsADraft) {
   EXPECT_TRUE(check_options(options).ok());
 }
 
+TEST(OptionsTest, JsonOfAValueSetsIt) {
+  const std::vector<std::pair<std::string_view, nlohmann::json>> values{
+      {"chat", true},         {"n", 3},
+      {"temperature", 0.25},  {"seed", 18446744073709551615U},
+      {"stop", {"a", "b"}},   {"logit_bias", {{"7", -1.5}}},
+      {"system", "be brief"}, {"drafter", "ngram"},
+      {"verify", "auto"},     {"verify", "block"},
+      {"kv_type", "int8"},    {"time_budget", nullptr},
+      {"context", nullptr},   {"draft_length", "fixed:3"}};
+  for (const auto& [name, value] : values) {
+    const Option* option = find_option(name);
+    GenerateOptions options;
+    ASSERT_TRUE(set_option_from_json(*option, value, &options).ok()) << name;
+    EXPECT_EQ(option_json(*option, options), value) << name;
+  }
+}
+
+TEST(OptionsTest, ResultsOnStandardOutputAreAlone) {
+  GenerateOptions options;
+  options.results = "-";
+  EXPECT_TRUE(check_options(options).ok());
+  options.json = true;
+  EXPECT_THAT(check_options(options).message(), HasSubstr("--json: has no place beside --results -"));
+  options.results = "a.jsonl";
+  EXPECT_TRUE(check_options(options).ok());
+}
+
 TEST(OptionsTest, MarkdownHasARowForEachOption) {
   const std::string text = options_markdown();
   for (const Option& option : options_table()) EXPECT_THAT(text, HasSubstr("`" + option_flag(option)));

@@ -125,6 +125,21 @@ def test_prompts_file(run, tiny, tmp_path):
     assert together[2] == alone("three", "12", "--ignore-eos", "--max-tokens", "9")
 
 
+def test_a_line_may_be_a_conversation(run, smollm2, tmp_path):
+    system, question = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name a colour."}
+    lines = [{"prompt": question["content"], "chat": True, "system": system["content"], "seed": 1},
+             {"messages": [system, question], "seed": 1, "id": 7},
+             {"messages": [system, question, {"role": "assistant", "content": "Red."},
+                           {"role": "user", "content": "Another one."}], "seed": 1}]
+    (tmp_path / "prompts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    # The command line's system message is one of prompts, not of whole conversations.
+    done = run("generate", "-m", smollm2, "--chat", "--system", "Be long.", "--prompts", "prompts.jsonl", "--max-tokens", "8",
+               "--json")
+    one, same, longer = check_json(done)["prompts"]
+    assert same["id"] == 7 and same["choices"] == one["choices"]
+    assert same["n_prompt_tokens"] == one["n_prompt_tokens"] < longer["n_prompt_tokens"]
+
+
 def test_a_line_may_switch_chat_off(run, smollm2):
     lines = [{"prompt": "Hi"}, {"prompt": "Hi", "chat": False}, {"prompt": "Hi", "system": None}]
     done = run("generate", "-m", smollm2, "--chat", "--system", "Be", "--prompts", "-", "--max-tokens", "1", "--json",
