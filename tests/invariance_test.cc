@@ -79,6 +79,32 @@ TEST(RowInvariance, BatchesThreadsAndLayoutsGiveTheSameBits) {
   }
 }
 
+// Samples share 18 whole chunks of their prompt, one unit of work a KV head, which is cut into runs for the threads.
+TEST(RowInvariance, SamplesOfALongPromptGiveTheSameBits) {
+  Request request;
+  for (int i = 0; i < 13; ++i) request.prompt += kTexts[0] + std::string(kTexts[3]);
+  request.n = 4;
+  request.max_tokens = 10;
+  request.seed = 7;
+  request.speculation.draft_length = "fixed:4";
+  for (const KvKind kv : {KvKind::kInt16, KvKind::kInt8}) {
+    const auto run = [&](int n_threads, int max_batch, AttentionKind attention, DrafterChoice drafter) {
+      EngineOptions options = options_of(n_threads, max_batch, attention);
+      options.kv = kv;
+      auto engine = load_engine(options);
+      request.speculation.drafter = drafter;
+      return engine == nullptr ? std::vector<RequestResult>{} : run_all(*engine, {request});
+    };
+    const auto alone = run(1, 1, AttentionKind::kSplit, DrafterChoice::kOff);
+    ASSERT_EQ(alone.size(), 1u);
+    EXPECT_GT(alone[0].prompt.prompt_tokens.size(), 18u * cpu::kKvPageLen);
+    for (const int n_threads : {2, 3, 9}) {
+      expect_equal_bits(alone, run(n_threads, 8, AttentionKind::kFused, DrafterChoice::kOff), "fused");
+      expect_equal_bits(alone, run(n_threads, 8, AttentionKind::kFused, DrafterChoice::kNgram), "fused, n-gram drafts");
+    }
+  }
+}
+
 // With so many rows each thread takes its own through all layers, and a verified draft may be cut between two.
 TEST(RowInvariance, ThreadsWithRowsOfTheirOwnGiveTheSameBits) {
   const auto run = [](int n_threads, DrafterChoice drafter) {

@@ -10,28 +10,12 @@ namespace {
 
 // Tokens of a prompt chunk in one unit: enough rows to share each load of K and V, few enough to balance threads.
 constexpr int kPrefillUnitTokens = 16;
-// A unit of more than half a thread's share of the work is cut into runs of about a quarter of it, of at least
-// kMinRunChunks chunks.
-constexpr int kUnitsPerThread = 2;
-constexpr int kRunsPerThread = 4;
-constexpr int kMinRunChunks = 8;
-// No thread may have more than its share and one part in so many.
-constexpr int kEvenShare = 8;
 // Units of shared chunks have at least so many rows, if there are as many: reading K and V pays for them together.
 constexpr int kMinSharedRows = 32;
 // Reading a chunk costs about what the arithmetic of so many rows costs. Only balance depends on it.
 constexpr int kReadCost = 16;
 // Of what decoding sequences have in the pages, a thread fetches so much before attention: about a core's caches.
 constexpr size_t kMaxFetchedBytes = size_t{2} << 20;
-// For states of all the runs of a batch, touched as far as they are used; units that would need more stay whole, and
-// keep one thread busy each. With heads of 128 enough for a sequence of 128k tokens and 64 heads, or one of 32k that
-// verifies seven drafted tokens.
-constexpr ptrdiff_t kRunStateBytes = ptrdiff_t{256} << 20;
-
-ptrdiff_t max_run_states(const KvShape& shape) {
-  const ptrdiff_t state_bytes = static_cast<ptrdiff_t>(attention_state_len(shape.head_dim) * sizeof(float));
-  return kRunStateBytes / state_bytes;
-}
 
 int n_chunks_of(int n_positions) { return (n_positions + kKvPageLen - 1) / kKvPageLen; }
 
@@ -67,18 +51,14 @@ AttentionPlan::AttentionPlan(const KvShape& shape, int n_threads, int window)
 
 void AttentionPlan::reserve(size_t n_rows, size_t n_segments, size_t max_chunks) {
   const auto n_kv_heads = static_cast<size_t>(shape_.n_kv_heads);
-  // Cut units have as many runs as targets of work go into them, and one more each.
-  early.units.reserve((n_rows + n_segments) * n_kv_heads + 2 * static_cast<size_t>(n_threads_ * kRunsPerThread));
+  early.units.reserve((n_rows + n_segments) * n_kv_heads + max_added_runs(n_threads_));
   late.units.reserve(n_rows * n_kv_heads);
   finishes.reserve(n_rows * n_kv_heads);
+  groups_.reserve(n_segments);
   rows.reserve(2 * n_rows);
   page_pointers.reserve(n_segments * max_chunks);
   order_.reserve(n_segments);
   segment_pages_.reserve(n_segments);
-}
-
-size_t AttentionPlan::max_states(size_t n_rows, const KvShape& shape) {
-  return n_rows * static_cast<size_t>(shape.n_heads) + static_cast<size_t>(max_run_states(shape));
 }
 
 void AttentionPlan::build(AttentionKind kind, std::span<const ForwardSegment> segments, const std::byte* page_base,
@@ -89,6 +69,7 @@ void AttentionPlan::build(AttentionKind kind, std::span<const ForwardSegment> se
   rows.clear();
   page_pointers.clear();
   segment_pages_.clear();
+  groups_.clear();
   n_states_ = 0;
   int padded_tokens = 0;
   int padded_chunks = 0;
@@ -206,11 +187,13 @@ void AttentionPlan::add_group(std::span<const ForwardSegment> segments, Group gr
   const auto n_tokens = static_cast<int>(rows.size() - rows_begin);
   const ptrdiff_t head_states = static_cast<ptrdiff_t>(n_tokens) * group_size;
   n_states_ += shape_.n_kv_heads * head_states;
+  const auto group_idx = static_cast<int>(groups_.size());
+  groups_.push_back({states_begin, head_states});
 
   const int n_wanted = (2 * n_threads_ + shape_.n_kv_heads - 1) / shape_.n_kv_heads;  // so that every thread has some
   const int n_worthwhile = std::max(1, n_tokens * group_size / kMinSharedRows);
   const int n_needed = (n_tokens + max_unit_tokens() - 1) / max_unit_tokens();
-  const int n_units = std::max(n_needed, std::min(n_wanted, n_worthwhile));
+  const int n_units = std::max(n_needed, std::min({n_wanted, n_worthwhile, n_tokens}));
   for (int i = 0; i < n_units; ++i) {
     const int token = static_cast<int>(int64_t{n_tokens} * i / n_units);
     PlannedUnit unit;
@@ -220,6 +203,7 @@ void AttentionPlan::add_group(std::span<const ForwardSegment> segments, Group gr
     unit.end_chunk = n_shared;
     unit.pages_begin = segment_pages_[static_cast<size_t>(group.front())];
     unit.state = states_begin + static_cast<ptrdiff_t>(token) * group_size;
+    unit.group = group_idx;
     add_for_heads(unit, head_states, &early.units);
   }
   int member_token = 0;  // of the group's
@@ -233,6 +217,7 @@ void AttentionPlan::add_group(std::span<const ForwardSegment> segments, Group gr
       unit.end_chunk = n_chunks_of(segment.start + token + unit.n_tokens);
       unit.pages_begin = segment_pages_[static_cast<size_t>(i)];
       unit.before = states_begin + static_cast<ptrdiff_t>(member_token + token) * group_size;
+      unit.group = group_idx;
       add_for_heads(unit, head_states, &late.units);
     }
     member_token += segment.n_tokens;
@@ -244,62 +229,10 @@ int64_t AttentionPlan::cost(const PlannedUnit& unit) const {
          (kReadCost + (unit.n_tokens + unit.n_padding_tokens) * shape_.group_size());
 }
 
-// What the busiest thread has to do if each takes the costliest unit left, which shares with stealing come near to.
-// Units are sorted by cost.
-int64_t AttentionPlan::makespan() {
-  std::fill(loads_.begin(), loads_.end(), 0);
-  for (const PlannedUnit& unit : early.units) *std::min_element(loads_.begin(), loads_.end()) += cost(unit);
-  return *std::max_element(loads_.begin(), loads_.end());
-}
-
 int64_t AttentionPlan::total_cost(const std::vector<PlannedUnit>& units) const {
   int64_t total = 0;
   for (const PlannedUnit& unit : units) total += cost(unit);
   return total;
-}
-
-void AttentionPlan::cut_long_units() {
-  const int64_t total = total_cost(early.units);
-  const auto is_long = [&](const PlannedUnit& unit) { return cost(unit) * n_threads_ * kUnitsPerThread > total; };
-  if (std::none_of(early.units.begin(), early.units.end(), is_long)) return;
-  std::sort(early.units.begin(), early.units.end(),
-            [this](const PlannedUnit& a, const PlannedUnit& b) { return cost(a) > cost(b); });
-  // Runs cost a second stage: whole units are better where the threads are busy anyway.
-  if (makespan() * n_threads_ * kEvenShare <= total * (kEvenShare + 1)) return;
-  const int64_t target = std::max<int64_t>(1, total / (n_threads_ * kRunsPerThread));
-  const size_t n_whole = early.units.size();
-  for (size_t i = 0; i < n_whole; ++i) {
-    const PlannedUnit& unit = early.units[i];
-    if (unit.state != PlannedUnit::kNoState || !is_long(unit)) continue;
-    const auto n_runs = static_cast<int>(
-        std::min<int64_t>((cost(unit) + target - 1) / target, (unit.end_chunk - unit.first_chunk) / kMinRunChunks));
-    if (n_runs > 1) cut(i, n_runs);
-  }
-}
-
-// The first run leaves its running softmax, the others leave their chunks' own, which the finish merges one by one: the
-// same chain as in one unit.
-void AttentionPlan::cut(size_t unit_idx, int n_runs) {
-  PlannedUnit run = early.units[unit_idx];
-  const int begin = run.first_chunk;
-  const int n_chunks = run.end_chunk - begin;
-  const auto run_end = [&](int i) { return begin + static_cast<int>(int64_t{n_chunks} * (i + 1) / n_runs); };
-  const ptrdiff_t unit_states = static_cast<ptrdiff_t>(run.n_tokens) * shape_.group_size();
-  const ptrdiff_t first = n_states_;
-  const ptrdiff_t rest = first + unit_states;
-  const int n_rest = run.end_chunk - run_end(0);
-  const ptrdiff_t end = rest + n_rest * unit_states;
-  if (end > max_run_states(shape_)) return;
-  n_states_ = end;
-  finishes.push_back({run.kv_head, run.rows_begin, run.n_tokens, first, rest, n_rest});
-  early.units[unit_idx].end_chunk = run_end(0);
-  early.units[unit_idx].state = first;
-  for (int i = 1; i < n_runs; ++i) {
-    run.first_chunk = run_end(i - 1);
-    run.end_chunk = run_end(i);
-    run.chunk_states = rest + (run.first_chunk - run_end(0)) * unit_states;
-    early.units.push_back(run);
-  }
 }
 
 void AttentionPlan::share_out(Stage* stage) const {

@@ -25,9 +25,11 @@ struct ForwardSegment {
 };
 
 /// A unit before it is bound to a layer. States are counted in rows (a query head of a token): a unit's are
-/// [n_tokens, group_size], its chunk states [end_chunk - first_chunk, n_tokens, group_size].
+/// [n_tokens, group_size], its chunk states [end_chunk - first_chunk, n_tokens, group_size], with chunk_stride between
+/// chunks.
 struct PlannedUnit {
   static constexpr ptrdiff_t kNoState = -1;
+  static constexpr int kNoGroup = -1;
 
   int kv_head = 0;
   bool is_prompt = false;    // of a prompt's chunk
@@ -39,19 +41,23 @@ struct PlannedUnit {
   int end_chunk = 0;
   size_t pages_begin = 0;       // index into page_pointers, of chunk 0
   ptrdiff_t before = kNoState;  // the states that it goes on from; none: it starts from nothing
-  ptrdiff_t state = kNoState;   // the states that it leaves; none of both: it writes its tokens' results
+  ptrdiff_t rest = kNoState;    // n_rest chunks' states, which are first merged into these
+  int n_rest = 0;
+  ptrdiff_t state = kNoState;  // the states that it leaves; none of both: it writes its tokens' results
   ptrdiff_t chunk_states = kNoState;
-  int thread = 0;  // whose share it is in
+  ptrdiff_t chunk_stride = 0;  // of chunk_states (of the early stage), or of rest (of the late one)
+  int group = kNoGroup;        // of sequences that share chunks: these are its (early), or follow them (late)
+  int thread = 0;              // whose share it is in
 };
 
-/// Rows whose chunks were attended to apart: a running softmax, and the chunks behind it.
+/// A token whose chunks were attended to apart: a running softmax, and the chunks behind it.
 struct PlannedFinish {
   int kv_head = 0;
-  size_t rows_begin = 0;
-  int n_tokens = 0;
-  ptrdiff_t first = 0;  // states [n_tokens, group_size]
-  ptrdiff_t rest = 0;   // states [n_rest, n_tokens, group_size]
+  size_t row_idx = 0;   // index into AttentionPlan::rows
+  ptrdiff_t first = 0;  // states [group_size]
+  ptrdiff_t rest = 0;   // states [n_rest, group_size], chunk_stride between chunks
   int n_rest = 0;
+  ptrdiff_t chunk_stride = 0;
 };
 
 /// SPLIT (BASS section 3.2): every sequence on its own, with its own lengths. PAD: the sequences that decode or verify
@@ -63,10 +69,10 @@ struct PlannedFinish {
 /// All give the same bits, because a row's arithmetic is chunk by chunk at absolute positions, merged in one order.
 ///
 /// Work has two stages with a barrier between them: `early`, then `late` and `finishes`, which need states that
-/// the first stage leaves. Within a stage everything is independent. A stage's units are divided into a share for each
-/// thread: sequences that follow one another in the batch, as the rows are divided that it writes keys and values of,
-/// so that its caches have some of what it reads. Within a share the longest units come first. Whoever has done its own
-/// share goes on with those of others.
+/// the first stage leaves (and which late units may merge in place: each belongs to one). Within a stage everything is
+/// independent. A stage's units are divided into a share for each thread: sequences that follow one another in the
+/// batch, as the rows are divided that it writes keys and values of, so that its caches have some of what it reads.
+/// Within a share the longest units come first. Whoever has done its own share goes on with those of others.
 class AttentionPlan {
  public:
   struct Stage {
@@ -111,6 +117,12 @@ class AttentionPlan {
  private:
   using Group = std::span<const int>;  // of segments
 
+  /// Where the shared units of a group leave their states, and its members' units go on from.
+  struct SharedStates {
+    ptrdiff_t begin = 0;        // [n_kv_heads, head_states]
+    ptrdiff_t head_states = 0;  // tokens of all members x group_size
+  };
+
   void add_pages(const ForwardSegment& segment, int n_chunks, const std::byte* page_base, size_t page_bytes);
   size_t add_rows(const ForwardSegment& segment);
   void add_for_heads(PlannedUnit unit, ptrdiff_t head_states, std::vector<PlannedUnit>* stage) const;
@@ -119,10 +131,17 @@ class AttentionPlan {
   void add_fused(std::span<const ForwardSegment> segments);
   /// Attends to the chunks [first_shared, n_shared) together.
   void add_group(std::span<const ForwardSegment> segments, Group group, int first_shared, int n_shared);
+  static size_t max_added_runs(int n_threads);
   [[nodiscard]] int64_t makespan();
   [[nodiscard]] int64_t total_cost(const std::vector<PlannedUnit>& units) const;
   void cut_long_units();
-  void cut(size_t unit_idx, int n_runs);
+  [[nodiscard]] int n_runs_of(const PlannedUnit& unit, int64_t total) const;
+  ptrdiff_t take_states(int n_rest, ptrdiff_t chunk_stride);
+  /// n_whole: of early.units, those that are no runs. False: it stays whole
+  bool cut(size_t unit_idx, size_t n_whole, int n_runs);
+  bool cut_shared(const PlannedUnit& unit, size_t n_whole, int n_runs, int n_rest);
+  /// Leaves the first of a unit's runs in its place and adds the others, whose chunks' states begin at `rest`.
+  void add_runs(size_t unit_idx, int n_runs, ptrdiff_t rest, ptrdiff_t chunk_stride);
   void share_out(Stage* stage) const;
   void collect_cached_heads();
   [[nodiscard]] int first_chunk(int position) const { return first_seen(position) / kKvPageLen; }
@@ -133,6 +152,8 @@ class AttentionPlan {
   int n_threads_;
   int window_;
   ptrdiff_t n_states_ = 0;
+  int64_t idle_cost_ = 0;  // what threads would wait, as `cost` counts, less what cuts have added
+  std::vector<SharedStates> groups_;
   std::vector<int> order_;             // segments that decode, those with the same first page side by side
   std::vector<size_t> segment_pages_;  // [n_segments] index into page_pointers of chunk 0
   std::vector<int64_t> loads_;         // [n_threads]

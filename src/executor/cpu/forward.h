@@ -289,7 +289,8 @@ class CpuOps {
   void fetch_for_attention_of(int layer);
   FetchQueue* fetch_before(std::initializer_list<const PackedMatrix*> later);
   [[nodiscard]] const std::byte* first_head(int layer, const PlannedUnit& unit) const;
-  void finish_unit(int layer, const PlannedFinish& planned);
+  void merge_rest(const PlannedUnit& planned, float* before, const float* rest);
+  void finish_token(int layer, const PlannedFinish& planned);
   void quantise_attended(std::span<const int> rows, int kv_head);
   void project_residual(const PackedMatrix& weight, const CpuNorm& post_norm, const ActivationRows& input,
                         StepPart part, FetchQueue* fetch);

@@ -47,7 +47,7 @@ void CpuOps::attend_batch(int layer) {
     attend_stage(layer, plan.late, f_.next_late_units_);
     const auto n = static_cast<int>(plan.finishes.size());
     for (int i; f_.next_finish_.has_any_of(n) && (i = f_.next_finish_.take()) < n;)
-      finish_unit(layer, plan.finishes[static_cast<size_t>(i)]);
+      finish_token(layer, plan.finishes[static_cast<size_t>(i)]);
     end(StepPart::kAttention);
   }
   const int n_unit_cols = f_.model_->kv_shape().group_size() * config.head_dim;
@@ -119,6 +119,8 @@ void CpuOps::attend_unit(int layer, const PlannedUnit& planned, const PlannedUni
   unit.before = states(planned.before);
   unit.state = states(planned.state);
   unit.chunk_states = states(planned.chunk_states);
+  unit.chunk_stride = planned.chunk_stride * attention_state_len(config.head_dim);
+  merge_rest(planned, states(planned.before), states(planned.rest));
   if (next != nullptr) unit.next_head = first_head(layer, *next);
   f_.kernels_->attend(shape, unit);
   if (unit.state != nullptr || unit.chunk_states != nullptr || planned.n_tokens == 0) return;
@@ -126,27 +128,32 @@ void CpuOps::attend_unit(int layer, const PlannedUnit& planned, const PlannedUni
                     planned.kv_head);
 }
 
-void CpuOps::finish_unit(int layer, const PlannedFinish& planned) {
+// before, rest: the unit's states
+void CpuOps::merge_rest(const PlannedUnit& planned, float* before, const float* rest) {
+  const int head_dim = f_.model_->config().head_dim;
+  const ptrdiff_t state_len = attention_state_len(head_dim);
+  const int n_states = planned.n_rest > 0 ? planned.n_tokens * f_.model_->kv_shape().group_size() : 0;
+  for (int i = 0; i < n_states; ++i) {
+    f_.kernels_->merge_chunks(head_dim, before + i * state_len, rest + i * state_len,
+                              static_cast<size_t>(planned.chunk_stride * state_len), planned.n_rest);
+  }
+}
+
+void CpuOps::finish_token(int layer, const PlannedFinish& planned) {
   const ModelConfig& config = f_.model_->config();
   const AttentionPlan& plan = plan_of(layer);
   const int group_size = f_.model_->kv_shape().group_size();
   const ptrdiff_t state_len = attention_state_len(config.head_dim);
   const float* first = f_.attention_states_.as<float>() + planned.first * state_len;
   const float* rest = f_.attention_states_.as<float>() + planned.rest * state_len;
-  const int n_states = planned.n_tokens * group_size;  // of a chunk
-  for (int t = 0; t < planned.n_tokens; ++t) {
-    const int row = plan.rows[planned.rows_begin + static_cast<size_t>(t)];
-    float* out = f_.attention_out_.as<float>() + static_cast<ptrdiff_t>(row) * config.q_dim() +
-                 planned.kv_head * group_size * config.head_dim;
-    for (int head = 0; head < group_size; ++head) {
-      const ptrdiff_t state = (t * group_size + head) * state_len;
-      f_.kernels_->finish_attention(config.head_dim, first + state, rest + state,
-                                    static_cast<size_t>(n_states * state_len), planned.n_rest,
-                                    out + head * config.head_dim);
-    }
+  float* out = f_.attention_out_.as<float>() + static_cast<ptrdiff_t>(plan.rows[planned.row_idx]) * config.q_dim() +
+               planned.kv_head * group_size * config.head_dim;
+  for (int head = 0; head < group_size; ++head) {
+    f_.kernels_->finish_attention(config.head_dim, first + head * state_len, rest + head * state_len,
+                                  static_cast<size_t>(planned.chunk_stride * state_len), planned.n_rest,
+                                  out + head * config.head_dim);
   }
-  quantise_attended(std::span(plan.rows).subspan(planned.rows_begin, static_cast<size_t>(planned.n_tokens)),
-                    planned.kv_head);
+  quantise_attended(std::span(plan.rows).subspan(planned.row_idx, 1), planned.kv_head);
 }
 
 // Where a KV head's columns are whole groups of activations, they are quantised at once; rows that follow one another,

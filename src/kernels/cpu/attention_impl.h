@@ -456,8 +456,7 @@ inline void attend_rows(const KvShape& shape, const AttentionUnit& unit, int fir
       narrow_chunk_rows<kMaxNarrowRows>(rows.n_narrow(), *rows.block(b), chunk, head_dim, ahead);
     }
     if (!chunk.leaves_state) continue;
-    const ptrdiff_t chunk_states = static_cast<ptrdiff_t>(unit.n_tokens) * shape.group_size();
-    rows.store_states(unit.chunk_states + (c - unit.first_chunk) * chunk_states * attention_state_len(head_dim));
+    rows.store_states(unit.chunk_states + (c - unit.first_chunk) * unit.chunk_stride);
   }
   if (unit.chunk_states != nullptr) return;
   if (unit.state != nullptr) {
@@ -477,24 +476,42 @@ inline void attend(const KvShape& shape, const AttentionUnit& unit) {
   }
 }
 
+namespace detail {
+
+/// o, m and l of a row's state, with n_rest chunks' merged into them.
+BASS_SIMD_INLINE void merge_rest(int head_dim, const float* rest, size_t stride, int n_rest, float* o, F32x16* m,
+                                 F32x16* l) {
+  for (int i = 0; i < n_rest; ++i) {
+    const float* chunk = rest + static_cast<size_t>(i) * stride;
+    const F32x16 m_chunk = broadcast(chunk[head_dim]);
+    if (first_lane(m_chunk) == -__builtin_inff()) continue;  // the row sees nothing of it
+    const F32x16 m_new = max(*m, m_chunk);
+    const F32x16 a = exp2_f32(sub(*m, m_new));
+    const F32x16 b = exp2_f32(sub(m_chunk, m_new));
+    const F32x16 new_sum = mul(broadcast(chunk[head_dim + 2]), b);
+    *m = m_new;
+    *l = fma(broadcast(chunk[head_dim + 1]), b, mul(*l, a));
+    for (int d = 0; d < head_dim; d += kLanes) store(o + d, fma(load(chunk + d), new_sum, mul(load(o + d), a)));
+  }
+}
+
+}  // namespace detail
+
+inline void merge_chunks(int head_dim, float* state, const float* rest, size_t stride, int n_rest) {
+  F32x16 m = broadcast(state[head_dim]);
+  F32x16 l = broadcast(state[head_dim + 1]);
+  detail::merge_rest(head_dim, rest, stride, n_rest, state, &m, &l);
+  state[head_dim] = first_lane(m);
+  state[head_dim + 1] = first_lane(l);
+}
+
 inline void finish_attention(int head_dim, const float* first, const float* rest, size_t stride, int n_rest,
                              float* out) {
   alignas(64) float o[kMaxHeadDim];
   for (int d = 0; d < head_dim; d += kLanes) store(o + d, load(first + d));
   F32x16 m = broadcast(first[head_dim]);
   F32x16 l = broadcast(first[head_dim + 1]);
-  for (int i = 0; i < n_rest; ++i) {
-    const float* chunk = rest + static_cast<size_t>(i) * stride;
-    const F32x16 m_chunk = broadcast(chunk[head_dim]);
-    if (first_lane(m_chunk) == -__builtin_inff()) continue;  // the row sees nothing of it
-    const F32x16 m_new = max(m, m_chunk);
-    const F32x16 a = exp2_f32(sub(m, m_new));
-    const F32x16 b = exp2_f32(sub(m_chunk, m_new));
-    const F32x16 new_sum = mul(broadcast(chunk[head_dim + 2]), b);
-    m = m_new;
-    l = fma(broadcast(chunk[head_dim + 1]), b, mul(l, a));
-    for (int d = 0; d < head_dim; d += kLanes) store(o + d, fma(load(chunk + d), new_sum, mul(load(o + d), a)));
-  }
+  detail::merge_rest(head_dim, rest, stride, n_rest, o, &m, &l);
   detail::store_result(o, first_lane(l), head_dim, out);
 }
 

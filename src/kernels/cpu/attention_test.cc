@@ -125,9 +125,10 @@ class AttentionTest : public ::testing::TestWithParam<const Kernels*> {
     const auto n_rows = static_cast<size_t>(bound.unit.n_tokens * group_size);
     const auto state_len = static_cast<size_t>(attention_state_len(dim));
     const int n_rest = bound.unit.end_chunk - cut.chunks_apart;
+    const size_t stride = n_rows * state_len + 3;  // other rows' states may lie between
     std::vector<float> first(n_rows * state_len, NAN);
     std::vector<float> second(n_rows * state_len, NAN);
-    std::vector<float> rest(n_rows * state_len * static_cast<size_t>(n_rest) + 1, NAN);
+    std::vector<float> rest(stride * static_cast<size_t>(n_rest) + 1, NAN);
     AttentionUnit unit = bound.unit;
     unit.end_chunk = cut.first_run;
     unit.state = first.data();
@@ -140,15 +141,20 @@ class AttentionTest : public ::testing::TestWithParam<const Kernels*> {
     if (n_rest == 0) return out;
     unit.before = nullptr;
     unit.state = nullptr;
-    for (int c = cut.chunks_apart; c < bound.unit.end_chunk; ++c) {
+    unit.chunk_stride = static_cast<ptrdiff_t>(stride);
+    for (int c = cut.chunks_apart, n; c < bound.unit.end_chunk; c += n) {
+      n = std::min(1 + c % 2, bound.unit.end_chunk - c);
       unit.first_chunk = c;
-      unit.end_chunk = c + 1;
-      unit.chunk_states = rest.data() + static_cast<size_t>(c - cut.chunks_apart) * n_rows * state_len;
+      unit.end_chunk = c + n;
+      unit.chunk_states = rest.data() + static_cast<size_t>(c - cut.chunks_apart) * stride;
       kernels.attend(bound.shape, unit);
     }
+    const int n_merged = n_rest / 2;  // the others are left to the finish
     for (size_t row = 0; row < static_cast<size_t>(query.n_tokens * group_size); ++row) {
-      kernels.finish_attention(dim, &second[row * state_len], &rest[row * state_len], n_rows * state_len, n_rest,
-                               &out[row * static_cast<size_t>(dim)]);
+      const float* states = &rest[row * state_len];
+      kernels.merge_chunks(dim, &second[row * state_len], states, stride, n_merged);
+      kernels.finish_attention(dim, &second[row * state_len], states + static_cast<size_t>(n_merged) * stride, stride,
+                               n_rest - n_merged, &out[row * static_cast<size_t>(dim)]);
     }
     return out;
   }

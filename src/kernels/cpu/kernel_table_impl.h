@@ -20,6 +20,7 @@ constexpr Kernels make_kernels(Isa isa, const char* name) {
       .write_kv = write_kv,
       .ask_for_kv = ask_for_kv,
       .attend = attend,
+      .merge_chunks = merge_chunks,
       .finish_attention = finish_attention,
       .exp = exp_row,
       .exp2 = exp2_row,

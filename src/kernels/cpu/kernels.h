@@ -136,8 +136,9 @@ struct AttentionUnit {
   /// written instead.
   float* state = nullptr;
   /// [end_chunk - first_chunk, n_tokens, group_size, state] where each chunk's own softmax goes, not merged; replaces
-  /// `state`. A row that sees nothing of a chunk gets m = -inf.
+  /// `state`. A row that sees nothing of a chunk gets m = -inf. chunk_stride: floats from a chunk's to the next one's
   float* chunk_states = nullptr;
+  ptrdiff_t chunk_stride = 0;
   /// Where the thread's next unit begins to read (a page's K of a head), or null: fetched while the last chunk is in
   /// work.
   const std::byte* next_head = nullptr;
@@ -254,8 +255,10 @@ struct Kernels {
   /// and out = O / l + 0 (no negative zeros).
   void (*attend)(const KvShape& shape, const AttentionUnit& unit);
 
-  /// The rest of one row whose chunks were attended to apart: merges `n_rest` chunks' states, `stride` floats apart, in
-  /// ascending order into the state `first` of the chunks in front of them. out: [head_dim]
+  /// Merges `n_rest` chunks' states of one row, `stride` floats apart, in ascending order into its state of the chunks
+  /// in front of them.
+  void (*merge_chunks)(int head_dim, float* state, const float* rest, size_t stride, int n_rest);
+  /// The same for a row that has no more chunks: its result, with `first` as it was. out: [head_dim]
   void (*finish_attention)(int head_dim, const float* first, const float* rest, size_t stride, int n_rest, float* out);
 
   // out[i] = e^x[i], log(x[i]): the functions that all others use (math_impl.h has their ranges), n numbers.
