@@ -46,11 +46,15 @@ class GenerateCommand final : public Command {
   /// Prints and saves; the exit code.
   int give(const GenerationResult& result, Console* console) {
     print(result, console);
-    if (!options_.save.empty()) {
+    if (!options_.save.empty() && engine_ != nullptr) {  // what nothing was run for stays as it is
       const Status status = save_file(options_.save, result_text(result));
       if (!status.ok()) return fail(console, status);
     }
     if (!result.on_ended_status.ok() && console->out.status().ok()) return fail(console, result.on_ended_status);
+    if (results_ != nullptr) {
+      const Status status = results_->check_kept();
+      if (!status.ok()) return fail(console, status);
+    }
     const int code = finish(console);
     if (result.was_interrupted) return kExitInterrupted;  // a hung-up terminal cannot be written to either
     if (code != kExitDone) return code;
@@ -100,10 +104,10 @@ class GenerateCommand final : public Command {
     return ok_status();
   }
 
-  void tell_results(std::string_view when, Console* console) const {
+  void tell_results(std::string_view when, Console* console, std::string_view then = "") const {
     if (results_ == nullptr || options_.results == "-" || options_.quiet) return;
-    console->err.write(one_line_for_terminal(fmt::format("note: {} of {} prompts are {}in {}", n_results_, n_prompts_,
-                                                         when, options_.results)) +
+    console->err.write(one_line_for_terminal(fmt::format("note: {} of {} prompts are {}in {}{}", n_results_, n_prompts_,
+                                                         when, options_.results, then)) +
                        "\n");
   }
 
@@ -143,7 +147,7 @@ class GenerateCommand final : public Command {
       print_samples(result, options_, &console->out);
     }
     if (!console->out.status().ok() || engine_ == nullptr) return;
-    tell_results("", console);
+    tell_results("", console, result.was_interrupted ? "; the same command goes on" : "");
     if (options_.explain_speculation) console->err.write(explanation_text(result, options_));
     if (options_.json || options_.quiet || result.was_interrupted) return;
     // A GPU's work is no part of what the processor could do.

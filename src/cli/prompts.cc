@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "base/check.h"
 #include "cli/input.h"
 #include "cli/suggest.h"
@@ -43,16 +46,21 @@ Result<ChatMessage> read_message(const Json& message) {
     }
     if (!value.is_string()) return invalid_argument(fmt::format("\"{}\": must be a string", key));
   }
-  if (!message.contains("role") || message["role"].get<std::string>().empty())
-    return invalid_argument("\"role\" is missing; it is \"system\", \"user\" or \"assistant\"");
+  constexpr std::array kRoles{"system", "user", "assistant", "developer", "tool"};
+  const std::string role = message.value("role", "");
+  if (std::ranges::find(kRoles, role) == kRoles.end()) {
+    return invalid_argument(fmt::format("\"role\" {}: must be {}",
+                                        message.contains("role") ? Json(role).dump() : "is missing",
+                                        "\"system\", \"user\", \"assistant\", \"developer\" or \"tool\""));
+  }
   if (!message.contains("content")) return invalid_argument("\"content\" is missing");
-  return ChatMessage{message["role"].get<std::string>(), message["content"].get<std::string>()};
+  return ChatMessage{role, message["content"].get<std::string>()};
 }
 
 /// A conversation to be answered, which takes the place of a prompt and of the system message.
 Status read_messages(const Json& line, Request* request) {
   for (const char* other : {"prompt", "chat", "system"}) {
-    if (!line.contains(other)) continue;
+    if (!line.contains(other) || line[other].is_null()) continue;
     return invalid_argument(
         fmt::format("\"{}\": has no place beside \"messages\", which are the whole conversation; "
                     "leave one out",
@@ -75,7 +83,7 @@ Status read_messages(const Json& line, Request* request) {
 /// Fills a prompt from the object of its line; `options` are the command line's.
 Status read_object(const Json& line, GenerateOptions options, PromptSpec* spec) {
   if (!line.is_object()) return invalid_argument("must be a JSON object like {\"prompt\": \"...\"}");
-  const bool has_messages = line.contains("messages");
+  const bool has_messages = line.contains("messages") && !line["messages"].is_null();
   if (has_messages) BASS_RETURN_IF_ERROR(read_messages(line, &options.request));
   if (!has_messages && !line.contains("prompt"))
     return invalid_argument("\"prompt\" is missing (or \"messages\", a conversation)");
@@ -83,7 +91,7 @@ Status read_object(const Json& line, GenerateOptions options, PromptSpec* spec) 
     const Option* option = find_option(key);
     if (key == "id") {
       spec->id = value;
-    } else if (key == "messages") {
+    } else if (key == "messages" || (key == "prompt" && has_messages)) {
       continue;  // read above
     } else if (key == "prompt") {
       if (!value.is_string()) return invalid_argument("\"prompt\": must be a string");

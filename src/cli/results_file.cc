@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -31,7 +30,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kLineBegin = "{\"index\":";  // of every line that prompt_json gave
 
-bool has_ended_by_itself(const ChoiceResult& choice) {
+/// A deadline's choice has what there was of it, if there was anything.
+bool has_result(const ChoiceResult& choice) {
+  if (choice.finish_reason == FinishReason::kDeadline) return choice.n_tokens > 0;
   return choice.finish_reason != FinishReason::kCancelled && choice.finish_reason != FinishReason::kError;
 }
 
@@ -49,11 +50,18 @@ uintmax_t size_of(const std::string& path) {
   return error ? 0 : n_bytes;
 }
 
+/// Whether one of both is the beginning of the other.
+bool are_alike(std::string_view a, std::string_view b) {
+  const size_t n = std::min(a.size(), b.size());
+  return a.substr(0, n) == b.substr(0, n);
+}
+
 /// The beginning of a line that prompt_json gave, and not all of it.
 bool is_cut_line(std::string_view text) {
-  const size_t n_compared = std::min(text.size(), kLineBegin.size());
-  if (text.substr(0, n_compared) != kLineBegin.substr(0, n_compared) || Json::accept(text)) return false;
-  return text.size() <= kLineBegin.size() || std::isdigit(static_cast<unsigned char>(text[kLineBegin.size()])) != 0;
+  if (!are_alike(text, kLineBegin) || Json::accept(text)) return false;
+  text.remove_prefix(std::min(text.size(), kLineBegin.size()));
+  text.remove_prefix(std::min(text.size(), text.find_first_not_of("0123456789")));
+  return are_alike(text, ",\"id\":") || are_alike(text, ",\"request\":");
 }
 
 /// The last part of a path, which need not exist.
@@ -180,8 +188,10 @@ Result<ResultsFile::Line> ResultsFile::read_line(std::string_view text, int numb
   };
   if (!has("index", &Json::is_number_unsigned) || !has("request", &Json::is_string) ||
       !has("choices", &Json::is_array)) {
-    return invalid_argument(
-        fmt::format("{}: is no line of a file that --results has written; name another file", place(number)));
+    return invalid_argument(fmt::format(
+        "{}: is no line that --results has written; name another file, or remove the line (its prompt is then "
+        "run again)",
+        place(number)));
   }
   return Line{number, json["index"].get<int64_t>(), json["request"].get<std::string>()};
 }
@@ -217,7 +227,8 @@ Result<int> ResultsFile::skip_done(const GenerateOptions& options, const std::st
     }
     if (request->second != line.request) {
       return invalid_argument(
-          fmt::format("{}: prompt {} was another one then, had other options or was another model's; name another file",
+          fmt::format("{}: prompt {} was another one then, had other options (a --seed?) or was another model's; give "
+                      "those of that run, or name another file",
                       place(line.number), line.index));
     }
     done.insert(request->first);
@@ -230,12 +241,20 @@ Result<int> ResultsFile::skip_done(const GenerateOptions& options, const std::st
 }
 
 Result<bool> ResultsFile::append(const PromptResult& prompt, bool shows_origins) {
-  if (!std::ranges::all_of(prompt.choices, has_ended_by_itself)) return false;
+  if (!std::ranges::all_of(prompt.choices, has_result)) return false;
   const auto request = request_of_.find(prompt.index);
   BASS_CHECK(request != request_of_.end());
   BASS_RETURN_IF_ERROR(write_line(json_line(prompt_json(prompt, shows_origins, request->second))));
   has_lines_ = true;
   return true;
+}
+
+Status ResultsFile::check_kept() const {
+  if (!is_regular_ || is_named(fd_, path_)) return ok_status();
+  return resource_exhausted(
+      fmt::format("--results {}: was moved, replaced or removed while the run wrote to it; the results are in the file "
+                  "that had this name",
+                  path_));
 }
 
 Status ResultsFile::write_line(const std::string& line) {
@@ -245,7 +264,7 @@ Status ResultsFile::write_line(const std::string& line) {
   }
   struct stat before {};
   const bool is_known = is_regular_ && fstat(fd_, &before) == 0;
-  const Status status = write_all(fd_, line, "--results " + path_);
+  Status status = write_all(fd_, line, "--results " + path_);
   if (status.ok()) return status;
   if (is_known && ftruncate(fd_, before.st_size) != 0) return status;  // the next run removes what there is of the line
   return {status.code(), fmt::format("{}; what is there stays, and the same command goes on", status.message())};

@@ -32,9 +32,13 @@ class ResultsFile {
   /// its index; nothing was changed then.
   Result<int> skip_done(const GenerateOptions& options, const std::string& model, std::vector<PromptSpec>* prompts);
 
-  /// Adds the line of a prompt of skip_done's list, unless one of its samples was cancelled or failed: such a prompt is
-  /// run again. Whether it has. Error (kResourceExhausted): the line is not in the file, all before it are.
+  /// Adds the line of a prompt of skip_done's list, unless one of its samples was cancelled, failed, or had no token
+  /// when its time was up: such a prompt is run again. Whether it has. Error (kResourceExhausted): the line is not in
+  /// the file, all before it are.
   Result<bool> append(const PromptResult& prompt, bool shows_origins);
+
+  /// Error (kResourceExhausted): the path no longer names the file that was written.
+  [[nodiscard]] Status check_kept() const;
 
  private:
   struct Line {

@@ -91,7 +91,9 @@ TEST_F(ResultsFileTest, WhatIsThereIsNotRunAgain) {
 }
 
 TEST_F(ResultsFileTest, WhatWasCancelledOrFailedIsRunAgain) {
-  write({result_of(0, FinishReason::kCancelled), result_of(1, FinishReason::kError)});
+  PromptResult not_begun = result_of(2, FinishReason::kDeadline);
+  not_begun.choices[1].n_tokens = 0;
+  write({result_of(0, FinishReason::kCancelled), result_of(1, FinishReason::kError), not_begun});
   EXPECT_FALSE(std::filesystem::exists(path_));  // it got no line
   EXPECT_EQ(left().value(), (std::vector{0, 1, 2}));
 }
@@ -111,13 +113,14 @@ TEST_F(ResultsFileTest, ALineThatWasCutShortIsRemoved) {
 }
 
 TEST_F(ResultsFileTest, AnotherFileIsRefusedAndStaysAsItIs) {
-  for (const std::string other : {"{\"prompt\": \"a\"}\n", "{\"index\":0,\"x\":1}", "{\"index\": 3", "notes", "notes\n",
-                                  "[1, 2]\n", "{\"index\":-1,\"request\":\"\",\"choices\":[]}\n", "{\n"}) {
+  for (const std::string other : {"{\"prompt\": \"a\"}\n", "{\"index\":0,\"x\":1}", "{\"index\": 3",
+                                  "{\"index\":3, \"te", "{\"index\":3,\"text\"", "notes", "notes\n", "[1, 2]\n",
+                                  "{\"index\":-1,\"request\":\"\",\"choices\":[]}\n", "{\n"}) {
     set_text(other);
     const Result<std::vector<int>> found = left();
     ASSERT_FALSE(found.ok()) << other;
     EXPECT_EQ(found.status().code(), StatusCode::kInvalidArgument);
-    EXPECT_THAT(found.status().message(), HasSubstr(path_ + ":1: is no line of a file that --results has written"));
+    EXPECT_THAT(found.status().message(), HasSubstr(path_ + ":1: is no line that --results has written"));
     EXPECT_EQ(text(), other);
   }
 }
@@ -176,6 +179,13 @@ TEST_F(ResultsFileTest, AFileThatWasRemovedMeanwhileIsMadeAgain) {
     write({result_of(0)});
   }
   EXPECT_EQ(left().value(), (std::vector{1, 2}));
+}
+
+TEST_F(ResultsFileTest, AFileThatIsGoneIsTold) {
+  const auto file = open().value();
+  EXPECT_TRUE(file->check_kept().ok());
+  std::filesystem::remove(path_);
+  EXPECT_THAT(file->check_kept().message(), HasSubstr("was moved, replaced or removed while the run wrote to it"));
 }
 
 TEST_F(ResultsFileTest, ALinkStays) {

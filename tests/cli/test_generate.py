@@ -127,8 +127,8 @@ def test_prompts_file(run, tiny, tmp_path):
 
 def test_a_line_may_be_a_conversation(run, smollm2, tmp_path):
     system, question = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name a colour."}
-    lines = [{"prompt": question["content"], "chat": True, "system": system["content"], "seed": 1},
-             {"messages": [system, question], "seed": 1, "id": 7},
+    lines = [{"prompt": question["content"], "messages": None, "chat": True, "system": system["content"], "seed": 1},
+             {"messages": [system, question], "prompt": None, "seed": 1, "id": 7},
              {"messages": [system, question, {"role": "assistant", "content": "Red."},
                            {"role": "user", "content": "Another one."}], "seed": 1}]
     (tmp_path / "prompts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

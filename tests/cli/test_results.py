@@ -85,7 +85,10 @@ def test_when_all_is_there_nothing_is_run(run, tiny, tmp_path, whole):
     before = (tmp_path / "whole.jsonl").read_bytes()
     done = run(*arguments_of(tiny, "--results", "whole.jsonl", "--drafter", "off", "--threads", "1"))
     assert done.code == 0 and done.out == "" and done.err == f"note: {N} of {N} prompts are already in whole.jsonl\n"
-    printed = run(*arguments_of(tiny, "--results", "whole.jsonl", "--json", "--explain-speculation")).json()
+    (tmp_path / "saved.json").write_text("of the run before")
+    printed = run(*arguments_of(tiny, "--results", "whole.jsonl", "--json", "--explain-speculation", "--save",
+                                "saved.json")).json()
+    assert (tmp_path / "saved.json").read_text() == "of the run before"
     assert printed["prompts"] == [] and printed["usage"]["total_tokens"] == 0
     assert (tmp_path / "whole.jsonl").read_bytes() == before
     assert len(whole) == N
@@ -140,7 +143,7 @@ def test_a_full_disk_ends_the_run_and_loses_nothing(binary, run, tiny, tmp_path,
 @pytest.mark.parametrize(("path", "words"), [
     ("none/r.jsonl", ["--results none/r.jsonl: cannot be written: No such file", "a folder that is there"]),
     (".", ["--results .: cannot be written: Is a directory"]),
-    ("prompts.jsonl", ["--results prompts.jsonl:1: is no line of a file that --results has written"]),
+    ("prompts.jsonl", ["--results prompts.jsonl:1: is no line that --results has written"]),
 ])
 def test_files_that_will_not_do(run, tiny, tmp_path, path, words):
     write_prompts(tmp_path / "prompts.jsonl")
