@@ -95,28 +95,33 @@ bool is_named(int fd, const std::string& path) {
          open_file.st_dev == named_file.st_dev;
 }
 
-}  // namespace
+/// A model as a request names it.
+Json model_json(const std::string& path) { return {{"model", file_name(path)}, {"bytes", size_of(path)}}; }
 
-std::string request_digest(const GenerateOptions& options, const std::string& model, const PromptSpec& prompt) {
+/// Of a prompt with its options, as far as they tell what is sampled (so without speculation, which is lossless, and a
+/// time budget), and of the model: 16 hexadecimal digits of a SHA-256.
+std::string request_digest(const GenerateOptions& options, const Json& model, const PromptSpec& prompt) {
   constexpr size_t kDigits = 16;
-  Json json{{"model", file_name(model)}, {"bytes", size_of(model)}, {"prompt", prompt.request.prompt}};
+  Json json = model;
+  json["prompt"] = prompt.request.prompt;
   for (const ChatMessage& message : prompt.request.messages)
     json["messages"].push_back({message.role, message.content});
   if (prompt.id.has_value()) json["id"] = *prompt.id;
   GenerateOptions asked;
   asked.engine = options.engine;
   asked.request = prompt.request;
-  asked.request.prompt.clear();  // options are copied with all that is here
-  asked.request.messages.clear();
+  const GenerateOptions defaults;
   for (const Option& option : options_table()) {
     if (!tells_what_is_asked(option)) continue;
     const nlohmann::json value = option_json(option, asked);
-    if (value != option_json(option, {})) json[std::string(option.name)] = value;  // so that new options change nothing
+    if (value != option_json(option, defaults)) json[std::string(option.name)] = value;  // new options change nothing
   }
   Digest digest = Digest::sha256();
   digest.update(json_line(json));
   return digest.finish().substr(0, kDigits);
 }
+
+}  // namespace
 
 Result<std::unique_ptr<ResultsFile>> ResultsFile::open(const std::string& path, Output* out) {
   std::unique_ptr<ResultsFile> file(new ResultsFile(path));
@@ -217,7 +222,8 @@ Status ResultsFile::mend_end() const {
 
 Result<int> ResultsFile::skip_done(const GenerateOptions& options, const std::string& model,
                                    std::vector<PromptSpec>* prompts) {
-  for (const PromptSpec& prompt : *prompts) request_of_[prompt.index] = request_digest(options, model, prompt);
+  const Json model_of_all = model_json(model);
+  for (const PromptSpec& prompt : *prompts) request_of_[prompt.index] = request_digest(options, model_of_all, prompt);
   std::unordered_set<int> done;
   for (const Line& line : lines_) {
     const auto request = request_of_.find(static_cast<int>(std::min<int64_t>(line.index, INT32_MAX)));

@@ -16,7 +16,7 @@ namespace bass {
 
 /// A JSONL file that grows by a line for each prompt whose samples have all ended, in the order in which they do. A run
 /// that was stopped, in whatever way, is gone on with by the same command: prompts that have a line are not run again.
-/// So that answers to other questions are not taken for these, a line names its request (`request_digest`).
+/// So that answers to other questions are not taken for these, a line has a digest of its request.
 class ResultsFile {
  public:
   /// Opens the file or makes it, and locks it, so that no two runs write to it; "-" is `out`. Errors (kInvalidArgument;
@@ -68,9 +68,5 @@ class ResultsFile {
   bool lacks_line_feed_ = false;                     // the last of these
   std::unordered_map<int, std::string> request_of_;  // [index of a prompt]
 };
-
-/// Of a prompt with its options, as far as they tell what is sampled (so without speculation, which is lossless, and a
-/// time budget), and of the model's file name and size: 16 hexadecimal digits of a SHA-256.
-std::string request_digest(const GenerateOptions& options, const std::string& model, const PromptSpec& prompt);
 
 }  // namespace bass

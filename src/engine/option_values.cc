@@ -220,6 +220,11 @@ nlohmann::json as_json(const std::optional<T>& value) {
 }
 nlohmann::json as_json(const std::optional<VerifyRule>& value) { return show(value); }
 
+/// To be read: a row gives a mutable field, and a copy of all options for each is too much for many prompts.
+OptionField field_of(const Option& option, const GenerateOptions& options) {
+  return option.field(const_cast<GenerateOptions&>(options));
+}
+
 /// For messages: long texts are cut, and what could end the line or steer a terminal is replaced.
 std::string shown(std::string_view text) {
   constexpr size_t kMaxShown = 60;
@@ -340,13 +345,11 @@ std::string option_default(const Option& option) {
 }
 
 std::string option_value(const Option& option, const GenerateOptions& options) {
-  GenerateOptions copy = options;  // a row gives a mutable field
-  return std::visit([](auto* field) { return show(*field); }, option.field(copy));
+  return std::visit([](const auto* field) { return show(*field); }, field_of(option, options));
 }
 
 nlohmann::json option_json(const Option& option, const GenerateOptions& options) {
-  GenerateOptions copy = options;  // a row gives a mutable field
-  return std::visit([](auto* field) { return as_json(*field); }, option.field(copy));
+  return std::visit([](const auto* field) { return as_json(*field); }, field_of(option, options));
 }
 
 Status set_option(const Option& option, std::span<const std::string> texts, GenerateOptions* options) {
