@@ -62,7 +62,7 @@ void EngineCore::publish_late() noexcept {
 int EngineCore::max_step_tokens(Clock::time_point now) const {
   const std::optional<Clock::time_point> deadline = scheduler_->next_deadline();
   if (!deadline) return options_.max_step_tokens;
-  return tokens_before_deadline(seconds_between(now, *deadline), prefill_row_s_, options_.max_step_tokens);
+  return tokens_before_deadline(seconds_between(now, *deadline), costs_.chunk_row_s, options_.max_step_tokens);
 }
 
 // How many sequences would run in this step under regular decoding. Before the step's tokens are committed.
@@ -114,7 +114,9 @@ EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_p
   running_stats_.busy_s += step_s;
   running_stats_.work.add(result.work);
   running_stats_.graphs.add(result.graphs);
-  if (has_chunk && was_run(plan_, result)) prefill_row_s_ = step_s / static_cast<double>(n_rows);
+  if (has_chunk && was_run(plan_, result)) {
+    costs_.chunk_row_s = static_cast<float>(step_s / static_cast<double>(n_rows));
+  }
   if (options_.profile != nullptr) {
     options_.profile->end_part(StepPart::kCommit);
     options_.profile->end_step(/*is_decode=*/!has_prefill);

@@ -90,27 +90,27 @@ StepCosts read_kept_costs(const std::string& path, const std::string& key) {
   return costs;
 }
 
-// What this run has measured is brought to the level of what was kept (StepCosts::kept_level): a file of sizes that
-// were measured on fast and on slow days would have a shape that no day has.
+// What others have measured is brought to the level of this run: a file of sizes that were measured on fast and on slow
+// days would have a shape that no day has, and one that was always brought to its first level would sink with each
+// reading that bounds a size by larger ones.
 void keep_costs(const StepCosts& costs, const std::string& path, const std::string& key) {
   const StepCosts others = read_kept_costs(path, key);
-  const auto of_file = [&](float seconds) { return seconds / costs.kept_level; };
+  const float level = level_over(costs, others.step_s);
   Json rows = Json::array();
   for (int n_rows = 1; n_rows <= std::max(costs.max_rows_seen, others.max_rows_seen); ++n_rows) {
     const bool is_others = costs.last_measured[n_rows] == 0 && others.n_measured[n_rows] > 0;
     const StepCosts& from = is_others ? others : costs;
-    if (from.n_measured[n_rows] > 0)
-      rows.push_back({n_rows, is_others ? from.step_s[n_rows] : of_file(from.step_s[n_rows])});
+    if (from.n_measured[n_rows] > 0) rows.push_back({n_rows, (is_others ? level : 1) * from.step_s[n_rows]});
   }
   Json json{{"key", key}, {"step_seconds", std::move(rows)}};
   Json draft_steps = Json::array();
   for (int size = 0; size < StepCosts::kDraftSizes; ++size) {
     const bool is_measured = costs.recent_drafts[size].n > 0 || others.draft_step_s[size] <= 0;
-    draft_steps.push_back(is_measured ? of_file(costs.draft_step_s[size]) : others.draft_step_s[size]);
+    draft_steps.push_back(is_measured ? costs.draft_step_s[size] : level * others.draft_step_s[size]);
   }
   json["draft_step_seconds"] = std::move(draft_steps);
   json["catch_up_seconds"] =
-      costs.recent_catch_ups.n > 0 || others.catch_up_s <= 0 ? of_file(costs.catch_up_s) : others.catch_up_s;
+      costs.recent_catch_ups.n > 0 || others.catch_up_s <= 0 ? costs.catch_up_s : level * others.catch_up_s;
   json["attention_seconds"] = costs.attention.fit().seconds;
   json["attention_free_rows"] = costs.attention.free_rows();
   write_json_cache(path, json);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <utility>
 
 #include "speculation/step_prediction.h"
@@ -112,8 +113,8 @@ TEST(KeptCosts, WhatAnotherProgramMeasuredMeanwhileStays) {
   keep_costs(second, path, "key");
   const StepCosts read = read_kept_costs(path, "key");
   EXPECT_NEAR(predicted_step_seconds(read, StepLoad{8}), 0.012, 1e-6) << "the last one's";
-  EXPECT_NEAR(predicted_step_seconds(read, StepLoad{16}), 0.020, 1e-3) << "the first one's alone";
-  EXPECT_NEAR(predicted_draft_seconds(read, 1, 8), 0.001, 1e-4) << "the first one's alone";
+  EXPECT_NEAR(predicted_step_seconds(read, StepLoad{16}), 0.024, 1e-3) << "the first one's alone, when the other ran";
+  EXPECT_NEAR(predicted_draft_seconds(read, 1, 8), 0.0012, 1e-4) << "the first one's alone";
   EXPECT_EQ(predicted_catch_up_seconds(read, 100), 0) << "nobody's";
 }
 
@@ -140,6 +141,28 @@ TEST(KeptCosts, OfFastAndSlowDaysHaveOneShape) {
     EXPECT_NEAR(read.step_s[16] / read.step_s[8], seconds(16) / seconds(8), 0.05) << slowness;
     EXPECT_NEAR(read.draft_step_s[5] / read.draft_step_s[0], 1, 0.05) << slowness;
   }
+}
+
+// Bounding sizes by larger ones takes what noise makes cheap, each time that a file is read. Attention is kept as it
+// was measured, so a table that sank, run after run, would make it look dear.
+TEST(KeptCosts, DoNotSinkFromRunToRun) {
+  const testing::TempFolder folder;
+  const std::string path = kept_costs_path(folder.path(), "a key");
+  std::mt19937 generator(1);  // NOLINT: the same in each run of the test
+  std::uniform_real_distribution<double> noise(0.9, 1.1);
+  const auto seconds = [](int n_rows) { return 0.001 + 0.00002 * n_rows; };
+  for (int run = 0; run < 200; ++run) {
+    StepCosts costs = read_kept_costs(path, "a key");
+    const int n_sizes = run % 10 == 0 ? 30 : 12;
+    for (int i = 0; i < 4 * n_sizes; ++i) {
+      const int n_rows = 1 + i % n_sizes;
+      learn_step_cost({n_rows, noise(generator) * seconds(n_rows), true, 1, n_rows, noise(generator) * 0.0002}, &costs);
+    }
+    keep_costs(costs, path, "a key");
+  }
+  const StepCosts read = read_kept_costs(path, "a key");
+  for (const int n_rows : {1, 8, 12, 20, 30}) EXPECT_NEAR(read.step_s[n_rows] / seconds(n_rows), 1, 0.15) << n_rows;
+  for (const int size : {0, 2, 4}) EXPECT_NEAR(read.draft_step_s[size] / 0.0002, 1, 0.25) << size;
 }
 
 TEST(KeptCosts, PassesThatWereNotMeasuredStayAsTheyWere) {

@@ -1,6 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <climits>
 #include <new>
@@ -186,18 +187,21 @@ int Scheduler::n_unfinished() const {
   return std::max(n, 1);
 }
 
-// In a batch of so many sequences with contexts like this one's. Its policy says such things.
+// In a batch of so many sequences like this one, whose prompts have yet to be read: a short answer to a long prompt may
+// not win what that takes. Its policy says such things.
 bool Scheduler::wants_draft_model(const RequestState& request, int n_sequences) {
   const auto context_len = static_cast<int>(request.prompt.size());
+  const int n_left = request.max_text_len - context_len;
   const PolicyState* policy = request.policy.get();
-  const int size_class = std::bit_width(request.prompt.size());
-  if (last_wish_.policy == policy && last_wish_.n_sequences == n_sequences && last_wish_.size_class == size_class) {
-    return last_wish_.wants_model;
-  }
+  const std::array<int, 3> about = {n_sequences, static_cast<int>(std::bit_width(request.prompt.size())),
+                                    static_cast<int>(std::bit_width(static_cast<unsigned>(n_left)))};
+  if (last_wish_.policy == policy && last_wish_.about == about) return last_wish_.wants_model;
   const double n_seen = static_cast<double>(n_sequences) * context_len;
-  candidates_.assign(static_cast<size_t>(n_sequences),
-                     {.max_len = std::min(policy->state.len, kMaxDraftLen), .context_len = context_len});
-  last_wish_ = {policy, n_sequences, size_class,
+  candidates_.assign(static_cast<size_t>(n_sequences), {.max_len = std::min(policy->state.len, kMaxDraftLen),
+                                                        .context_len = context_len,
+                                                        .n_unread = context_len,
+                                                        .n_left = n_left});
+  last_wish_ = {policy, about,
                 policy->spec.policy->wants_model(policy->state, *costs_, {n_sequences, n_seen, n_seen}, candidates_)};
   return last_wish_.wants_model;
 }
@@ -263,6 +267,7 @@ void Scheduler::measure_regular_load() {
     if (regular_load_.has_chunk || !request->is_admitted) break;  // later ones are not admitted either
     regular_load_.has_chunk = !request->is_prefilled();
   }
+  if (regular_load_.has_chunk) regular_load_.n_later = n_unfinished();
 }
 
 // The job of a request among those of this step; 0: nobody waits for it together with others. How far one sequence has

@@ -1,6 +1,7 @@
 // Which sequences run in a step, with how many rows, on which pages.
 #pragma once
 
+#include <array>
 #include <iterator>
 #include <list>
 #include <memory>
@@ -140,8 +141,7 @@ class Scheduler {
   /// What a policy said last in the step being planned: requests that come together are mostly alike.
   struct Wish {
     const PolicyState* policy = nullptr;
-    int n_sequences = 0;
-    int size_class = 0;  // of the prompt
+    std::array<int, 3> about = {};  // sequences, and size classes of the prompt and of what may follow
     bool wants_model = false;
   };
   Wish last_wish_;

@@ -131,6 +131,24 @@ TEST_F(ReadingPrompts, AllWhereDraftsWouldPayOrNothingIsKnown) {
   EXPECT_EQ(read(requests("goodput", 9)), std::vector<bool>(9, true));
 }
 
+// What reading takes must be won with the tokens that follow. Where it was never measured, a token's reading is taken
+// to cost as much as its drafting.
+TEST_F(ReadingPrompts, FewOfLongPromptsWithShortAnswers) {
+  constexpr float kTokenSeconds = 2e-4F;
+  measure(1.01);
+  for (const bool is_measured : {true, false}) {
+    costs_.draft_step_s[0] = kTokenSeconds;
+    costs_.catch_up_s = is_measured ? kTokenSeconds : 0;
+    const std::vector<bool> is_read = read(requests("goodput", 16));
+    EXPECT_EQ(std::count(is_read.begin(), is_read.end(), true), 2) << is_measured;
+    std::list<std::unique_ptr<RequestState>> long_answers;
+    for (int i = 0; i < 9; ++i) long_answers.push_back(request("goodput", 1, /*max_tokens=*/400));
+    EXPECT_EQ(read(std::move(long_answers)), std::vector<bool>(9, true)) << is_measured;
+  }
+  costs_.draft_step_s[0] = costs_.catch_up_s = 0;
+  EXPECT_EQ(read(requests("goodput", 9)), std::vector<bool>(9, true)) << "reading takes nothing";
+}
+
 TEST_F(ReadingPrompts, AllWherePoliciesDoNotWeighCosts) {
   measure(2.0);
   for (const char* policy : {"bass", "fixed:3", "survival"}) {

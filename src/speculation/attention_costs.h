@@ -18,6 +18,7 @@ struct StepLoad {
   double n_seen = 0;  // the same by row: the sum of what each row sees. At least n_read
   bool has_chunk = false;   // prompts are read beside, so that its time tells nothing of the rest
   bool has_others = false;  // sequences that other policies draft for are in it: hardly any step is a regular one
+  int32_t n_later = 0;      // has_chunk: sequences that share a step when the prompts have been read; 0: as many as now
 };
 
 /// One account of what attention takes: a n_rows + k n_read + l max(n_seen - free_rows n_read, 0), that is what a row

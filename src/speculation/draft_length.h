@@ -140,8 +140,8 @@ struct DraftLengthPolicy {
   double (*expected)(const DraftLengthState& state, const DraftOutcome& outcome) = nullptr;
   /// Choices depend on what steps took, so no seed fixes them; what was learnt is worth keeping for later batches.
   bool is_timed = false;
-  /// Whether the draft model would be asked in a batch of such sequences: else it need not read their prompts, which
-  /// it can do later. nullptr: yes.
+  /// Whether the draft model would be asked in a batch of such sequences though it has to read their prompts
+  /// (DraftCandidate::n_unread): else it need not, as it can do that later. nullptr: yes.
   bool (*wants_model)(const DraftLengthState& state, const StepCosts& costs, const StepLoad& regular,
                       std::span<DraftCandidate> candidates) = nullptr;
 };

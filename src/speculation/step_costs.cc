@@ -34,33 +34,9 @@ void scale(float factor, float* typical, RecentTimes* times) {
   for (float& seconds : times->seconds) seconds *= factor;
 }
 
-// How many times as long as an earlier run kept it steps take today: the median over the sizes that both know, by how
-// often this run has measured them. A process' first steps take up to three times as long, and single sizes may have
-// been kept wrong.
-float kept_level(const StepCosts& costs) {
-  struct Ratio {
-    float ratio;
-    int32_t weight;
-  };
-  std::array<Ratio, StepCosts::kMaxRows> ratios;
-  size_t n = 0;
-  int32_t weight = 0;
-  for (int rows = 1; rows <= costs.max_rows_seen; ++rows) {
-    if (costs.kept_s[rows] <= 0) continue;
-    ratios[n] = {costs.step_s[rows] / costs.kept_s[rows], std::min(costs.recent[rows].n, StepCosts::kGoodTimes)};
-    weight += ratios[n++].weight;
-  }
-  if (n == 0) return costs.kept_level;
-  std::sort(ratios.begin(), ratios.begin() + static_cast<ptrdiff_t>(n),
-            [](const Ratio& a, const Ratio& b) { return a.ratio < b.ratio; });
-  size_t median = 0;
-  for (int32_t below = ratios[0].weight; 2 * below < weight; below += ratios[median].weight) ++median;
-  return ratios[median].ratio;
-}
-
 // What was kept is the table's shape: what this run has not measured yet follows what it has.
 void move_kept_entries(StepCosts* costs) {
-  const float level = kept_level(*costs);
+  const float level = level_over(*costs, costs->kept_s);
   const float part = level / costs->kept_level;
   if (part == 1) return;
   costs->kept_level = level;
@@ -169,6 +145,28 @@ double table_seconds(const StepCost& cost, const StepCosts& costs) {
 }
 
 }  // namespace
+
+// The median, as a process' first steps take up to three times as long, and single sizes may have been kept wrong.
+float level_over(const StepCosts& costs, const float (&earlier)[StepCosts::kMaxRows + 1]) {
+  struct Ratio {
+    float ratio;
+    int32_t weight;
+  };
+  std::array<Ratio, StepCosts::kMaxRows> ratios;
+  size_t n = 0;
+  int32_t weight = 0;
+  for (int rows = 1; rows <= costs.max_rows_seen; ++rows) {
+    if (earlier[rows] <= 0 || costs.recent[rows].n == 0) continue;
+    ratios[n] = {costs.step_s[rows] / earlier[rows], std::min(costs.recent[rows].n, StepCosts::kGoodTimes)};
+    weight += ratios[n++].weight;
+  }
+  if (n == 0) return 1;
+  std::sort(ratios.begin(), ratios.begin() + static_cast<ptrdiff_t>(n),
+            [](const Ratio& a, const Ratio& b) { return a.ratio < b.ratio; });
+  size_t median = 0;
+  for (int32_t below = ratios[0].weight; 2 * below < weight; below += ratios[median].weight) ++median;
+  return ratios[median].ratio;
+}
 
 void learn_step_cost(const StepCost& cost, StepCosts* costs) {
   const double rows_s = table_seconds(cost, *costs);

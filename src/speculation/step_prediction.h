@@ -236,6 +236,17 @@ BASS_HD_CALL double predicted_draft_seconds(const StepCosts& costs, int n_draft_
   return 0;
 }
 
+/// Seconds of a pass of the draft model by the tokens that it drafts, of the size that drafts them fastest: reading one
+/// takes no longer. 0 when no pass was measured.
+BASS_HD_CALL double least_drafted_token_seconds(const StepCosts& costs) {
+  double least = 0;
+  for (int size = 0; size < StepCosts::kDraftSizes; ++size) {
+    const double seconds = draft_pass_seconds(costs, size) / (1 << size);
+    if (seconds > 0 && (least == 0 || seconds < least)) least = seconds;
+  }
+  return least;
+}
+
 /// Seconds that the draft model takes to read so many tokens that it had not followed, before it can draft. 0 while
 /// that was not measured.
 BASS_HD_CALL double predicted_catch_up_seconds(const StepCosts& costs, int n_unread) {

@@ -41,8 +41,14 @@ BASS_HD_CALL bool goodput_wants_model(const DraftLengthState& state, const StepC
   const bool is_full = costs.max_rows_seen == StepCosts::kMaxRows;
   if (!is_full && goodput::kGrowth * costs.max_rows_seen <= regular.n_rows) return true;  // nothing is known of these
   goodput::SizeCosts sizes(costs);
-  const goodput::Option best = goodput::best_option(
-      {state.goodput, costs, regular, candidates, sizes, goodput::hope_of(state.goodput, candidates.size())}, 0.0);
+  const goodput::Option best = goodput::best_option({.learnt = state.goodput,
+                                                     .costs = costs,
+                                                     .regular = regular,
+                                                     .candidates = candidates,
+                                                     .sizes = sizes,
+                                                     .hope = goodput::hope_of(state.goodput, candidates.size()),
+                                                     .reading_s = least_drafted_token_seconds(costs)},
+                                                    /*doubt=*/0.0);
   return best.level >= 0 && best.uses_model;
 }
 

@@ -47,7 +47,8 @@ struct Batch {
   StepLoad regular;
   std::span<DraftCandidate> candidates;
   SizeCosts& sizes;
-  float hope = 0;  // log odds that the draft model's tokens are taken to be better by
+  float hope = 0;        // log odds that the draft model's tokens are taken to be better by
+  double reading_s = 0;  // of a token by the draft model, while that was not measured
 };
 
 // Sums over the candidates at one level.
@@ -84,13 +85,19 @@ BASS_HD_CALL bool may_use_model(const DraftCandidate& candidate, bool uses_model
   return uses_model && (reads || !must_catch_up(candidate));
 }
 
+// That the draft model takes to read what it has not followed.
+BASS_HD_CALL double reading_seconds(const Batch& batch, int n_unread) {
+  const double seconds = predicted_catch_up_seconds(batch.costs, n_unread);
+  return seconds > 0 ? seconds : batch.reading_s * n_unread;
+}
+
 BASS_HD_CALL void add_model_draft(const Batch& batch, const DraftCandidate& candidate, int level, int len,
                                   Totals* totals) {
   const ExpectedStops& stops = expected_stops_of(batch.learnt, candidate.skills.model.offset + batch.hope);
   level = model_level(candidate, level);
   ++totals->n_drafting;
-  const double behind_s = predicted_catch_up_seconds(batch.costs, n_behind(candidate.n_unread));
-  const double missed_s = predicted_catch_up_seconds(batch.costs, n_to_catch_up(candidate.n_unread));
+  const double behind_s = reading_seconds(batch, n_behind(candidate.n_unread));
+  const double missed_s = reading_seconds(batch, n_to_catch_up(candidate.n_unread));
   totals->reading_s += behind_s + missed_s;
   totals->reading_part_s += behind_s + missed_s / std::clamp(kStayed * candidate.n_left, 1.0, double{kLongestStay});
   double mean = 0;
@@ -122,9 +129,24 @@ BASS_HD_CALL Totals totals_of(const Batch& batch, int level, bool uses_model, bo
   return totals;
 }
 
-// Seconds of a step, as it is believed.
-BASS_HD_CALL double step_seconds(const Batch& batch, const StepLoad& load) {
+BASS_HD_CALL double clean_step_seconds(const Batch& batch, const StepLoad& load) {
   return batch.sizes.of(load.n_rows).seconds + predicted_attention_seconds(batch.costs.attention, load);
+}
+
+// A step that reads prompts fills the machine, so that a drafted row costs in it what the chunk's rows do. What it
+// brings is a token less to decode when the prompts have been read: a part of a step that more sequences share.
+BASS_HD_CALL double chunk_step_seconds(const Batch& batch, const StepLoad& load) {
+  const StepLoad& regular = batch.regular;
+  const double part = std::max(1.0, 1.0 * regular.n_later / regular.n_rows);
+  const StepLoad later{std::max(regular.n_later, regular.n_rows), part * regular.n_read, part * regular.n_seen};
+  const int n_more = load.n_rows - regular.n_rows;
+  return clean_step_seconds(batch, later) / part + n_more * static_cast<double>(batch.costs.chunk_row_s);
+}
+
+// Seconds of a step, as it is believed; beside a prompt's chunk, without it.
+BASS_HD_CALL double step_seconds(const Batch& batch, const StepLoad& load) {
+  const bool is_in_chunk_step = load.has_chunk && batch.costs.chunk_row_s > 0 && batch.regular.n_rows > 0;
+  return is_in_chunk_step ? chunk_step_seconds(batch, load) : clean_step_seconds(batch, load);
 }
 
 // The same with the hope that what was hardly measured takes less. doubt: how little the costs of larger steps are

@@ -190,6 +190,29 @@ TEST(Goodput, BesidePromptsItDraftsWithoutMeasuringRegularStepsAnew) {
   EXPECT_EQ(candidates[0].len, 8);
 }
 
+// A token that is drafted there saves a part of a later step, which more sequences share.
+TEST(Goodput, BesidePromptsARowCostsWhatTheirRowsDo) {
+  Learner learner;
+  for (int rows = 2; rows <= 64; rows += 2) measure(learner, rows, 1.0);
+  const std::vector<DraftOutcome> good(2, DraftOutcome{8, 8, DraftSource::kNgram4});
+  for (int i = 0; i < 100; ++i) learner.learn(good, {});
+  const auto drafted = [&](float chunk_row_s, int n_later) {
+    learner.costs.chunk_row_s = chunk_row_s;
+    auto candidates = candidates_of(2, DraftSource::kNgram4);
+    StepLoad regular{2};
+    regular.has_chunk = true;
+    regular.n_later = n_later;
+    kGoodputPolicy.choose(learner.state, learner.costs, regular, candidates);
+    return candidates[0].len;
+  };
+  EXPECT_EQ(drafted(0.05F, 8), 8) << "an eighth of a step is more";
+  EXPECT_EQ(drafted(0.20F, 8), 0);
+  EXPECT_EQ(drafted(0.20F, 2), 8) << "half of a step is more";
+  EXPECT_EQ(drafted(0.60F, 2), 0);
+  EXPECT_EQ(drafted(0.20F, 0), 8) << "nobody else waits";
+  EXPECT_EQ(drafted(0.00F, 8), 8) << "not measured: as later";
+}
+
 // Where sequences end one after the other every size of the batch is new.
 TEST(Goodput, AFallingBatchIsNotHeldUpByRegularSteps) {
   for (const bool is_kept : {false, true}) {
