@@ -62,7 +62,7 @@ void EngineCore::publish_late() noexcept {
 int EngineCore::max_step_tokens(Clock::time_point now) const {
   const std::optional<Clock::time_point> deadline = scheduler_->next_deadline();
   if (!deadline) return options_.max_step_tokens;
-  return tokens_before_deadline(seconds_between(now, *deadline), costs_.chunk_row_s, options_.max_step_tokens);
+  return tokens_before_deadline(seconds_between(now, *deadline), prefill_row_s_, options_.max_step_tokens);
 }
 
 // How many sequences would run in this step under regular decoding. Before the step's tokens are committed.
@@ -114,9 +114,7 @@ EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_p
   running_stats_.busy_s += step_s;
   running_stats_.work.add(result.work);
   running_stats_.graphs.add(result.graphs);
-  if (has_chunk && was_run(plan_, result)) {
-    costs_.chunk_row_s = static_cast<float>(step_s / static_cast<double>(n_rows));
-  }
+  if (has_chunk && was_run(plan_, result)) prefill_row_s_ = step_s / static_cast<double>(n_rows);
   if (options_.profile != nullptr) {
     options_.profile->end_part(StepPart::kCommit);
     options_.profile->end_step(/*is_decode=*/!has_prefill);
@@ -161,10 +159,12 @@ std::optional<double> EngineCore::account_rounds(const PolicyState& policy) {
 
 // Accounts before anybody learns: what was predicted is compared with what came.
 void EngineCore::update_policies(const StepResult& result, double device_s, const Committed& committed) {
-  const bool has_chunk =
-      std::any_of(owners_.begin(), owners_.end(), [](const auto& o) { return o.sequence == nullptr; });
+  int n_chunk_rows = 0;
+  for (size_t i = 0; i < owners_.size(); ++i) {
+    if (owners_[i].sequence == nullptr) n_chunk_rows += static_cast<int>(plan_.segments[i].tokens.size());
+  }
   const StepLoad& regular = scheduler_->regular_load();
-  const StepCost cost = measured_cost(plan_, result, regular, device_s, has_chunk);
+  const StepCost cost = measured_cost(plan_, result, regular, device_s, n_chunk_rows > 0);
   // Each policy is advanced once, whoever shares it.
   for (const SegmentOwner& owner : owners_) owner.request->policy->is_marked = true;
   std::optional<double> expected = 0;
@@ -181,6 +181,7 @@ void EngineCore::update_policies(const StepResult& result, double device_s, cons
              &running_stats_.account);
   }
   learn_step_cost(cost, &costs_);
+  if (was_run(plan_, result) && result.graphs.recorded == 0) learn_chunk_cost(cost, n_chunk_rows, regular, &costs_);
 }
 
 // What goes to the same queue goes at once: each push wakes whoever waits, on the processors that the next step needs.

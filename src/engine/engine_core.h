@@ -133,6 +133,7 @@ class EngineCore final : public Engine {
   Outbox outbox_;
   bool publishes_late_ = false;
   EngineStats running_stats_;  // of the engine's thread; published with the events of its last step
+  double prefill_row_s_ = 0;   // what a row took of the last step with prompt tokens; 0: there was none
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;

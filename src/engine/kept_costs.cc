@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "base/digest.h"
 #include "engine/json_cache.h"
@@ -21,6 +23,7 @@ constexpr size_t kNameLen = 16;       // hexadecimal digits of a file's name
 constexpr double kMinSeconds = 1e-9;  // of a step: less and more is no measurement
 constexpr double kMaxSeconds = 3600;
 constexpr double kMaxTokenSeconds = 0.01;  // of attention to a token
+constexpr float kNearLevel = 0.3f;         // as far from the level (logarithm) as a size counts
 
 bool is_cost(const Json& value) {
   return value.is_number() && value.get<double>() >= kMinSeconds && value.get<double>() < kMaxSeconds;
@@ -46,7 +49,6 @@ void read_rows(const Json& rows, StepCosts* costs) {
     costs->n_measured[n_rows] = kTrust;
     costs->max_rows_seen = std::max(costs->max_rows_seen, static_cast<int32_t>(n_rows));
   }
-  bound_by_larger(costs->step_s, costs->step_s + StepCosts::kMaxRows + 1);
 }
 
 void read_attention(const Json& json, const Json& free_rows, StepCosts* costs) {
@@ -62,15 +64,8 @@ void read_attention(const Json& json, const Json& free_rows, StepCosts* costs) {
       is_known ? static_cast<int>(std::clamp<int64_t>(free_rows.get<int64_t>(), 1, AttentionCosts::kFits)) : 1);
 }
 
-}  // namespace
-
-std::string kept_costs_path(const std::string& folder, const std::string& key) {
-  Digest digest = Digest::sha256();
-  digest.update(key);
-  return fmt::format("{}/{}.json", folder, digest.finish().substr(0, kNameLen));
-}
-
-StepCosts read_kept_costs(const std::string& path, const std::string& key) {
+// As they were written.
+StepCosts read_file(const std::string& path, const std::string& key) {
   StepCosts costs;
   const Json json = read_json_cache(path);
   if (json.value("key", Json()) != Json(key)) return costs;
@@ -82,20 +77,52 @@ StepCosts read_kept_costs(const std::string& path, const std::string& key) {
     if (!is_cost(draft_steps[size])) continue;
     costs.draft_step_s[size] = draft_steps[size].get<float>();
   }
-  bound_by_larger(costs.draft_step_s, costs.draft_step_s + StepCosts::kDraftSizes);
   if (const Json catch_up = json.value("catch_up_seconds", Json()); is_cost(catch_up)) {
-    const auto pass_s = static_cast<float>(predicted_draft_seconds(costs, 1, 1));
-    costs.catch_up_s = std::min(catch_up.get<float>(), pass_s);  // as where it is learnt
+    costs.catch_up_s = catch_up.get<float>();
   }
   return costs;
 }
 
-// What others have measured is brought to the level of this run: a file of sizes that were measured on fast and on slow
-// days would have a shape that no day has, and one that was always brought to its first level would sink with each
-// reading that bounds a size by larger ones.
+// How many times as long steps take in this run as the file has them: of most sizes that both know. The mean of what
+// lies near the median, as the noise of one run is then made good by the next: that of medians adds up.
+float level_over_file(const StepCosts& costs, const StepCosts& file) {
+  std::vector<float> logs;
+  for (int n_rows = 1; n_rows <= std::min(costs.max_rows_seen, file.max_rows_seen); ++n_rows) {
+    if (costs.last_measured[n_rows] == 0 || file.step_s[n_rows] <= 0) continue;
+    logs.push_back(std::log(costs.step_s[n_rows] / file.step_s[n_rows]));
+  }
+  if (logs.empty()) return 1;
+  const auto middle = logs.begin() + static_cast<ptrdiff_t>(logs.size() / 2);
+  std::nth_element(logs.begin(), middle, logs.end());
+  const float median = *middle;
+  float sum = 0;
+  for (const float log : logs) sum += std::clamp(log - median, -kNearLevel, kNearLevel);
+  return std::exp(median + sum / static_cast<float>(logs.size()));
+}
+
+}  // namespace
+
+std::string kept_costs_path(const std::string& folder, const std::string& key) {
+  Digest digest = Digest::sha256();
+  digest.update(key);
+  return fmt::format("{}/{}.json", folder, digest.finish().substr(0, kNameLen));
+}
+
+StepCosts read_kept_costs(const std::string& path, const std::string& key) {
+  StepCosts costs = read_file(path, key);
+  bound_by_larger(costs.step_s, costs.step_s + StepCosts::kMaxRows + 1);
+  bound_by_larger(costs.draft_step_s, costs.draft_step_s + StepCosts::kDraftSizes);
+  const auto pass_s = static_cast<float>(predicted_draft_seconds(costs, 1, 1));
+  costs.catch_up_s = std::min(costs.catch_up_s, pass_s);  // as where it is learnt
+  return costs;
+}
+
+// What the file has of other sizes is brought to the level of this run: sizes that were measured on fast and on slow
+// days would have a shape that no day has. As it was written, not as it is read: sizes that are bounded by larger ones
+// would move the level by a little with each run, and always the same way.
 void keep_costs(const StepCosts& costs, const std::string& path, const std::string& key) {
-  const StepCosts others = read_kept_costs(path, key);
-  const float level = level_over(costs, others.step_s);
+  const StepCosts others = read_file(path, key);
+  const float level = level_over_file(costs, others);
   Json rows = Json::array();
   for (int n_rows = 1; n_rows <= std::max(costs.max_rows_seen, others.max_rows_seen); ++n_rows) {
     const bool is_others = costs.last_measured[n_rows] == 0 && others.n_measured[n_rows] > 0;

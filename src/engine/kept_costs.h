@@ -15,8 +15,9 @@ std::string kept_costs_path(const std::string& folder, const std::string& key);
 /// as a few measurements: the machine may be slower or faster today.
 StepCosts read_kept_costs(const std::string& path, const std::string& key);
 
-/// Replaces the file. Sizes of steps that were not measured in this run stay as they are in it: another program may
-/// have measured them meanwhile. Nothing happens where it cannot be written: costs are learnt again.
+/// Replaces the file. Sizes of steps that were not measured in this run stay in it, brought to how fast the machine is
+/// now: another program may have measured them meanwhile. Nothing happens where it cannot be written: costs are learnt
+/// again.
 void keep_costs(const StepCosts& costs, const std::string& path, const std::string& key);
 
 }  // namespace bass

@@ -100,7 +100,7 @@ TEST(KeptCosts, ReadingATokenIsNeverBelievedToTakeLongerThanAPassOfOne) {
   EXPECT_LT(predicted_catch_up_seconds(read, 1), 0.01);
 }
 
-TEST(KeptCosts, WhatAnotherProgramMeasuredMeanwhileStays) {
+TEST(KeptCosts, WhatAnotherProgramMeasuredMeanwhileStaysAtThisRunsLevel) {
   const testing::TempFolder folder;
   const std::string path = folder / "costs.json";
   StepCosts first, second;
@@ -118,8 +118,6 @@ TEST(KeptCosts, WhatAnotherProgramMeasuredMeanwhileStays) {
   EXPECT_EQ(predicted_catch_up_seconds(read, 100), 0) << "nobody's";
 }
 
-// The first steps of a process take longer than those that follow. That the machine became faster then, run after run,
-// must not make passes of the draft model free that none of these runs has measured.
 // A machine is faster on some days. What was measured on one of them must not make all that was not look dear.
 TEST(KeptCosts, OfFastAndSlowDaysHaveOneShape) {
   const testing::TempFolder folder;
@@ -143,9 +141,9 @@ TEST(KeptCosts, OfFastAndSlowDaysHaveOneShape) {
   }
 }
 
-// Bounding sizes by larger ones takes what noise makes cheap, each time that a file is read. Attention is kept as it
-// was measured, so a table that sank, run after run, would make it look dear.
-TEST(KeptCosts, DoNotSinkFromRunToRun) {
+// Sizes are bounded by larger ones when a file is read, which favours what noise has made cheap. Neither what is
+// measured in each run may sink by that, beside attention, which is kept as it was measured, nor the rest rise.
+TEST(KeptCosts, NeitherSinkNorRiseFromRunToRun) {
   const testing::TempFolder folder;
   const std::string path = kept_costs_path(folder.path(), "a key");
   std::mt19937 generator(1);  // NOLINT: the same in each run of the test
@@ -153,7 +151,7 @@ TEST(KeptCosts, DoNotSinkFromRunToRun) {
   const auto seconds = [](int n_rows) { return 0.001 + 0.00002 * n_rows; };
   for (int run = 0; run < 200; ++run) {
     StepCosts costs = read_kept_costs(path, "a key");
-    const int n_sizes = run % 10 == 0 ? 30 : 12;
+    const int n_sizes = run == 0 ? 30 : 12;
     for (int i = 0; i < 4 * n_sizes; ++i) {
       const int n_rows = 1 + i % n_sizes;
       learn_step_cost({n_rows, noise(generator) * seconds(n_rows), true, 1, n_rows, noise(generator) * 0.0002}, &costs);
@@ -161,10 +159,30 @@ TEST(KeptCosts, DoNotSinkFromRunToRun) {
     keep_costs(costs, path, "a key");
   }
   const StepCosts read = read_kept_costs(path, "a key");
-  for (const int n_rows : {1, 8, 12, 20, 30}) EXPECT_NEAR(read.step_s[n_rows] / seconds(n_rows), 1, 0.15) << n_rows;
+  for (const int n_rows : {1, 8, 12, 20, 30}) EXPECT_NEAR(read.step_s[n_rows] / seconds(n_rows), 1, 0.2) << n_rows;
   for (const int size : {0, 2, 4}) EXPECT_NEAR(read.draft_step_s[size] / 0.0002, 1, 0.25) << size;
 }
 
+// An engine keeps its costs every few minutes.
+TEST(KeptCosts, StayAsTheyAreWhenTheyAreKeptAgain) {
+  const testing::TempFolder folder;
+  const std::string path = kept_costs_path(folder.path(), "a key");
+  StepCosts before;
+  for (int n_rows = 1; n_rows <= 40; ++n_rows) {
+    for (int i = 0; i < 4; ++i) learn_step_cost({n_rows, n_rows % 3 == 0 ? 0.0011 : 0.0010, true}, &before);
+  }
+  keep_costs(before, path, "a key");
+  StepCosts costs = read_kept_costs(path, "a key");
+  for (int i = 0; i < 40; ++i) learn_step_cost({1 + i % 10, i % 3 == 0 ? 0.0011 : 0.0010, true}, &costs);
+  keep_costs(costs, path, "a key");
+  const StepCosts once = read_kept_costs(path, "a key");
+  for (int i = 0; i < 100; ++i) keep_costs(costs, path, "a key");
+  const StepCosts often = read_kept_costs(path, "a key");
+  for (const int n_rows : {1, 10, 11, 40}) EXPECT_FLOAT_EQ(often.step_s[n_rows], once.step_s[n_rows]) << n_rows;
+}
+
+// The first steps of a process take longer than those that follow. That the machine became faster then, run after run,
+// must not make passes of the draft model free that none of these runs has measured.
 TEST(KeptCosts, PassesThatWereNotMeasuredStayAsTheyWere) {
   const testing::TempFolder folder;
   const std::string path = folder / "costs.json";

@@ -65,7 +65,7 @@ void Scheduler::schedule(int max_step_tokens, StepPlan* plan, std::vector<Segmen
   n_draft_rows_ = 0;
   n_distributions_ = 0;
   n_unread_left_ = max_step_tokens;
-  last_wish_ = {};
+  wishes_.clear();
   failed_ = {};
   admit();
   choose_drafts();
@@ -187,6 +187,16 @@ int Scheduler::n_unfinished() const {
   return std::max(n, 1);
 }
 
+// That will run together when their prompts have been read.
+int Scheduler::n_admitted() const {
+  int n = 0;
+  for (const auto& request : requests_) {
+    if (!request->is_admitted || n >= options_.max_batch) break;  // later ones are not admitted either
+    n += static_cast<int>(request->choices.size()) - request->n_finished;
+  }
+  return std::min(n, options_.max_batch);
+}
+
 // In a batch of so many sequences like this one, whose prompts have yet to be read: a short answer to a long prompt may
 // not win what that takes. Its policy says such things.
 bool Scheduler::wants_draft_model(const RequestState& request, int n_sequences) {
@@ -195,15 +205,17 @@ bool Scheduler::wants_draft_model(const RequestState& request, int n_sequences) 
   const PolicyState* policy = request.policy.get();
   const std::array<int, 3> about = {n_sequences, static_cast<int>(std::bit_width(request.prompt.size())),
                                     static_cast<int>(std::bit_width(static_cast<unsigned>(n_left)))};
-  if (last_wish_.policy == policy && last_wish_.about == about) return last_wish_.wants_model;
+  const auto known = std::find_if(wishes_.begin(), wishes_.end(),
+                                  [&](const Wish& wish) { return wish.policy == policy && wish.about == about; });
+  if (known != wishes_.end()) return known->wants_model;
   const double n_seen = static_cast<double>(n_sequences) * context_len;
   candidates_.assign(static_cast<size_t>(n_sequences), {.max_len = std::min(policy->state.len, kMaxDraftLen),
                                                         .context_len = context_len,
-                                                        .n_unread = context_len,
+                                                        .n_unread = n_to_catch_up(context_len),
                                                         .n_left = n_left});
-  last_wish_ = {policy, about,
-                policy->spec.policy->wants_model(policy->state, *costs_, {n_sequences, n_seen, n_seen}, candidates_)};
-  return last_wish_.wants_model;
+  const StepLoad load{n_sequences, n_seen, n_seen};
+  wishes_.push_back({policy, about, policy->spec.policy->wants_model(policy->state, *costs_, load, candidates_)});
+  return wishes_.back().wants_model;
 }
 
 void Scheduler::start_sequence(RequestState* request) {
@@ -267,7 +279,7 @@ void Scheduler::measure_regular_load() {
     if (regular_load_.has_chunk || !request->is_admitted) break;  // later ones are not admitted either
     regular_load_.has_chunk = !request->is_prefilled();
   }
-  if (regular_load_.has_chunk) regular_load_.n_later = n_unfinished();
+  if (regular_load_.has_chunk) regular_load_.n_later = n_admitted();
 }
 
 // The job of a request among those of this step; 0: nobody waits for it together with others. How far one sequence has

@@ -104,6 +104,7 @@ class Scheduler {
   bool draft_reads_prompt(const RequestState& request);
   bool wants_draft_model(const RequestState& request, int n_sequences);
   [[nodiscard]] int n_unfinished() const;
+  [[nodiscard]] int n_admitted() const;
   void start_sequence(RequestState* request);
   void measure_regular_load();
   int job_of(const RequestState& request);
@@ -138,13 +139,13 @@ class Scheduler {
   RequestState* admitting_ = nullptr;      // where admission is
   std::vector<RequestState*> prefilling_;  // in the step being planned
   StepLoad regular_load_;
-  /// What a policy said last in the step being planned: requests that come together are mostly alike.
+  /// What a policy has said in the step being planned: requests that come together are mostly alike.
   struct Wish {
     const PolicyState* policy = nullptr;
     std::array<int, 3> about = {};  // sequences, and size classes of the prompt and of what may follow
     bool wants_model = false;
   };
-  Wish last_wish_;
+  std::vector<Wish> wishes_;
   int n_unread_left_ = 0;  // tokens that the draft model may catch up with in the step being planned
   /// Sequences that are wanted together.
   struct Job {

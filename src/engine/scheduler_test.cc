@@ -149,6 +149,21 @@ TEST_F(ReadingPrompts, FewOfLongPromptsWithShortAnswers) {
   EXPECT_EQ(read(requests("goodput", 9)), std::vector<bool>(9, true)) << "reading takes nothing";
 }
 
+// A pass reads so few beside its own tokens.
+TEST_F(ReadingPrompts, AllThatAreShort) {
+  measure(1.01);
+  costs_.draft_step_s[0] = costs_.catch_up_s = 2e-4F;
+  std::list<std::unique_ptr<RequestState>> all = requests("goodput", 9);
+  for (const auto& state : all) {
+    state->prompt.resize(8);
+    state->prefix_len = state->shared_len();
+  }
+  Scheduler scheduler({18, 1000, kCpuPageLen, 900, true, 0}, &costs_, &executor_);
+  for (const RequestState* state : start(std::move(all), 9 * kPromptLen, &scheduler)) {
+    EXPECT_TRUE(state->draft_reads_prompt);
+  }
+}
+
 TEST_F(ReadingPrompts, AllWherePoliciesDoNotWeighCosts) {
   measure(2.0);
   for (const char* policy : {"bass", "fixed:3", "survival"}) {
@@ -222,6 +237,21 @@ TEST_F(ReadingPrompts, SequencesBesidePromptsDraftThoughRegularStepsWereNotMeasu
   ASSERT_EQ(plan.segments.size(), 2U);
   EXPECT_GT(plan.segments[0].n_drafts(), 0);
   EXPECT_FALSE(plan.segments[1].wants_sample) << "a prompt";
+}
+
+// What a token saves later is told from who will run together then: not from those that wait for a place.
+TEST_F(ReadingPrompts, SequencesBesidePromptsCountOnThoseThatWereAdmitted) {
+  Scheduler scheduler({3, 1000, kCpuPageLen, 1000, true, 100}, &costs_, &executor_);
+  start(requests("goodput", 1), kPromptLen, &scheduler);
+  StepPlan plan;
+  std::vector<SegmentOwner> owners;
+  scheduler.schedule(kPromptLen, &plan, &owners);
+  EXPECT_EQ(scheduler.regular_load().n_later, 0) << "no prompts";
+  std::list<std::unique_ptr<RequestState>> others = requests("goodput", 7);
+  scheduler.add(&others);
+  scheduler.schedule(kPromptLen, &plan, &owners);
+  EXPECT_EQ(scheduler.regular_load().n_rows, 1);
+  EXPECT_EQ(scheduler.regular_load().n_later, 3);
 }
 
 // Where another policy drafts in every step no regular step comes, and must not be waited for.

@@ -15,7 +15,8 @@ constexpr double kFading = 0.995;  // of an entry's measurements, with each step
 constexpr double kScatterRate = 0.05;
 constexpr double kMaxScatter = 0.5;
 constexpr double kMaxSlowed = 5;
-constexpr double kMostBehind = 0.8;  // of a pass, that reading what it was a little behind may have taken
+constexpr double kLeastOfMean = 0.1;  // of a row's share of a step, that it adds to one: less is noise
+constexpr double kMostBehind = 0.8;   // of a pass, that reading what it was a little behind may have taken
 
 // A token among others takes no longer than one alone, in a pass of its own: what says so was held up by other
 // programs.
@@ -34,9 +35,33 @@ void scale(float factor, float* typical, RecentTimes* times) {
   for (float& seconds : times->seconds) seconds *= factor;
 }
 
+// How many times as long as an earlier run kept it steps take today: the median over the sizes that both know, by how
+// often this run has measured them. A process' first steps take up to three times as long, and single sizes may have
+// been kept wrong.
+float kept_level(const StepCosts& costs) {
+  struct Ratio {
+    float ratio;
+    int32_t weight;
+  };
+  std::array<Ratio, StepCosts::kMaxRows> ratios;
+  size_t n = 0;
+  int32_t weight = 0;
+  for (int rows = 1; rows <= costs.max_rows_seen; ++rows) {
+    if (costs.kept_s[rows] <= 0) continue;
+    ratios[n] = {costs.step_s[rows] / costs.kept_s[rows], std::min(costs.recent[rows].n, StepCosts::kGoodTimes)};
+    weight += ratios[n++].weight;
+  }
+  if (n == 0) return costs.kept_level;
+  std::sort(ratios.begin(), ratios.begin() + static_cast<ptrdiff_t>(n),
+            [](const Ratio& a, const Ratio& b) { return a.ratio < b.ratio; });
+  size_t median = 0;
+  for (int32_t below = ratios[0].weight; 2 * below < weight; below += ratios[median].weight) ++median;
+  return ratios[median].ratio;
+}
+
 // What was kept is the table's shape: what this run has not measured yet follows what it has.
 void move_kept_entries(StepCosts* costs) {
-  const float level = level_over(*costs, costs->kept_s);
+  const float level = kept_level(*costs);
   const float part = level / costs->kept_level;
   if (part == 1) return;
   costs->kept_level = level;
@@ -146,26 +171,14 @@ double table_seconds(const StepCost& cost, const StepCosts& costs) {
 
 }  // namespace
 
-// The median, as a process' first steps take up to three times as long, and single sizes may have been kept wrong.
-float level_over(const StepCosts& costs, const float (&earlier)[StepCosts::kMaxRows + 1]) {
-  struct Ratio {
-    float ratio;
-    int32_t weight;
-  };
-  std::array<Ratio, StepCosts::kMaxRows> ratios;
-  size_t n = 0;
-  int32_t weight = 0;
-  for (int rows = 1; rows <= costs.max_rows_seen; ++rows) {
-    if (earlier[rows] <= 0 || costs.recent[rows].n == 0) continue;
-    ratios[n] = {costs.step_s[rows] / earlier[rows], std::min(costs.recent[rows].n, StepCosts::kGoodTimes)};
-    weight += ratios[n++].weight;
-  }
-  if (n == 0) return 1;
-  std::sort(ratios.begin(), ratios.begin() + static_cast<ptrdiff_t>(n),
-            [](const Ratio& a, const Ratio& b) { return a.ratio < b.ratio; });
-  size_t median = 0;
-  for (int32_t below = ratios[0].weight; 2 * below < weight; below += ratios[median].weight) ++median;
-  return ratios[median].ratio;
+void learn_chunk_cost(const StepCost& cost, int n_chunk_rows, const StepLoad& regular, StepCosts* costs) {
+  if (n_chunk_rows <= 0 || cost.step_s <= 0) return;
+  const int n_rows = cost.n_rows + n_chunk_rows;
+  const int n_more = n_rows - regular.n_rows;
+  const double mean_s = cost.step_s / n_rows;
+  const double regular_s = regular.n_rows > 0 ? predicted_step_seconds(*costs, regular) : 0;
+  costs->chunk_row_s =
+      static_cast<float>(std::clamp((cost.step_s - regular_s) / n_more, kLeastOfMean * mean_s, mean_s));
 }
 
 void learn_step_cost(const StepCost& cost, StepCosts* costs) {

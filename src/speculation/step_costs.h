@@ -47,14 +47,14 @@ struct StepCosts {
   int32_t n_steps = 0;                       // that were learnt from
   int32_t last_measured[kMaxRows + 1] = {};  // by the how many-th of them; 0: the entry is an earlier run's
   float kept_s[kMaxRows + 1] = {};        // what an earlier run had kept of sizes that were measured since; 0: nothing
-  float kept_level = 1;                   // this run's steps take so many times that
+  float kept_level = 1;                   // this run's steps take this many times what was kept
   float log_level = 0;                    // sum of all moves of the whole table, as logarithms
   float log_level_at[kMaxRows + 1] = {};  // when the entry was measured last
   float scatter = 0.2f;                   // how far times lie from what was believed (logarithm), on average
   float slowed = 1;                       // steps take so many times what is believed on average: others' work
   float catch_up_s = 0;                   // seconds a token of text that the draft model had not followed
   RecentTimes recent_catch_ups;           // of this run; none: catch_up_s is an earlier one's
-  float chunk_row_s = 0;                  // seconds a row of the last step that read prompts; 0: there was none
+  float chunk_row_s = 0;                  // what a row added to the last step that read prompts; 0: there was none
 
   /// The entry of passes that draft so many tokens on average.
   static constexpr int draft_size(int n_draft_steps, int n_model_drafts) {
@@ -66,9 +66,9 @@ struct StepCosts {
   static constexpr int row_idx(int n_rows) { return n_rows < 1 ? 1 : n_rows > kMaxRows ? kMaxRows : n_rows; }
 };
 
-/// How many times as long steps take as `earlier` has them: the median over the sizes that both know, by how often
-/// `costs` has measured them lately. 1 where they know none in common.
-float level_over(const StepCosts& costs, const float (&earlier)[StepCosts::kMaxRows + 1]);
+/// Learns what a row adds to a step that reads n_chunk_rows tokens of prompts: its time without what its sequences take
+/// without drafts (`regular`), by the other rows. cost: of the step, n_rows without prompts
+void learn_chunk_cost(const StepCost& cost, int n_chunk_rows, const StepLoad& regular, StepCosts* costs);
 
 /// Learns from a clean step. A size is believed to take what its typical latest step took (recent_times.h). Where that
 /// moves, most of it is the machine's doing and moves the whole table. An entry of an earlier run counts

@@ -299,6 +299,25 @@ TEST(StepCosts, AnEntryThatWasNotMeasuredForLongMovesAlone) {
   EXPECT_GT(predicted_step_seconds(costs, StepLoad{16}), 1.95);
 }
 
+// Of a step that reads prompts the sequences' own part is left out, or few rows of a prompt would look dear.
+TEST(StepCosts, WhatARowAddsToAStepThatReadsPrompts) {
+  const auto row_s = [](int n_chunk_rows, int n_drafted, double step_s) {
+    StepCosts costs;
+    for (int i = 0; i < 20; ++i) learn_step_cost({4, 0.004, true}, &costs);
+    learn_chunk_cost({4 + n_drafted, step_s}, n_chunk_rows, {4}, &costs);
+    return costs.chunk_row_s;
+  };
+  EXPECT_NEAR(row_s(256, 0, 0.132), 0.0005, 1e-6);
+  EXPECT_NEAR(row_s(250, 6, 0.132), 0.0005, 1e-6);
+  EXPECT_NEAR(row_s(3, 0, 0.0043), 0.0001, 1e-6) << "not a seventh of the step";
+  EXPECT_NEAR(row_s(3, 0, 0.0035), 0.00005, 1e-6) << "faster than without: a tenth of its mean";
+  EXPECT_NEAR(row_s(1, 0, 0.0500), 0.0100, 1e-6) << "held up: no more than its mean";
+  EXPECT_EQ(row_s(0, 4, 0.005), 0) << "no prompt was read";
+  StepCosts first;
+  learn_chunk_cost({0, 0.1}, 200, {}, &first);
+  EXPECT_NEAR(first.chunk_row_s, 0.0005, 1e-6);
+}
+
 TEST(StepCosts, PassesOfTheDraftModelAreCountedOneByOneAndByTheirSize) {
   StepCosts costs;
   EXPECT_EQ(predicted_draft_seconds(costs, 3, 3), 0);

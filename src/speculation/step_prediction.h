@@ -236,8 +236,8 @@ BASS_HD_CALL double predicted_draft_seconds(const StepCosts& costs, int n_draft_
   return 0;
 }
 
-/// Seconds of a pass of the draft model by the tokens that it drafts, of the size that drafts them fastest: reading one
-/// takes no longer. 0 when no pass was measured.
+/// Least seconds per drafted token over all measured sizes of the draft model's passes: an upper bound for reading a
+/// token. 0 when no pass was measured.
 BASS_HD_CALL double least_drafted_token_seconds(const StepCosts& costs) {
   double least = 0;
   for (int size = 0; size < StepCosts::kDraftSizes; ++size) {

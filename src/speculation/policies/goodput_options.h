@@ -48,7 +48,7 @@ struct Batch {
   std::span<DraftCandidate> candidates;
   SizeCosts& sizes;
   float hope = 0;        // log odds that the draft model's tokens are taken to be better by
-  double reading_s = 0;  // of a token by the draft model, while that was not measured
+  double reading_s = 0;  // what the draft model takes to read a token at most, while that was not measured; else 0
 };
 
 // Sums over the candidates at one level.
@@ -81,11 +81,17 @@ BASS_HD_CALL float hope_of(const GoodputState& learnt, size_t n_candidates) {
   return n_candidates > 1 ? learnt.hope : 0;
 }
 
+BASS_HD_CALL Batch batch_of(const GoodputState& learnt, const StepCosts& costs, const StepLoad& regular,
+                            std::span<DraftCandidate> candidates, SizeCosts* sizes) {
+  const double reading_s = costs.catch_up_s > 0 ? 0 : least_drafted_token_seconds(costs);
+  return {learnt, costs, regular, candidates, *sizes, hope_of(learnt, candidates.size()), reading_s};
+}
+
 BASS_HD_CALL bool may_use_model(const DraftCandidate& candidate, bool uses_model, bool reads) {
   return uses_model && (reads || !must_catch_up(candidate));
 }
 
-// That the draft model takes to read what it has not followed.
+// Seconds that the draft model takes to read n_unread tokens.
 BASS_HD_CALL double reading_seconds(const Batch& batch, int n_unread) {
   const double seconds = predicted_catch_up_seconds(batch.costs, n_unread);
   return seconds > 0 ? seconds : batch.reading_s * n_unread;
@@ -133,7 +139,7 @@ BASS_HD_CALL double clean_step_seconds(const Batch& batch, const StepLoad& load)
   return batch.sizes.of(load.n_rows).seconds + predicted_attention_seconds(batch.costs.attention, load);
 }
 
-// A step that reads prompts fills the machine, so that a drafted row costs in it what the chunk's rows do. What it
+// In a step that reads prompts a drafted row costs what the chunks' rows do, which mostly fill the machine. What it
 // brings is a token less to decode when the prompts have been read: a part of a step that more sequences share.
 BASS_HD_CALL double chunk_step_seconds(const Batch& batch, const StepLoad& load) {
   const StepLoad& regular = batch.regular;
@@ -143,7 +149,8 @@ BASS_HD_CALL double chunk_step_seconds(const Batch& batch, const StepLoad& load)
   return clean_step_seconds(batch, later) / part + n_more * static_cast<double>(batch.costs.chunk_row_s);
 }
 
-// Seconds of a step, as it is believed; beside a prompt's chunk, without it.
+// Seconds of a step, as it is believed. Beside a prompt's chunk: the sequences' part of a later step, and the price of
+// the drafted rows.
 BASS_HD_CALL double step_seconds(const Batch& batch, const StepLoad& load) {
   const bool is_in_chunk_step = load.has_chunk && batch.costs.chunk_row_s > 0 && batch.regular.n_rows > 0;
   return is_in_chunk_step ? chunk_step_seconds(batch, load) : clean_step_seconds(batch, load);

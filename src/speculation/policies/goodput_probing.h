@@ -87,7 +87,7 @@ BASS_HD_CALL double steps_between_looks(const Batch& batch, const ProbeCost& cos
       std::any_of(batch.candidates.begin(), batch.candidates.end(),
                   [&](const DraftCandidate& candidate) { return has_turned_good(batch.learnt, candidate.source); });
   if (is_surprise && cost.n_unread == 0) return 1;
-  const double regular_s = step_seconds(batch, batch.regular);
+  const double regular_s = clean_step_seconds(batch, batch.regular);
   if (regular_s <= 0) return kFirstLook;
   const double share = has_free_looks(batch) ? kFreeLookShare : kVerifiedLookShare;
   const double n_steps = std::max(1.0 * kFirstLook, cost.seconds / (share * regular_s));
@@ -121,7 +121,7 @@ BASS_HD_CALL bool is_try_due(const Batch& batch) {
 BASS_HD_CALL bool is_try_affordable(const Batch& batch, double seconds) {
   if (batch.learnt.probe_interval < GoodputState::kLastProbe) return true;
   const double share = has_free_looks(batch) ? kTryBesideFreeLooksShare : kTryShare;
-  return batch.learnt.n_untried_steps * share * step_seconds(batch, batch.regular) >= seconds;
+  return batch.learnt.n_untried_steps * share * clean_step_seconds(batch, batch.regular) >= seconds;
 }
 
 // The try that is due, if one is: either as an option, or, where none is believed to pay even if steps were cheaper,
