@@ -83,7 +83,7 @@ EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_p
   const CommitContext context = commit_context();
   const int n_regular = count_regular_batch();
   bool has_prefill = false;
-  bool has_chunk = false;
+  int n_chunk_rows = 0;
   int n_emitted = 0;
   int n_ends = 0;
   size_t n_rows = 0;
@@ -92,7 +92,8 @@ EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_p
     const SegmentResult& segment = result.segments[i];
     n_rows += plan_.segments[i].tokens.size() + static_cast<size_t>(segment.n_drafted);
     if (owner.sequence == nullptr) {
-      has_prefill = has_chunk = true;
+      has_prefill = true;
+      n_chunk_rows += static_cast<int>(plan_.segments[i].tokens.size());
       commit_prefill(context, owner.request, plan_.segments[i], segment);
       continue;
     }
@@ -114,14 +115,14 @@ EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_p
   running_stats_.busy_s += step_s;
   running_stats_.work.add(result.work);
   running_stats_.graphs.add(result.graphs);
-  if (has_chunk && was_run(plan_, result)) prefill_row_s_ = step_s / static_cast<double>(n_rows);
+  if (n_chunk_rows > 0 && was_run(plan_, result)) prefill_row_s_ = step_s / static_cast<double>(n_rows);
   if (options_.profile != nullptr) {
     options_.profile->end_part(StepPart::kCommit);
     options_.profile->end_step(/*is_decode=*/!has_prefill);
   }
   if (has_prefill) {
     running_stats_.prefill_s += step_s;
-    return {false, n_emitted + n_ends, n_regular, step_s};
+    return {false, n_emitted + n_ends, n_regular, step_s, n_chunk_rows};
   }
   running_stats_.decode_s += step_s;
   running_stats_.decode_work.add(result.work);
@@ -159,12 +160,8 @@ std::optional<double> EngineCore::account_rounds(const PolicyState& policy) {
 
 // Accounts before anybody learns: what was predicted is compared with what came.
 void EngineCore::update_policies(const StepResult& result, double device_s, const Committed& committed) {
-  int n_chunk_rows = 0;
-  for (size_t i = 0; i < owners_.size(); ++i) {
-    if (owners_[i].sequence == nullptr) n_chunk_rows += static_cast<int>(plan_.segments[i].tokens.size());
-  }
   const StepLoad& regular = scheduler_->regular_load();
-  const StepCost cost = measured_cost(plan_, result, regular, device_s, n_chunk_rows > 0);
+  const StepCost cost = measured_cost(plan_, result, regular, device_s, committed.n_chunk_rows > 0);
   // Each policy is advanced once, whoever shares it.
   for (const SegmentOwner& owner : owners_) owner.request->policy->is_marked = true;
   std::optional<double> expected = 0;
@@ -181,7 +178,9 @@ void EngineCore::update_policies(const StepResult& result, double device_s, cons
              &running_stats_.account);
   }
   learn_step_cost(cost, &costs_);
-  if (was_run(plan_, result) && result.graphs.recorded == 0) learn_chunk_cost(cost, n_chunk_rows, regular, &costs_);
+  if (was_run(plan_, result) && result.graphs.recorded == 0) {
+    learn_chunk_cost(cost, committed.n_chunk_rows, regular, &costs_);
+  }
 }
 
 // What goes to the same queue goes at once: each push wakes whoever waits, on the processors that the next step needs.

@@ -95,6 +95,7 @@ class EngineCore final : public Engine {
     int n_tokens = 0;        // that were decoded, end tokens included
     int n_regular = 0;       // sequences that would run under regular decoding
     double step_s = 0;       // from planning on
+    int n_chunk_rows = 0;    // tokens of prompts that no sequence decodes from
   };
   int count_regular_batch();
   void end_failed();

@@ -170,28 +170,18 @@ bool Scheduler::draft_reads_prompt(const RequestState& request) {
   if (!request.uses_draft_model || !can_draft) return false;
   if (request.choices.size() > 1 || request.policy->spec.policy->wants_model == nullptr) return true;
   std::optional<int>& n_unread = request.policy->n_unread_prompts;
-  const int n_sequences = n_unfinished();
+  const int n_sequences = std::max(n_unfinished(/*counts_waiting=*/true), 1);
   const int read_every = std::min(n_sequences, kReadEvery);
   const bool is_read = !n_unread || *n_unread + 1 >= read_every || wants_draft_model(request, n_sequences);
   n_unread = is_read ? 0 : *n_unread + 1;
   return is_read;
 }
 
-// That may run together: at least one, at most a batch.
-int Scheduler::n_unfinished() const {
+// That may run together, at most a batch: of all requests, or of those that were admitted.
+int Scheduler::n_unfinished(bool counts_waiting) const {
   int n = 0;
   for (const auto& request : requests_) {
-    n += static_cast<int>(request->choices.size()) - request->n_finished;
-    if (n >= options_.max_batch) return options_.max_batch;
-  }
-  return std::max(n, 1);
-}
-
-// That will run together when their prompts have been read.
-int Scheduler::n_admitted() const {
-  int n = 0;
-  for (const auto& request : requests_) {
-    if (!request->is_admitted || n >= options_.max_batch) break;  // later ones are not admitted either
+    if (n >= options_.max_batch || !(counts_waiting || request->is_admitted)) break;  // nor are later ones admitted
     n += static_cast<int>(request->choices.size()) - request->n_finished;
   }
   return std::min(n, options_.max_batch);
@@ -279,7 +269,7 @@ void Scheduler::measure_regular_load() {
     if (regular_load_.has_chunk || !request->is_admitted) break;  // later ones are not admitted either
     regular_load_.has_chunk = !request->is_prefilled();
   }
-  if (regular_load_.has_chunk) regular_load_.n_later = n_admitted();
+  if (regular_load_.has_chunk) regular_load_.n_later = n_unfinished(/*counts_waiting=*/false);
 }
 
 // The job of a request among those of this step; 0: nobody waits for it together with others. How far one sequence has

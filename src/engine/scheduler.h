@@ -103,8 +103,7 @@ class Scheduler {
   bool admit_request(RequestState* request);
   bool draft_reads_prompt(const RequestState& request);
   bool wants_draft_model(const RequestState& request, int n_sequences);
-  [[nodiscard]] int n_unfinished() const;
-  [[nodiscard]] int n_admitted() const;
+  [[nodiscard]] int n_unfinished(bool counts_waiting) const;
   void start_sequence(RequestState* request);
   void measure_regular_load();
   int job_of(const RequestState& request);

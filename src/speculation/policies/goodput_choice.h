@@ -18,7 +18,7 @@ BASS_HD_CALL void choose_goodput(const DraftLengthState& state, const StepCosts&
   goodput::forget_plan(candidates);
   if (costs.max_rows_seen == 0) return;  // the first step is a regular one: it is measured
   goodput::SizeCosts sizes(costs);
-  const goodput::Batch batch = goodput::batch_of(learnt, costs, regular, candidates, &sizes);
+  const goodput::Batch batch{learnt, costs, regular, candidates, sizes, goodput::hope_of(learnt, candidates.size())};
   goodput::Option best;
   if (!goodput::plan_try(batch, &best)) {
     best = goodput::best_option(batch, /*doubt=*/0.0);
@@ -41,8 +41,8 @@ BASS_HD_CALL bool goodput_wants_model(const DraftLengthState& state, const StepC
   const bool is_full = costs.max_rows_seen == StepCosts::kMaxRows;
   if (!is_full && goodput::kGrowth * costs.max_rows_seen <= regular.n_rows) return true;  // nothing is known of these
   goodput::SizeCosts sizes(costs);
-  const goodput::Option best =
-      goodput::best_option(goodput::batch_of(state.goodput, costs, regular, candidates, &sizes), /*doubt=*/0.0);
+  const goodput::Option best = goodput::best_option(
+      {state.goodput, costs, regular, candidates, sizes, goodput::hope_of(state.goodput, candidates.size())}, 0.0);
   return best.level >= 0 && best.uses_model;
 }
 

@@ -47,8 +47,7 @@ struct Batch {
   StepLoad regular;
   std::span<DraftCandidate> candidates;
   SizeCosts& sizes;
-  float hope = 0;        // log odds that the draft model's tokens are taken to be better by
-  double reading_s = 0;  // what the draft model takes to read a token at most, while that was not measured; else 0
+  float hope = 0;  // log odds that the draft model's tokens are taken to be better by
 };
 
 // Sums over the candidates at one level.
@@ -81,20 +80,8 @@ BASS_HD_CALL float hope_of(const GoodputState& learnt, size_t n_candidates) {
   return n_candidates > 1 ? learnt.hope : 0;
 }
 
-BASS_HD_CALL Batch batch_of(const GoodputState& learnt, const StepCosts& costs, const StepLoad& regular,
-                            std::span<DraftCandidate> candidates, SizeCosts* sizes) {
-  const double reading_s = costs.catch_up_s > 0 ? 0 : least_drafted_token_seconds(costs);
-  return {learnt, costs, regular, candidates, *sizes, hope_of(learnt, candidates.size()), reading_s};
-}
-
 BASS_HD_CALL bool may_use_model(const DraftCandidate& candidate, bool uses_model, bool reads) {
   return uses_model && (reads || !must_catch_up(candidate));
-}
-
-// Seconds that the draft model takes to read n_unread tokens.
-BASS_HD_CALL double reading_seconds(const Batch& batch, int n_unread) {
-  const double seconds = predicted_catch_up_seconds(batch.costs, n_unread);
-  return seconds > 0 ? seconds : batch.reading_s * n_unread;
 }
 
 BASS_HD_CALL void add_model_draft(const Batch& batch, const DraftCandidate& candidate, int level, int len,
@@ -102,8 +89,8 @@ BASS_HD_CALL void add_model_draft(const Batch& batch, const DraftCandidate& cand
   const ExpectedStops& stops = expected_stops_of(batch.learnt, candidate.skills.model.offset + batch.hope);
   level = model_level(candidate, level);
   ++totals->n_drafting;
-  const double behind_s = reading_seconds(batch, n_behind(candidate.n_unread));
-  const double missed_s = reading_seconds(batch, n_to_catch_up(candidate.n_unread));
+  const double behind_s = batch.sizes.reading_seconds(n_behind(candidate.n_unread));
+  const double missed_s = batch.sizes.reading_seconds(n_to_catch_up(candidate.n_unread));
   totals->reading_s += behind_s + missed_s;
   totals->reading_part_s += behind_s + missed_s / std::clamp(kStayed * candidate.n_left, 1.0, double{kLongestStay});
   double mean = 0;

@@ -28,6 +28,14 @@ class SizeCosts {
     if (seconds == 0) seconds = predicted_draft_seconds(*costs_, 1, n_drafting);
     return seconds;
   }
+  // Seconds that the draft model takes to read so many tokens; while that was not measured, at most what it takes to
+  // draft them.
+  BASS_HD double reading_seconds(int n_unread) {
+    if (n_unread <= 0) return 0;
+    if (costs_->catch_up_s > 0) return predicted_catch_up_seconds(*costs_, n_unread);
+    if (token_s_ < 0) token_s_ = least_drafted_token_seconds(*costs_);
+    return token_s_ * n_unread;
+  }
 
  private:
   BASS_HD const Belief& in_table(int idx) {
@@ -39,6 +47,7 @@ class SizeCosts {
   const StepCosts* costs_;
   Belief beliefs_[StepCosts::kMaxRows + 1];
   double pass_seconds_[StepCosts::kDraftSizes] = {};  // 0: not asked for yet, or not known
+  double token_s_ = -1;                               // of a drafted token; below 0: not asked for yet
 };
 
 }  // namespace bass::goodput
