@@ -3,8 +3,9 @@
 
 #ifdef __CUDACC__
 #define BASS_HD __host__ __device__ __forceinline__
-/// The same for functions that are too long to be copied to where they are called.
-#define BASS_HD_CALL __host__ __device__ inline
+/// The same for functions that are too long to be copied to where they are called: ptxas takes a minute and more for
+/// a kernel that has them all in it.
+#define BASS_HD_CALL __host__ __device__ __noinline__ inline
 /// In front of a loop over registers: arrays that it indexes must not become memory.
 #define BASS_UNROLL _Pragma("unroll")
 /// n: a constant; 1: the loop stays one.
