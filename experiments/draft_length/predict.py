@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How near the simulator comes: measures policies on a cell's prompts (`bass bench policies`), traces the same prompts, and
-replays each policy with what such steps took in other rounds: mean seconds by the rows of a step, and what the draft
-model's passes took.
+replays each policy with what such steps took in engines beside those that are predicted, all in turns of milliseconds, as
+the machine's speed changes: mean seconds by the rows of a step, and what the draft model's passes took.
 
     python3 experiments/draft_length/predict.py -d models/smollm2-135m-draft.gguf --bass build/release/bass \\
         --spec-bench question.jsonl --task chat --batch 1,8 --temperature 0.8
@@ -104,10 +104,11 @@ def replay(options, cell, paths, costs):
 
 def compare(options, cell, by_task, folder, costs_folder):
     prompts = prompts_of(cell, by_task, 0)
-    rows = bench_policies(options, cell, prompts, ["off", *options.policies], 2 * options.rounds, ["--explain-speculation"])
-    measured, telling = {}, []  # rounds in turns: those that are predicted, and those that tell what steps cost
-    for row in rows:
-        if row["round"] % 2 == 0:
+    policies = ["off", *options.policies]
+    rows = bench_policies(options, cell, prompts, 2 * policies, options.rounds, ["--explain-speculation"])
+    measured, telling = {}, []  # of each policy an engine that is predicted, and one that tells what steps cost
+    for place, row in enumerate(rows):
+        if place // len(policies) % 2 == 0:
             measured.setdefault(row["policy"], []).append(row)
         else:
             telling.append(row)
@@ -149,7 +150,7 @@ def main():
     add("--temperature", type=float, default=0.8)
     add("--policies", default="fixed:2,fixed:4,bass,goodput", metavar="P,...")
     add("--rounds", type=int, default=3, metavar="N",
-        help="that are predicted; as many in between tell what steps cost (default: %(default)s)")
+        help="default: %(default)s")
     add("--results", type=pathlib.Path, default=None, metavar="FILE.jsonl", help="the figures are added to it")
     options = parser.parse_args()
     options.policies = options.policies.split(",")
