@@ -6,14 +6,17 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/numa.h"
+
 namespace bass {
 
 /// Zero-filled memory straight from the system, page-aligned; resident only where touched. Movable, not copyable.
 /// `ok()` is false when the system has none left.
 class AlignedBuffer {
  public:
-  /// Weights and caches get huge pages. A workspace is smaller, and a step uses a few of its rows: a huge page would
-  /// keep a hundred times their memory, and its first touch takes milliseconds where a host has to find one.
+  /// Weights and caches get huge pages, and lie on all NUMA nodes that the threads run on. A workspace is smaller, and
+  /// a step uses a few of its rows: a huge page would keep a hundred times their memory, and its first touch takes
+  /// milliseconds where a host has to find one.
   static constexpr size_t kHugePagesFrom = size_t{8} << 20;
   enum class Use { kAll, kFewRows };
 
@@ -26,6 +29,7 @@ class AlignedBuffer {
     data_ = static_cast<std::byte*>(data);
     if (size_bytes < kHugePagesFrom) return;
     ::madvise(data_, size_bytes, use == Use::kAll ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);  // a hint
+    if (use == Use::kAll) spread_over_nodes(data_, size_bytes);
   }
   AlignedBuffer(AlignedBuffer&& other) noexcept { *this = std::move(other); }
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {

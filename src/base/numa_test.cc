@@ -1,0 +1,60 @@
+#include "base/numa.h"
+
+#include <gtest/gtest.h>
+#include <numa.h>
+#include <numaif.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <set>
+
+#include "base/aligned_buffer.h"
+
+namespace bass {
+namespace {
+
+constexpr size_t kSize = 4 * AlignedBuffer::kHugePagesFrom;
+
+int policy_at(const void* data) {
+  int policy = -1;
+  ::get_mempolicy(&policy, nullptr, 0, const_cast<void*>(data), MPOL_F_ADDR);
+  return policy;
+}
+
+// Of each MiB's first byte, which is touched.
+std::set<int> nodes_of(const AlignedBuffer& buffer) {
+  std::set<int> nodes;
+  for (size_t at = 0; at < buffer.size_bytes(); at += size_t{1} << 20) {
+    buffer.data()[at] = std::byte{1};
+    int node = -1;
+    ::get_mempolicy(&node, nullptr, 0, buffer.data() + at, MPOL_F_NODE | MPOL_F_ADDR);
+    nodes.insert(node);
+  }
+  return nodes;
+}
+
+bool has_several_nodes() { return ::numa_available() >= 0 && ::numa_bitmask_weight(::numa_get_run_node_mask()) > 1; }
+
+TEST(Numa, LargeMemoryLiesOnAllNodes) {
+  if (!has_several_nodes()) GTEST_SKIP() << "this machine, or what it lets programs see, has one NUMA node";
+  const AlignedBuffer large(kSize);
+  EXPECT_EQ(policy_at(large.data()), MPOL_INTERLEAVE);
+  EXPECT_EQ(nodes_of(large).size(), ::numa_bitmask_weight(::numa_get_run_node_mask()));
+}
+
+TEST(Numa, WorkspacesAndSmallMemoryLieWhereTheyAreTouched) {
+  const AlignedBuffer workspace(kSize, AlignedBuffer::Use::kFewRows);
+  const AlignedBuffer small(AlignedBuffer::kHugePagesFrom / 2);
+  EXPECT_NE(policy_at(workspace.data()), MPOL_INTERLEAVE);
+  EXPECT_NE(policy_at(small.data()), MPOL_INTERLEAVE);
+}
+
+TEST(Numa, OneNodeNeedsNoPolicy) {
+  if (has_several_nodes()) GTEST_SKIP() << "this machine has several NUMA nodes";
+  const AlignedBuffer large(kSize);
+  EXPECT_NE(policy_at(large.data()), MPOL_INTERLEAVE);
+  EXPECT_EQ(nodes_of(large).size(), 1u);
+}
+
+}  // namespace
+}  // namespace bass
