@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-
 #include "base/check.h"
 #include "cli/input.h"
 #include "cli/suggest.h"
+#include "engine/messages.h"
 #include "engine/user_json.h"
 
 namespace bass {
@@ -37,28 +35,8 @@ Status unknown_key(const std::string& key) {
   return invalid_argument(fmt::format("unknown key \"{}\"; {}", key, hint));
 }
 
-Result<ChatMessage> read_message(const Json& message) {
-  if (!message.is_object())
-    return invalid_argument("must be an object like {\"role\": \"user\", \"content\": \"...\"}");
-  for (const auto& [key, value] : message.items()) {
-    if (key != "role" && key != "content") {
-      return invalid_argument(fmt::format("unknown key \"{}\"; a message has \"role\" and \"content\"", key));
-    }
-    if (!value.is_string()) return invalid_argument(fmt::format("\"{}\": must be a string", key));
-  }
-  constexpr std::array kRoles{"system", "user", "assistant", "developer", "tool"};
-  const std::string role = message.value("role", "");
-  if (std::ranges::find(kRoles, role) == kRoles.end()) {
-    return invalid_argument(fmt::format("\"role\" {}: must be {}",
-                                        message.contains("role") ? Json(role).dump() : "is missing",
-                                        "\"system\", \"user\", \"assistant\", \"developer\" or \"tool\""));
-  }
-  if (!message.contains("content")) return invalid_argument("\"content\" is missing");
-  return ChatMessage{role, message["content"].get<std::string>()};
-}
-
 /// A conversation to be answered, which takes the place of a prompt and of the system message.
-Status read_messages(const Json& line, Request* request) {
+Status read_conversation(const Json& line, Request* request) {
   for (const char* other : {"prompt", "chat", "system"}) {
     if (!line.contains(other) || line[other].is_null()) continue;
     return invalid_argument(
@@ -66,15 +44,7 @@ Status read_messages(const Json& line, Request* request) {
                     "leave one out",
                     other));
   }
-  const Json& messages = line["messages"];
-  if (!messages.is_array() || messages.empty())
-    return invalid_argument("\"messages\": must be a list of objects like {\"role\": \"user\", \"content\": \"...\"}");
-  for (size_t i = 0; i < messages.size(); ++i) {
-    Result<ChatMessage> message = read_message(messages[i]);
-    if (!message.ok())
-      return {message.status().code(), fmt::format("\"messages\"[{}]: {}", i, message.status().message())};
-    request->messages.push_back(std::move(message).value());
-  }
+  BASS_ASSIGN_OR_RETURN(request->messages, read_messages(line["messages"]));
   request->chat = false;
   request->system.reset();
   return ok_status();
@@ -84,7 +54,7 @@ Status read_messages(const Json& line, Request* request) {
 Status read_object(const Json& line, GenerateOptions options, PromptSpec* spec) {
   if (!line.is_object()) return invalid_argument("must be a JSON object like {\"prompt\": \"...\"}");
   const bool has_messages = line.contains("messages") && !line["messages"].is_null();
-  if (has_messages) BASS_RETURN_IF_ERROR(read_messages(line, &options.request));
+  if (has_messages) BASS_RETURN_IF_ERROR(read_conversation(line, &options.request));
   if (!has_messages && !line.contains("prompt"))
     return invalid_argument("\"prompt\" is missing (or \"messages\", a conversation)");
   for (const auto& [key, value] : line.items()) {

@@ -1,14 +1,11 @@
 #include "cli/results.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "engine/ranking.h"
 
 namespace bass {
 namespace {
-
-bool is_complete(const ChoiceResult& choice) {
-  return choice.finish_reason == FinishReason::kStop || choice.finish_reason == FinishReason::kLength;
-}
 
 std::optional<double> mean_logprob(const ChoiceResult& choice) {
   if (choice.tokens.empty()) return std::nullopt;
@@ -17,13 +14,7 @@ std::optional<double> mean_logprob(const ChoiceResult& choice) {
   return sum / static_cast<double>(choice.tokens.size());
 }
 
-bool is_better(const ChoiceResult* a, const ChoiceResult* b) {
-  if (is_complete(*a) != is_complete(*b)) return is_complete(*a);
-  constexpr double kWorst = -std::numeric_limits<double>::infinity();
-  const double of_a = a->mean_logprob.value_or(kWorst);
-  const double of_b = b->mean_logprob.value_or(kWorst);
-  return of_a != of_b ? of_a > of_b : a->index < b->index;
-}
+SampleRank rank_of(const ChoiceResult& choice) { return {choice.finish_reason, choice.mean_logprob, choice.index}; }
 
 void add(const SpeculationStats& part, SpeculationStats* sum) {
   sum->rounds += part.rounds;
@@ -68,7 +59,7 @@ void rank_choices(PromptResult* prompt) {
     choice.mean_logprob = mean_logprob(choice);
     order.push_back(&choice);
   }
-  std::sort(order.begin(), order.end(), is_better);
+  std::ranges::sort(order, is_better, [](const ChoiceResult* choice) { return rank_of(*choice); });
   for (size_t i = 0; i < order.size(); ++i) order[i]->rank = static_cast<int>(i) + 1;
 }
 

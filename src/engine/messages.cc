@@ -1,0 +1,84 @@
+#include "engine/messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
+
+namespace bass {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array kRoles{"system", "user", "assistant", "developer", "tool"};
+
+/// A part of a content that is a list.
+Result<std::string> read_part(const Json& part) {
+  const bool is_text =
+      part.is_object() && part.value("type", Json()) == "text" && part.contains("text") && part["text"].is_string();
+  if (!is_text) return invalid_argument(R"("content": its parts must be like {"type": "text", "text": "..."})");
+  return part["text"].get<std::string>();
+}
+
+Result<std::string> read_content(const Json& content) {
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array()) return invalid_argument("\"content\": must be a string, or a list of text parts");
+  std::string text;
+  for (const Json& part : content) {
+    BASS_ASSIGN_OR_RETURN(const std::string part_text, read_part(part));
+    text += part_text;
+  }
+  return text;
+}
+
+Status check_keys(const Json& message) {
+  for (const auto& [key, value] : message.items()) {
+    const bool says_nothing = value.is_null() || (value.is_array() && value.empty());
+    const bool is_label =
+        (key == "name" || key == "tool_call_id") && value.is_string();  // templates have no place for it
+    if (key == "role" || key == "content" || says_nothing || is_label) continue;
+    return invalid_argument(fmt::format("unknown key \"{}\"; a message has \"role\" and \"content\"", key));
+  }
+  return ok_status();
+}
+
+Result<std::string> read_role(const Json& message) {
+  const Json role = message.value("role", Json());
+  if (role.is_string() && std::ranges::find(kRoles, role.get<std::string>()) != kRoles.end())
+    return role.get<std::string>();
+  return invalid_argument(
+      fmt::format("\"role\" {}: must be \"system\", \"user\", \"assistant\", \"developer\" or \"tool\"",
+                  role.is_null() ? "is missing" : role.dump()));
+}
+
+Result<ChatMessage> read_message(const Json& message) {
+  if (!message.is_object())
+    return invalid_argument("must be an object like {\"role\": \"user\", \"content\": \"...\"}");
+  BASS_RETURN_IF_ERROR(check_keys(message));
+  BASS_ASSIGN_OR_RETURN(std::string role, read_role(message));
+  const bool has_content = message.contains("content");
+  if (has_content && message["content"].is_null() && role == "assistant") return ChatMessage{std::move(role), ""};
+  if (!has_content || message["content"].is_null()) return invalid_argument("\"content\" is missing");
+  BASS_ASSIGN_OR_RETURN(std::string content, read_content(message["content"]));
+  return ChatMessage{std::move(role), std::move(content)};
+}
+
+}  // namespace
+
+Result<std::vector<ChatMessage>> read_messages(const Json& messages) {
+  if (!messages.is_array() || messages.empty())
+    return invalid_argument("\"messages\": must be a list of objects like {\"role\": \"user\", \"content\": \"...\"}");
+  std::vector<ChatMessage> turns;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    Result<ChatMessage> message = read_message(messages[i]);
+    if (!message.ok())
+      return Status(message.status().code(), fmt::format("\"messages\"[{}]: {}", i, message.status().message()));
+    turns.push_back(std::move(message).value());
+  }
+  return turns;
+}
+
+}  // namespace bass
