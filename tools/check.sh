@@ -25,8 +25,9 @@ check_shell() { sources '*.sh' '.ci/run' | xargs shellcheck -x; }
 
 check_tidy() {
   [ -f build/dev/compile_commands.json ] || cmake --preset dev >/dev/null || return 1
-  # The instruction sets' own files are compiled with flags that only the project's compiler need know.
-  sources 'src/*.cc' | grep -v '^src/kernels/cpu/' |
+  # The instruction sets' own files are compiled with flags that only the project's compiler need know, and Debian's
+  # clang-tidy does not know the coroutines of C++20.
+  sources 'src/*.cc' | grep -vE '^src/(kernels/cpu/|server/(http_|running_call))' |
     xargs -P "$(nproc)" -n 1 clang-tidy -p build/dev --quiet --warnings-as-errors='*' 2>&1 |
     grep -v 'warnings\? generated\.$'
   return "${PIPESTATUS[2]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up all that the tests need, then runs them: every test in the dev build, the unit tests under
-# AddressSanitizer and UndefinedBehaviorSanitizer, the tests of the thread team and the engine under ThreadSanitizer,
+# AddressSanitizer and UndefinedBehaviorSanitizer, the tests of the thread team, the engine and the server under ThreadSanitizer,
 # every fuzz target for a minute (tools/fuzz.sh), and the tests of python/ with Debian's PyTorch. Where nvcc is installed,
 # the GPU backend is compiled and its gates are looked at; nothing is installed for that.
 #   tools/test.sh [unit|cuda|draft|asan|tsan|fuzz ...]    only these parts
@@ -101,12 +101,12 @@ part_asan() {
 }
 
 part_tsan() {
-  build tsan --target bass_base_test bass_engine_test || return 1
+  build tsan --target bass_base_test bass_engine_test bass_server_test || return 1
   # Address space randomisation with more bits than ThreadSanitizer's shadow memory can cover ends it at start; where
   # a container forbids switching it off, it is tried as it is.
   ctest_prefix=(setarch "$(uname -m)" -R)
   "${ctest_prefix[@]}" true 2>/dev/null || ctest_prefix=()
-  TSAN_OPTIONS=halt_on_error=1 run_ctest tsan -L "^(base|engine)\$"
+  TSAN_OPTIONS=halt_on_error=1 run_ctest tsan -L "^(base|engine|server)\$"
 }
 
 part_fuzz() { tools/fuzz.sh; }

@@ -26,9 +26,9 @@ const bitmask* nodes_in_use() {
 }  // namespace
 
 void spread_over_nodes(void* data, size_t n_bytes) {
-  static const bitmask* const nodes = nodes_in_use();
-  if (nodes == nullptr || ::numa_bitmask_weight(nodes) < 2) return;
-  ::mbind(data, n_bytes, MPOL_INTERLEAVE, nodes->maskp, nodes->size + 1, 0);  // a hint
+  static const bitmask* const kNodes = nodes_in_use();
+  if (kNodes == nullptr || ::numa_bitmask_weight(kNodes) < 2) return;
+  ::mbind(data, n_bytes, MPOL_INTERLEAVE, kNodes->maskp, kNodes->size + 1, 0);  // a hint
 }
 
 }  // namespace bass

@@ -1,0 +1,43 @@
+// What a call of the OpenAI-compatible API asks for (docs/server.md).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/options.h"
+
+namespace bass {
+
+enum class ApiEndpoint : uint8_t {
+  kChat,        ///< /v1/chat/completions
+  kCompletion,  ///< /v1/completions
+};
+
+/// What an answer has to know of its call.
+struct ApiShape {
+  ApiEndpoint endpoint = ApiEndpoint::kChat;
+  size_t n_prompts = 1;
+  int n_samples = 1;  ///< of each prompt
+  int n_choices = 1;  ///< of these, that are answered: the best ones
+  bool is_streamed = false;
+  bool has_usage = false;  ///< the stream ends with how many tokens there were
+  bool has_logprobs = false;
+};
+
+struct ApiCall {
+  ApiShape shape;
+  std::string model;              ///< as the caller names it; empty: not named
+  std::vector<Request> requests;  ///< one a prompt
+};
+
+inline constexpr size_t kMaxPrompts = 2048;      ///< of a call
+inline constexpr int64_t kMaxSamples = 1 << 16;  ///< of a call, and of all calls that run
+
+/// A call from its body. defaults: what it does not say; the names, types and ranges of what it may say are those of
+/// the options table, null stands for the default. Error (kInvalidArgument): a sentence that names the key.
+Result<ApiCall> read_api_call(ApiEndpoint endpoint, std::string_view body, const GenerateOptions& defaults);
+
+}  // namespace bass

@@ -1,0 +1,32 @@
+// Errors as the API tells them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "bass/status.h"
+
+namespace bass {
+
+struct ApiError {
+  int http_status = 500;
+  std::string type;  ///< "invalid_request_error", ...
+  std::string code;  ///< "model_not_found", ...; empty: null
+  std::string message;
+
+  /// {"error": {...}}
+  [[nodiscard]] std::string body() const;
+};
+
+ApiError api_error(const Status& status);
+ApiError wrong_key_error();
+ApiError unknown_model_error(const std::string& asked, const std::string& served);
+ApiError unknown_path_error(const std::string& method, const std::string& path);
+ApiError too_many_calls_error(int max_calls);
+ApiError too_many_samples_error(int64_t max_samples);
+ApiError too_large_error(size_t max_bytes);
+ApiError not_http_error(const std::string& what);
+ApiError ending_error();
+
+}  // namespace bass

@@ -1,0 +1,82 @@
+// HTTP/1.1 on one connection: a request after the other, answers whole or piece by piece. Knows nothing of the API.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "server/asio.h"
+
+namespace bass {
+
+struct HttpRequest {
+  std::string method;
+  std::string path;           ///< without what follows a "?"
+  std::string authorization;  ///< the header
+  std::string body;
+};
+
+struct HttpAnswer {
+  int status = 200;
+  std::string body;
+  std::string type = "application/json";
+};
+
+/// All methods are called on the server's thread. What a coroutine is given must live until it ends (g++ 12 destroys
+/// temporaries of some awaited expressions twice, so callers keep arguments in variables). Coroutines throw
+/// boost::system::system_error when the connection breaks, the other side is too slow, or `close` was called.
+class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
+ public:
+  static constexpr uint32_t kMaxHeadBytes = 64 << 10;
+  static constexpr size_t kMaxBodyBytes = size_t{32} << 20;
+
+  explicit HttpConnection(tcp::socket socket) : stream_(std::move(socket)) {}
+
+  enum class Read : uint8_t {
+    kRequest,
+    kTooLarge,  ///< a body of more than kMaxBodyBytes
+    kInvalid,   ///< what came is not HTTP; then and after kTooLarge the connection can only be answered and closed
+    kEnd,       ///< nobody asks any more
+  };
+  net::awaitable<Read> read(HttpRequest* request);
+
+  net::awaitable<void> answer(const HttpAnswer& answer);
+  /// The head of an answer in pieces, pieces, and its end.
+  net::awaitable<void> begin_pieces(std::string_view type);
+  net::awaitable<void> send_piece(const std::string& piece);
+  net::awaitable<void> end_pieces();
+
+  /// Calls on_gone once, when the other side closes its end, which it does when it goes away, until `unwatch`.
+  void watch(std::function<void()> on_gone);
+  void unwatch() { on_gone_ = nullptr; }
+
+  /// Whether another request may follow.
+  [[nodiscard]] bool is_kept() const { return is_kept_; }
+  /// Answers say that they are the last one.
+  void keep_no_longer() { may_keep_ = false; }
+  /// No request has begun to come since the last answer.
+  [[nodiscard]] bool is_idle() const { return is_idle_; }
+
+  /// Says that nothing more is sent, and takes what still comes for a moment: who closes before all was read resets the
+  /// connection, and with it an answer that was not read yet.
+  net::awaitable<void> linger();
+  /// Ends what waits for the connection; calls on_gone.
+  void close();
+
+ private:
+  void settle(http::response_header<>* header);
+  void wait_for_end();
+
+  beast::tcp_stream stream_;
+  beast::flat_buffer buffer_{kMaxHeadBytes + (64 << 10)};
+  unsigned version_ = 11;  // of the request
+  bool is_head_ = false;   // answered without bodies
+  bool may_keep_ = true;
+  bool is_kept_ = true;
+  bool is_idle_ = true;
+  bool is_watching_ = false;
+  std::function<void()> on_gone_;
+};
+
+}  // namespace bass

@@ -1,0 +1,44 @@
+// The OpenAI-compatible HTTP server (docs/server.md).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "bass/engine.h"
+#include "engine/options.h"
+
+namespace bass {
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  int port = 8080;           ///< 0: any that is free
+  std::string model;         ///< what the model is called
+  std::string api_key;       ///< callers must send it; empty: anyone may call
+  int max_calls = 256;       ///< that run or wait; further ones are refused
+  double drain_s = 10;       ///< calls that run have so long to end when the server does
+  GenerateOptions defaults;  ///< of what a call does not say
+  /// Called from any thread with a line about a call that failed; none: nobody is told.
+  std::function<void(const std::string&)> on_failure;
+};
+
+/// Answers calls with one engine, which it must not outlive. Methods are not thread-safe.
+class HttpServer {
+ public:
+  /// Binds the port and begins to answer, in threads of its own. Error: kUnavailable, a port that cannot be had.
+  static Result<std::unique_ptr<HttpServer>> start(Engine* engine, ServerOptions options);
+
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+  virtual ~HttpServer() = default;
+
+  [[nodiscard]] virtual int port() const = 0;
+  /// Takes no calls any more, waits for those that run for at most drain_s, cancels what is left. The destructor does
+  /// so, too.
+  virtual void stop() = 0;
+
+ protected:
+  HttpServer() = default;
+};
+
+}  // namespace bass

@@ -1,0 +1,96 @@
+#include "server/running_call.h"
+
+#include <chrono>
+
+namespace bass {
+namespace {
+
+std::variant<WholeAnswer, StreamedAnswer> make_answer(const ApiShape& shape, ApiHead head, const TokenBytes& bytes_of) {
+  if (shape.is_streamed) return StreamedAnswer(shape, std::move(head), bytes_of);
+  return WholeAnswer(shape, std::move(head), bytes_of);
+}
+
+}  // namespace
+
+RunningCall::RunningCall(const net::any_io_executor& executor, const ApiShape& shape, ApiHead head,
+                         const TokenBytes& bytes_of)
+    : answer_(make_answer(shape, std::move(head), bytes_of)), n_left_(shape.n_prompts), news_(executor) {
+  news_.expires_at(std::chrono::steady_clock::time_point::max());
+}
+
+void RunningCall::take(size_t prompt_idx, const Event& event) {
+  if (event.kind == Event::Kind::kDone) --n_left_;
+  if (auto* whole = std::get_if<WholeAnswer>(&answer_)) {
+    whole->take(prompt_idx, event);
+  } else if (status_.ok()) {
+    const Result<std::string> piece = std::get<StreamedAnswer>(answer_).take(prompt_idx, event);
+    if (!piece.ok()) return fail(piece.status());
+    pieces_ += piece.value();
+  }
+  if (is_done() || !pieces_.empty()) news_.cancel();
+}
+
+void RunningCall::fail(Status status) {
+  if (status_.ok()) status_ = std::move(status);
+  news_.cancel();
+}
+
+net::awaitable<void> RunningCall::wait() {
+  while (pieces_.empty() && !is_done()) {
+    ErrorCode woken;
+    co_await news_.async_wait(net::redirect_error(net::use_awaitable, woken));
+  }
+}
+
+std::string RunningCall::take_pieces() {
+  if (is_done() && status_.ok() && !has_end_) {
+    pieces_ += std::get<StreamedAnswer>(answer_).end();
+    has_end_ = true;
+  }
+  return std::exchange(pieces_, {});
+}
+
+Result<std::string> RunningCall::whole() {
+  if (!status_.ok()) return status_;
+  return std::get<WholeAnswer>(answer_).finish();
+}
+
+void CallTable::add(const std::shared_ptr<RunningCall>& call, const std::vector<RequestId>& ids) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    places_[ids[i]] = {call, i};
+    const auto found = early_.find(ids[i]);
+    if (found == early_.end()) continue;
+    const std::vector<Event> events = std::move(found->second);
+    early_.erase(found);
+    take(events);
+  }
+}
+
+void CallTable::drop(const std::vector<RequestId>& ids) {
+  for (const RequestId id : ids) {
+    const auto found = places_.find(id);
+    if (found == places_.end()) continue;  // it is done
+    engine_->cancel(id);
+    found->second.call.reset();
+  }
+}
+
+void CallTable::take(const std::vector<Event>& events) {
+  for (const Event& event : events) {
+    const auto found = places_.find(event.request_id);
+    if (found == places_.end()) {
+      early_[event.request_id].push_back(event);
+      continue;
+    }
+    const std::shared_ptr<RunningCall> call = found->second.call;
+    const size_t prompt_idx = found->second.prompt_idx;
+    if (event.kind == Event::Kind::kDone) places_.erase(found);
+    if (call) call->take(prompt_idx, event);
+  }
+}
+
+void CallTable::cancel_all() {
+  for (const auto& [id, place] : places_) engine_->cancel(id);
+}
+
+}  // namespace bass

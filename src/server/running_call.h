@@ -1,0 +1,69 @@
+// Calls that the engine works on, and which of its events are whose. All on the server's thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "bass/engine.h"
+#include "server/api_answer.h"
+#include "server/asio.h"
+
+namespace bass {
+
+/// A call from its submission to its last event.
+class RunningCall {
+ public:
+  RunningCall(const net::any_io_executor& executor, const ApiShape& shape, ApiHead head, const TokenBytes& bytes_of);
+
+  /// An event of the call's prompt_idx-th request.
+  void take(size_t prompt_idx, const Event& event);
+  /// Whoever asked has gone, or what was sent cannot be.
+  void fail(Status status);
+
+  /// Waits until there is something to send, or the end.
+  net::awaitable<void> wait();
+  [[nodiscard]] bool is_done() const { return n_left_ == 0 || !status_.ok(); }
+  [[nodiscard]] const Status& status() const { return status_; }
+  /// What is to be sent of a stream by now; at its end with the mark of it.
+  std::string take_pieces();
+  /// The answer that is no stream, when all is done.
+  Result<std::string> whole();
+
+ private:
+  std::variant<WholeAnswer, StreamedAnswer> answer_;
+  size_t n_left_;  // requests that are not done
+  std::string pieces_;
+  bool has_end_ = false;  // the stream's end was taken
+  Status status_;
+  net::steady_timer news_;  // never fires: whoever waits is woken by a cancellation
+};
+
+/// Finds an event's call.
+class CallTable {
+ public:
+  explicit CallTable(Engine* engine) : engine_(engine) {}
+
+  /// Events of the i-th of these are of the call's i-th request. call: none of a call that was refused when a part of
+  /// it had been submitted.
+  void add(const std::shared_ptr<RunningCall>& call, const std::vector<RequestId>& ids);
+  /// Cancels what still runs of these, whose events nobody wants any more.
+  void drop(const std::vector<RequestId>& ids);
+  void take(const std::vector<Event>& events);
+  void cancel_all();
+
+ private:
+  struct Place {
+    std::shared_ptr<RunningCall> call;  // none: nobody wants to know
+    size_t prompt_idx = 0;
+  };
+
+  Engine* engine_;
+  std::unordered_map<RequestId, Place> places_;
+  std::unordered_map<RequestId, std::vector<Event>> early_;  // of requests whose submission was not told yet
+};
+
+}  // namespace bass
