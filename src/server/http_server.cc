@@ -77,7 +77,7 @@ class HttpServerImpl final : public HttpServer {
 
   void run() {
     net::co_spawn(io_, accept(), net::detached);
-    io_thread_ = std::thread([this] { io_.run(); });
+    io_thread_ = std::thread([this] { serve_all(); });
   }
 
   [[nodiscard]] int port() const override { return port_; }
@@ -129,19 +129,42 @@ class HttpServerImpl final : public HttpServer {
     });
   }
 
+  /// Until no connection is left.
+  void serve_all() {
+    while (true) {
+      try {
+        io_.run();
+        return;
+      } catch (...) {  // of a handler that found no memory; the others go on
+        tell("serving", caught_status("serving"));
+      }
+    }
+  }
+
+  void tell(const std::string& of_what, const Status& status) const {
+    if (options_.on_failure) options_.on_failure(fmt::format("{}: {}", of_what, status.message()));
+  }
+
   net::awaitable<void> accept() {
     while (acceptor_.is_open()) {
       ErrorCode error;
       tcp::socket socket = co_await acceptor_.async_accept(net::redirect_error(net::use_awaitable, error));
-      if (!error && connections_.size() < kMaxConnections) {
-        ErrorCode ignored;
-        socket.set_option(tcp::no_delay(true), ignored);
-        const auto connection = std::make_shared<HttpConnection>(std::move(socket));
-        net::co_spawn(io_, serve(connection), net::detached);
-      } else if (error && acceptor_.is_open()) {  // the system is short of something
-        net::steady_timer pause(io_, kAcceptPause);
-        co_await pause.async_wait(net::redirect_error(net::use_awaitable, error));
-      }
+      if (!error && begin(std::move(socket))) continue;
+      net::steady_timer pause(io_, kAcceptPause);  // the system is short of something
+      co_await pause.async_wait(net::redirect_error(net::use_awaitable, error));
+    }
+  }
+
+  /// False: there is no memory for another connection.
+  bool begin(tcp::socket socket) {
+    if (connections_.size() >= kMaxConnections) return true;  // it is closed
+    try {
+      ErrorCode ignored;
+      socket.set_option(tcp::no_delay(true), ignored);
+      net::co_spawn(io_, serve(std::make_shared<HttpConnection>(std::move(socket))), net::detached);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
     }
   }
 
@@ -271,7 +294,7 @@ class HttpServerImpl final : public HttpServer {
     n_samples_ -= n_samples_of(submitted.shape);
     ++(status.ok() ? counts_.answered : counts_.broken);
     if (status.ok()) co_return;
-    if (options_.on_failure) options_.on_failure(fmt::format("{}: {}", id, status.message()));
+    tell(id, status);
     connection->close();  // in the middle of an answer: nobody takes a part for the whole
   }
 

@@ -18,7 +18,7 @@ struct ServerOptions {
   int max_calls = 256;       ///< that run or wait; further ones are refused
   double drain_s = 10;       ///< calls that run have so long to end when the server does
   GenerateOptions defaults;  ///< of what a call does not say
-  /// Called from any thread with a line about a call that failed; none: nobody is told.
+  /// Called from the server's thread with a line about a call that failed; none: nobody is told.
   std::function<void(const std::string&)> on_failure;
 };
 
