@@ -67,18 +67,15 @@ class ServeCommand final : public Command {
                          "device"});
     arguments_.say_default("max_tokens", fmt::format("{}", kAnswerTokens));
     arguments_.say_default("temperature", fmt::format("{}", kTemperature));
-    app->add_option("--host", server_.host, "address to listen on; 0.0.0.0: all of this machine [127.0.0.1]")
-        ->type_name("ADDRESS");
-    app->add_option("--port", server_.port, "0: any that is free; it is printed [8080]")
-        ->type_name("N")
-        ->check(whole_number(0, 65535));
-    app->add_option("--model-name", server_.model, "what callers call the model [as -m, a file without its folder]")
-        ->type_name("NAME");
-    app->add_option("--max-calls", server_.max_calls, "calls that run or wait at most; further ones get 429 [256]")
-        ->type_name("N")
+    const auto add = [&](const char* flag, auto& value, const char* help, const char* type_name) {
+      return app->add_option(flag, value, help)->type_name(type_name)->group("Server");
+    };
+    add("--host", server_.host, "address to listen on; 0.0.0.0: all of this machine [127.0.0.1]", "ADDRESS");
+    add("--port", server_.port, "0: any that is free; it is printed [8080]", "N")->check(whole_number(0, 65535));
+    add("--model-name", server_.model, "what callers call the model [as -m; a file without folder and .gguf]", "NAME");
+    add("--max-calls", server_.max_calls, "calls that run or wait at most; further ones get 429 [256]", "N")
         ->check(whole_number(1, 4096));
-    app->add_option("--drain", server_.drain_s, "calls that run have so long when the server ends [10]")
-        ->type_name("SECONDS")
+    add("--drain", server_.drain_s, "calls that run have so long when the server ends [10]", "SECONDS")
         ->check(number_from(0, 1e6));
   }
 
