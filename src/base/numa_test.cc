@@ -33,13 +33,20 @@ std::set<int> nodes_of(const AlignedBuffer& buffer) {
   return nodes;
 }
 
-bool has_several_nodes() { return ::numa_available() >= 0 && ::numa_bitmask_weight(::numa_get_run_node_mask()) > 1; }
+// Whose processors this thread may use.
+unsigned n_nodes() {
+  if (::numa_available() < 0) return 1;
+  bitmask* nodes = ::numa_get_run_node_mask();
+  const unsigned n = ::numa_bitmask_weight(nodes);
+  ::numa_bitmask_free(nodes);
+  return n;
+}
 
 TEST(Numa, LargeMemoryLiesOnAllNodes) {
-  if (!has_several_nodes()) GTEST_SKIP() << "this machine, or what it lets programs see, has one NUMA node";
+  if (n_nodes() < 2) GTEST_SKIP() << "this machine, or what it lets programs see, has one NUMA node";
   const AlignedBuffer large(kSize);
   EXPECT_EQ(policy_at(large.data()), MPOL_INTERLEAVE);
-  EXPECT_EQ(nodes_of(large).size(), ::numa_bitmask_weight(::numa_get_run_node_mask()));
+  EXPECT_EQ(nodes_of(large).size(), n_nodes());
 }
 
 TEST(Numa, WorkspacesAndSmallMemoryLieWhereTheyAreTouched) {
@@ -50,7 +57,7 @@ TEST(Numa, WorkspacesAndSmallMemoryLieWhereTheyAreTouched) {
 }
 
 TEST(Numa, OneNodeNeedsNoPolicy) {
-  if (has_several_nodes()) GTEST_SKIP() << "this machine has several NUMA nodes";
+  if (n_nodes() > 1) GTEST_SKIP() << "this machine has several NUMA nodes";
   const AlignedBuffer large(kSize);
   EXPECT_NE(policy_at(large.data()), MPOL_INTERLEAVE);
   EXPECT_EQ(nodes_of(large).size(), 1u);
