@@ -17,6 +17,9 @@ class Option;
 
 namespace bass {
 
+/// --max-tokens of the commands that answer conversations, where nobody says.
+inline constexpr int kAnswerTokens = 1024;
+
 /// Adds rows to a command and, after parsing, sets them. CLI11 only collects the texts, byte for byte; what they mean
 /// is the table's business, so that the command line and a prompts file say the same about the same mistake.
 class TableArguments {

@@ -16,8 +16,6 @@
 namespace bass {
 namespace {
 
-constexpr int kAnswerTokens = 1024;
-
 constexpr std::string_view kHelp =
     "/system TEXT  set the system message (without a text: none)\n"
     "/reset        forget the conversation\n"

@@ -20,7 +20,6 @@
 namespace bass {
 namespace {
 
-constexpr int kAnswerTokens = 1024;
 constexpr float kTemperature = 1;  // the protocol's default
 constexpr const char* kKeyVariable = "BASS_API_KEY";
 

@@ -46,11 +46,7 @@ void ApiLogprobs::add(const std::vector<TokenInfo>& tokens) {
     const std::string bytes = bytes_of_(token.id);
     const std::string text = to_valid_utf8(bytes);
     if (endpoint_ == ApiEndpoint::kChat) {
-      const std::vector<int> numbers = [&] {
-        std::vector<int> all;
-        for (const char byte : bytes) all.push_back(static_cast<unsigned char>(byte));
-        return all;
-      }();
+      const std::vector<uint8_t> numbers(bytes.begin(), bytes.end());
       entries_.push_back(
           {{"token", text}, {"logprob", token.logprob}, {"bytes", numbers}, {"top_logprobs", Json::array()}});
       continue;

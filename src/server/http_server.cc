@@ -4,7 +4,6 @@
 #include <openssl/crypto.h>
 
 #include <chrono>
-#include <future>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -42,18 +41,19 @@ int64_t seconds_since_1970() {
 
 HttpAnswer answer_of(const ApiError& error) { return {error.http_status, error.body()}; }
 
-/// Counts something while it lives, or until it is given back.
+/// Counts one while it lives, or until it is given back.
 class Place {
  public:
-  Place(int64_t* count, int64_t n) : count_(count), n_(n) { *count_ += n_; }
+  explicit Place(int64_t* count) : count_(count) { ++*count_; }
   ~Place() { give_back(); }
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
-  void give_back() { *count_ -= std::exchange(n_, 0); }
+  void give_back() {
+    if (count_ != nullptr) --*std::exchange(count_, nullptr);
+  }
 
  private:
-  int64_t* count_;
-  int64_t n_;
+  int64_t* count_;  // none: given back
 };
 
 /// Everything but `start`, `stop`, the readers and the pump runs on one thread, io_thread_.
@@ -255,7 +255,7 @@ class HttpServerImpl final : public HttpServer {
       co_await connection->answer(refusal);
       co_return;
     }
-    Place place(&counts_.running, 1);
+    Place place(&counts_.running);
     Submitted submitted;
     auto reading = submit(endpoint, body, &submitted);
     co_await net::co_spawn(readers_, std::move(reading), net::use_awaitable);
@@ -344,11 +344,12 @@ class HttpServerImpl final : public HttpServer {
   /// place: given back before the caller can know that the call is over, and asks for the next one.
   net::awaitable<void> send_whole(Connection connection, std::shared_ptr<RunningCall> running, Place* place) {
     co_await running->wait();
-    const Result<std::string> body = running->whole();
+    Result<std::string> body = running->whole();
     connection->unwatch();
     place->give_back();
     if (!body.ok()) running->fail(body.status());
-    const HttpAnswer answer = body.ok() ? HttpAnswer{200, body.value()} : answer_of(api_error(body.status()));
+    const HttpAnswer answer =
+        body.ok() ? HttpAnswer{200, std::move(body).value()} : answer_of(api_error(body.status()));
     co_await connection->answer(answer);
   }
 
