@@ -73,13 +73,15 @@ struct Weights {
 struct Activations {
   std::vector<float> f32;
   AlignedBytes groups;
+  AlignedBytes panels;
   ActivationRows rows;
 
   Activations(int n_rows, int n_cols, int n_planes) {
     const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(n_cols);
     f32.resize(n);
     groups = make_bytes(activation_bytes(n_rows, n_cols, n_planes));
-    rows = {n_cols, n_planes, f32.data(), groups.get()};
+    panels = make_bytes(panel_bytes(n_rows, n_cols, n_planes));
+    rows = {n_cols, n_planes, f32.data(), groups.get(), kernels().min_panel_rows > 0 ? panels.get() : nullptr};
     kernels().quantise(random_floats(n).data(), n_cols, {0, n_rows}, {0, n_cols}, rows);
   }
 };

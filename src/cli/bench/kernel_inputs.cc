@@ -27,12 +27,14 @@ MadeUpWeights::MadeUpWeights(DType type, int n_out, int n_in) : memory_(cpu::pac
 MadeUpActivations::MadeUpActivations(const cpu::Kernels& kernels, int n_rows, int n_cols, int n_planes) {
   const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(n_cols);
   f32_.resize(n);
-  rows_ = {n_cols, 0, f32_.data(), nullptr};
+  rows_ = {n_cols, 0, f32_.data(), nullptr, nullptr};
   if (n_cols % kGroupLen == 0) {
     groups_ = AlignedBuffer(cpu::activation_bytes(n_rows, n_cols, n_planes));
-    BASS_CHECK(groups_.ok());
+    panels_ = AlignedBuffer(cpu::panel_bytes(n_rows, n_cols, n_planes));
+    BASS_CHECK(groups_.ok() && panels_.ok());
     rows_.n_planes = n_planes;
     rows_.groups = groups_.data();
+    if (kernels.min_panel_rows > 0) rows_.panels = panels_.data();
   }
   kernels.quantise(made_up_floats(n).data(), n_cols, {0, n_rows}, {0, n_cols}, rows_);
 }

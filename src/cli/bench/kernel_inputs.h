@@ -32,6 +32,7 @@ class MadeUpActivations {
  private:
   std::vector<float> f32_;
   AlignedBuffer groups_;
+  AlignedBuffer panels_;
   cpu::ActivationRows rows_;
 };
 

@@ -41,6 +41,7 @@ CpuForward::CpuForward(const CpuModel* model, const Kernels* kernels, const Forw
   thread_memory_ = AlignedBuffer(static_cast<size_t>(options.n_threads) * thread_floats_ * sizeof(float));
   normed_ = make_stage(options.max_rows, config.d_model);
   own_normed_ = make_stage(options.n_threads * kOwnRows, config.d_model);
+  own_normed_.rows.panels = nullptr;  // of few rows
   attention_states_ = AlignedBuffer(AttentionPlan::max_states(max_rows, model->kv_shape()) *
                                     static_cast<size_t>(attention_state_len(config.head_dim)) * sizeof(float));
   if (config.has_post_norms) added_ = AlignedBuffer(max_rows * static_cast<size_t>(config.d_model) * sizeof(float));
@@ -105,14 +106,18 @@ CpuForward::Stage CpuForward::make_stage(int n_rows, int n_cols, float* shared_f
   const bool quantised = model_->has_quantised_weights() && n_cols % kGroupLen == 0;
   const bool has_f32 = model_->has_float_weights();
   const size_t f32_bytes = has_f32 && shared_f32 == nullptr ? aligned(rows * cols * sizeof(float)) : 0;
+  const bool has_panels = quantised && kernels_->min_panel_rows > 0;
+  const size_t group_bytes = quantised ? aligned(activation_bytes(n_rows, n_cols, options_.n_planes)) : 0;
   Stage stage;
-  stage.memory = AlignedBuffer(f32_bytes + (quantised ? activation_bytes(n_rows, n_cols, options_.n_planes) : 0));
+  stage.memory =
+      AlignedBuffer(f32_bytes + group_bytes + (has_panels ? panel_bytes(n_rows, n_cols, options_.n_planes) : 0));
   stage.rows.n_cols = n_cols;
   if (!stage.memory.ok()) return stage;
   if (has_f32) stage.rows.f32 = shared_f32 != nullptr ? shared_f32 : stage.memory.as<float>();
   if (!quantised) return stage;
   stage.rows.n_planes = options_.n_planes;
   stage.rows.groups = stage.memory.data() + f32_bytes;
+  if (has_panels) stage.rows.panels = stage.panels = stage.rows.groups + group_bytes;
   return stage;
 }
 
@@ -162,6 +167,9 @@ void CpuForward::want_results(int n_rows) {
 }
 
 void CpuForward::end_batch() {
+  // Few rows' panels would be written for nobody.
+  const bool has_panels = n_rows() >= kernels_->min_panel_rows;
+  for (Stage* stage : {&normed_, &attended_, &gated_}) stage->rows.panels = has_panels ? stage->panels : nullptr;
   results_.build(segments_);
   if (can_be_apart()) thread_rows_.split(segments_, row_cost_);
   build_plans();

@@ -34,6 +34,7 @@ struct ForwardOptions {
 struct ActivationStage {
   AlignedBuffer memory;
   ActivationRows rows;
+  std::byte* panels = nullptr;  // where rows.panels lie, if the batch wants any
 };
 
 /// The same rows for a call of quantise whose input is the f32 row itself, or has been stored there already.
@@ -258,12 +259,12 @@ class CpuOps {
     });
   }
   /// Where there are few rows, reading matters and not who computes: each thread takes its share as one piece, which is
-  /// read ahead as a whole. So it does with AMX, whose products lay out their rows anew in each call.
+  /// read ahead as a whole.
   template <class Function>
   void share_pairs(int n_pairs, int n_rows, WorkCounter* counter, Function work) const {
     constexpr int kMinRows = 8;
     if (is_apart_) return work({0, n_pairs});
-    if (n_rows < kMinRows || f_.kernels_->isa == Isa::kAvx512Amx) return work(context_.share(n_pairs));
+    if (n_rows < kMinRows) return work(context_.share(n_pairs));
     context_.share_out(n_pairs, counter, work);
   }
   /// Of this pass's next product: all threads ask in the same order.

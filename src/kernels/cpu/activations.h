@@ -47,6 +47,17 @@ static constexpr size_t activation_record_bytes(int n_planes) {
   return activation_quants_offset(n_planes, 0) + size_t{kActivationFields} * kRowBlock * 4;
 }
 
+/// Rows of a panel: products of tiles (AMX) take so many at a time.
+inline constexpr int kPanelRows = 16;
+
+/// The quantised form of one group in kPanelRows rows, a second time, as tiles read it:
+///   int8_t q[n_planes][kPanelRows][kGroupLen], then the fields kScale, kScaledSum, kHalfSum0 and kHalfSum1, each
+///   [kPanelRows].
+/// Panels lie [panel][group].
+static constexpr size_t panel_group_bytes(int n_planes) {
+  return static_cast<size_t>(kPanelRows) * (static_cast<size_t>(n_planes * kGroupLen) + size_t{4} * 4);
+}
+
 /// Quantised weights read the records, float weights read f32. Pointers of a form that is not wanted are null. Does not
 /// own its data.
 ///
@@ -60,6 +71,8 @@ struct ActivationRows {
   int n_planes = 0;             // 0, 1 or 2
   float* f32 = nullptr;         // [n_rows, n_cols]
   std::byte* groups = nullptr;  // [ceil(n_rows / kRowBlock), n_cols / kGroupLen] records, 16-byte aligned
+  std::byte* panels =
+      nullptr;  // [ceil(n_rows / kPanelRows), n_cols / kGroupLen] groups, 64-byte aligned; beside groups
 
   [[nodiscard]] size_t block_bytes() const {
     return static_cast<size_t>(n_cols / kGroupLen) * activation_record_bytes(n_planes);
@@ -69,12 +82,24 @@ struct ActivationRows {
     return groups + static_cast<size_t>(row_idx / kRowBlock) * block_bytes() +
            static_cast<size_t>(group) * activation_record_bytes(n_planes);
   }
+  /// Group `group` of the panel that holds row `row_idx`.
+  [[nodiscard]] std::byte* panel(int row_idx, int group) const {
+    return panels + (static_cast<size_t>(row_idx / kPanelRows) * static_cast<size_t>(n_cols / kGroupLen) +
+                     static_cast<size_t>(group)) *
+                        panel_group_bytes(n_planes);
+  }
 };
 
 /// Bytes of the records of n_rows rows.
 static constexpr size_t activation_bytes(int n_rows, int n_cols, int n_planes) {
   return static_cast<size_t>((n_rows + kRowBlock - 1) / kRowBlock) * static_cast<size_t>(n_cols / kGroupLen) *
          activation_record_bytes(n_planes);
+}
+
+/// Bytes of the panels of n_rows rows.
+static constexpr size_t panel_bytes(int n_rows, int n_cols, int n_planes) {
+  return static_cast<size_t>((n_rows + kPanelRows - 1) / kPanelRows) * static_cast<size_t>(n_cols / kGroupLen) *
+         panel_group_bytes(n_planes);
 }
 
 /// Asks for the records of these rows and groups, to write them.
@@ -85,10 +110,11 @@ static inline void prefetch_records_to_write(const ActivationRows& out, WorkRang
   }
 }
 
-/// The same rows from `row_begin` on, a multiple of kRowBlock.
+/// The same rows from `row_begin` on, a multiple of kRowBlock. Without panels, where none begins there.
 static inline ActivationRows rows_from(ActivationRows rows, int row_begin) {
   if (rows.f32 != nullptr) rows.f32 += static_cast<ptrdiff_t>(row_begin) * rows.n_cols;
   if (rows.groups != nullptr) rows.groups = rows.record(row_begin, 0);
+  if (rows.panels != nullptr) rows.panels = row_begin % kPanelRows == 0 ? rows.panel(row_begin, 0) : nullptr;
   return rows;
 }
 

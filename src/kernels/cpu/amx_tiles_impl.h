@@ -8,57 +8,24 @@
 
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 
-inline constexpr int kTileRows = 16;   // of a product: rows of activations
+inline constexpr int kTileRows = 16;   // at most, of a product: rows of activations
 inline constexpr int kTileCols = 16;   // int32 columns: output channels
-inline constexpr int kTileChains = 4;  // products that TileUnit::repeat has in work at once
+inline constexpr int kTileBytes = 64;  // of a row, at most
+inline constexpr int kTileRegisters = 8;
 
-/// Products of kTileRows rows of k int8 with k / 4 rows of kTileCols quads of uint8. Emulated, it is plain loops with
-/// the same result, so that all that is around it can be tested on processors that lack tiles.
-class TileUnit {
+/// What a tile register is used for: its rows, and bytes of each.
+struct TileShape {
+  int n_rows;
+  int row_bytes;
+};
+
+/// The processor's tiles, configured for the calling thread while this lives. Register numbers are constants of the
+/// instructions.
+class HardwareTiles {
  public:
-  /// k: bytes of a row that a product takes, a multiple of 4 up to 64. Configures the calling thread's tiles.
-  TileUnit(int k, bool is_emulated) : k_(k), is_emulated_(is_emulated) {
-    if (!is_emulated_) configure();
-  }
-  ~TileUnit() {
-    if (!is_emulated_) asm volatile("tilerelease");
-  }
-  TileUnit(const TileUnit&) = delete;
-  TileUnit& operator=(const TileUnit&) = delete;
+  static constexpr bool kIsEmulated = false;
 
-  /// out[r][c] = sum over i < k of a[r * a_stride + i] b[i / 4][c][i % 4]. b: [k / 4, kTileCols, 4], 64-byte aligned.
-  /// out: [kTileRows, kTileCols]
-  void multiply(const int8_t* a, ptrdiff_t a_stride, const std::byte* b, int32_t* out) const {
-    if (is_emulated_) return emulate(a, a_stride, b, out);
-    constexpr ptrdiff_t kRowBytes = 64;
-    asm volatile(
-        "tilezero %%tmm0\n\t"
-        "tileloadd (%0,%1,1), %%tmm1\n\t"
-        "tileloadd (%2,%4,1), %%tmm2\n\t"
-        "tdpbsud %%tmm2, %%tmm1, %%tmm0\n\t"
-        "tilestored %%tmm0, (%3,%4,1)"
-        :
-        : "r"(a), "r"(a_stride), "r"(b), "r"(out), "r"(kRowBytes)
-        : "memory");
-  }
-
-  /// n times kTileChains products of what the tiles hold, for measuring. Not emulated.
-  static void repeat(int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      asm volatile(
-          "tdpbsud %%tmm2, %%tmm1, %%tmm0\n\t"
-          "tdpbsud %%tmm2, %%tmm1, %%tmm3\n\t"
-          "tdpbsud %%tmm2, %%tmm1, %%tmm4\n\t"
-          "tdpbsud %%tmm2, %%tmm1, %%tmm5"
-          :
-          :
-          : "memory");
-    }
-  }
-
- private:
-  /// Palette 1: tile 1 has the signed rows, 2 the unsigned quads, 0 the product, and so have 3 to 5.
-  void configure() const {
+  explicit HardwareTiles(const TileShape (&shapes)[kTileRegisters]) {
     struct alignas(64) {
       uint8_t palette = 1;
       uint8_t start_row = 0;
@@ -66,26 +33,91 @@ class TileUnit {
       uint16_t row_bytes[16] = {};
       uint8_t n_rows[16] = {};
     } config;
-    for (int i = 0; i < 6; ++i) {
-      config.row_bytes[i] = static_cast<uint16_t>(i == 1 ? k_ : 64);
-      config.n_rows[i] = static_cast<uint8_t>(i == 2 ? k_ / 4 : kTileRows);
+    for (int i = 0; i < kTileRegisters; ++i) {
+      config.row_bytes[i] = static_cast<uint16_t>(shapes[i].row_bytes);
+      config.n_rows[i] = static_cast<uint8_t>(shapes[i].n_rows);
     }
     asm volatile("ldtilecfg %0" : : "m"(config));
   }
+  ~HardwareTiles() { asm volatile("tilerelease"); }
+  HardwareTiles(const HardwareTiles&) = delete;
+  HardwareTiles& operator=(const HardwareTiles&) = delete;
 
-  void emulate(const int8_t* a, ptrdiff_t a_stride, const std::byte* b, int32_t* out) const {
-    for (int r = 0; r < kTileRows; ++r) {
+  template <int kTile>
+  void zero() {
+    asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+  }
+  /// Row r from p + r * stride, any alignment.
+  template <int kTile>
+  void load(const void* p, ptrdiff_t stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(p), "r"(stride), "i"(kTile) : "memory");
+  }
+  /// sum[r][c] += sum over i < row_bytes of rows[r][i] quads[i / 4][c][i % 4], all int8.
+  template <int kSum, int kRows, int kQuads>
+  void multiply_add() {
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kRows), "i"(kQuads));
+  }
+  /// out: [n_rows, kTileCols]
+  template <int kTile>
+  void store(int32_t* out) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(out), "r"(ptrdiff_t{kTileBytes}), "i"(kTile) : "memory");
+  }
+};
+
+/// Plain loops with the same results, so that all that is around them can be tested on processors that lack tiles.
+class EmulatedTiles {
+ public:
+  static constexpr bool kIsEmulated = true;
+
+  explicit EmulatedTiles(const TileShape (&shapes)[kTileRegisters]) {
+    for (int i = 0; i < kTileRegisters; ++i) tiles_[i].shape = shapes[i];
+  }
+
+  template <int kTile>
+  void zero() {
+    tiles_[kTile].bytes = {};
+  }
+  template <int kTile>
+  void load(const void* p, ptrdiff_t stride) {
+    load(&tiles_[kTile], static_cast<const std::byte*>(p), stride);
+  }
+  template <int kSum, int kRows, int kQuads>
+  void multiply_add() {
+    multiply_add(&tiles_[kSum], tiles_[kRows], tiles_[kQuads]);
+  }
+  template <int kTile>
+  void store(int32_t* out) {
+    __builtin_memcpy(out, &tiles_[kTile].bytes, static_cast<size_t>(tiles_[kTile].shape.n_rows) * kTileBytes);
+  }
+
+ private:
+  struct Bytes {
+    int8_t at[kTileRows][kTileBytes];
+  };
+  struct Tile {
+    TileShape shape;
+    Bytes bytes;
+  };
+
+  __attribute__((noinline)) static void load(Tile* tile, const std::byte* p, ptrdiff_t stride) {
+    tile->bytes = {};
+    for (int r = 0; r < tile->shape.n_rows; ++r) {
+      __builtin_memcpy(tile->bytes.at[r], p + r * stride, static_cast<size_t>(tile->shape.row_bytes));
+    }
+  }
+  __attribute__((noinline)) static void multiply_add(Tile* sum, const Tile& rows, const Tile& quads) {
+    for (int r = 0; r < sum->shape.n_rows; ++r) {
       for (int c = 0; c < kTileCols; ++c) {
-        int32_t sum = 0;
-        for (int i = 0; i < k_; ++i)
-          sum += a[r * a_stride + i] * static_cast<int32_t>(b[(i / 4 * kTileCols + c) * 4 + i % 4]);
-        out[r * kTileCols + c] = sum;
+        int32_t value = 0;
+        __builtin_memcpy(&value, &sum->bytes.at[r][c * 4], sizeof(value));
+        for (int i = 0; i < rows.shape.row_bytes; ++i)
+          value += rows.bytes.at[r][i] * quads.bytes.at[i / 4][c * 4 + i % 4];
+        __builtin_memcpy(&sum->bytes.at[r][c * 4], &value, sizeof(value));
       }
     }
   }
 
-  int k_;
-  bool is_emulated_;
+  Tile tiles_[kTileRegisters] = {};
 };
 
 }  // namespace bass::cpu::BASS_SIMD_NAMESPACE

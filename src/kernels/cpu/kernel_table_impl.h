@@ -9,6 +9,7 @@ constexpr Kernels make_kernels(Isa isa, const char* name) {
   return {
       .isa = isa,
       .name = name,
+      .min_panel_rows = 0,
       .rms_norm = rms_norm,
       .layer_norm = layer_norm,
       .quantise = quantise,

@@ -16,6 +16,8 @@ extern const Kernels kAvx512VnniKernels;
 
 /// What AMX has of its own; the rest of its table is AVX-512 VNNI's.
 struct AmxKernels {
+  int min_panel_rows;
+  decltype(Kernels::quantise) quantise;
   decltype(Kernels::matmul) matmul;
   decltype(Kernels::matmul) emulated_matmul;  // plain loops for tiles: runs wherever AVX-512 VNNI does
   PeakLoop tile_peak;

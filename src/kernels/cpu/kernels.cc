@@ -36,7 +36,7 @@ bool has_avx_vnni() {
 }
 
 // The registers' state is large, so Linux wants to be asked before a process uses them (ARCH_REQ_XCOMP_PERM). The tiles
-// must also multiply as they should: they were written without a processor that has them.
+// must also multiply as they should: an emulator, or a hypervisor, may not.
 bool has_amx() {
   constexpr unsigned kTiles = 1U << 24, kInt8 = 1U << 25, kOsXsave = 1U << 27;
   constexpr unsigned kTileState = 3U << 17;  // of XCR0
@@ -55,6 +55,8 @@ Kernels amx_table(const char* name, decltype(Kernels::matmul) matmul) {
   Kernels table = kAvx512VnniKernels;
   table.isa = Isa::kAvx512Amx;
   table.name = name;
+  table.min_panel_rows = kAmxKernels.min_panel_rows;
+  table.quantise = kAmxKernels.quantise;
   table.matmul = matmul;
   return table;
 }

@@ -78,7 +78,7 @@ inline constexpr int kMaxRowsWithoutFetch = 8;
 /// meanwhile (AMD Zen 5).
 inline constexpr int kFetchBytes = 16;
 
-/// What such a product with all channels takes, about. On tiles of bytes (AMX) it takes nothing.
+/// What such a product with all channels takes, about. On tiles (AMX) it takes nothing.
 inline int64_t matmul_fetch_bytes(const PackedMatrix& w, int n_rows) {
   if (n_rows <= kMaxRowsWithoutFetch || !w.is_quantised()) return 0;
   return int64_t{kFetchBytes} * n_rows * w.n_tiles() * (w.n_in / kGroupLen);
@@ -185,6 +185,8 @@ inline constexpr size_t kActivations = 4;
 struct Kernels {
   Isa isa;
   const char* name;  // as BASS_FORCE_ISA spells it: scalar, avx2, avxvnni, avx512vnni, avx512amx
+  /// Products of so many rows and more read the panels of quantised activations, where there are any. 0: none do.
+  int min_panel_rows;
 
   /// out[i] = (x[i] * (1 / sqrt(mean(x^2) + eps))) * weight[i]. Sum of squares in 16 lanes (element i in lane i % 16,
   /// one FMA each, ascending), lanes added by the fixed tree (i with i + 8, then + 4, + 2, + 1). Any n. out may be x.
@@ -196,7 +198,7 @@ struct Kernels {
 
   /// Quantises the columns `cols` of the rows `rows` of `out`: row rows.begin + i from x + i * stride, which holds
   /// [cols.end - cols.begin]. The bounds of cols are multiples of kGroupLen (or, with n_planes 0, anything). Also
-  /// copies to out.f32 where that is set. Touches no other row.
+  /// copies to out.f32 where that is set, and to panels if this table's products read any. Touches no other row.
   void (*quantise)(const float* x, ptrdiff_t stride, WorkRange rows, WorkRange cols, const ActivationRows& out);
 
   /// out[r][c] (+)= sum_k W[c][k] x[r][k] for rows [0, n_rows) and the output channels of `tiles`.
@@ -211,7 +213,7 @@ struct Kernels {
   /// formats d_w = fl(d s), m_w = -fl(m t) with the whole numbers s and t. Q2_K, Q3_K and Q6_K have groups of 16
   /// elements: half a group of the activations, whose d_x they share; sum is then over the same half.
   /// fetch: the thread's own, or null. Products of quantised weights with more than kMaxRowsWithoutFetch rows take from
-  /// it, those on tiles of bytes (AMX) do not.
+  /// it, those on tiles (AMX) do not.
   void (*matmul)(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, float* out,
                  int out_stride, int first_channel, bool accumulate, FetchQueue* fetch);
 

@@ -5,6 +5,7 @@
 // clang-format off
 #include "kernels/cpu/simd_avx512.h"
 #include "kernels/cpu/matmul_amx_impl.h"
+#include "kernels/cpu/quantise_amx_impl.h"
 // clang-format on
 #include "kernels/cpu/kernel_tables.h"
 
@@ -12,41 +13,75 @@ namespace bass::cpu {
 namespace avx512amx {
 namespace {
 
-// Below that the 16 rows of a tile are mostly empty. Not measured: no processor with AMX was at hand.
+// Below that the vectors are as fast.
 constexpr int kMinRows = 8;
 
-template <bool kIsEmulated>
-void matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, float* out, int out_stride,
-            int first_channel, bool accumulate, FetchQueue* fetch) {
-  const detail::MatmulOut where{out, static_cast<size_t>(out_stride), first_channel, w.n_out, accumulate, w.bias};
-  if (n_rows >= kMinRows && amx_matmul(w, x, n_rows, tiles, kIsEmulated, where)) return;
-  kAvx512VnniKernels.matmul(w, x, n_rows, tiles, out, out_stride, first_channel, accumulate, fetch);
+void quantise(const float* x, ptrdiff_t stride, WorkRange rows, WorkRange cols, const ActivationRows& out) {
+  kAvx512VnniKernels.quantise(x, stride, rows, cols, out);
+  if (out.panels != nullptr) fill_panels(rows, cols, out);
 }
 
-constexpr double kTileOperations = 2.0 * kTileRows * kTileCols * 64 * kTileChains;  // of one iteration
+template <class Tiles>
+void matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, float* out, int out_stride,
+            int first_channel, bool accumulate, FetchQueue* fetch) {
+  if (n_rows < kMinRows || x.panels == nullptr || !w.is_quantised()) {
+    kAvx512VnniKernels.matmul(w, x, n_rows, tiles, out, out_stride, first_channel, accumulate, fetch);
+  } else {
+    amx_matmul<Tiles>(w, x, n_rows, tiles,
+                      {out, static_cast<size_t>(out_stride), first_channel, w.n_out, accumulate, w.bias});
+  }
+}
+
+// For measuring: products of what the tiles hold, kChains of them in work at once.
+constexpr int kChains = 4;
+constexpr TileShape kFull[kTileRegisters] = {{16, 64}, {16, 64}, {16, 64}, {16, 64},
+                                             {16, 64}, {16, 64}, {16, 64}, {16, 64}};
+constexpr double kTileOperations = 2.0 * kTileRows * kTileCols * kTileBytes * kChains;  // of one iteration
 
 int64_t tile_peak(int64_t n_iterations) {
-  const TileUnit tiles(64, false);
-  TileUnit::repeat(n_iterations);
+  HardwareTiles tiles(kFull);
+  for (int64_t i = 0; i < n_iterations; ++i) {
+    tiles.multiply_add<0, 4, 5>();
+    tiles.multiply_add<1, 4, 5>();
+    tiles.multiply_add<2, 4, 5>();
+    tiles.multiply_add<3, 4, 5>();
+  }
   return 0;
+}
+
+using TileProduct = int32_t[kTileRows][kTileCols];
+
+template <class Tiles>
+void product_of(const int8_t* rows, const int8_t* quads, TileProduct* out) {
+  Tiles tiles(kFull);
+  tiles.template load<4>(rows, kTileBytes);
+  tiles.template load<5>(quads, kTileBytes);
+  tiles.template zero<0>();
+  tiles.template multiply_add<0, 4, 5>();
+  tiles.template store<0>((*out)[0]);
 }
 
 }  // namespace
 }  // namespace avx512amx
 
-constinit const AmxKernels kAmxKernels{
-    avx512amx::matmul<false>, avx512amx::matmul<true>, {avx512amx::tile_peak, avx512amx::kTileOperations}};
+constinit const AmxKernels kAmxKernels{avx512amx::kMinRows,
+                                       avx512amx::quantise,
+                                       avx512amx::matmul<avx512amx::HardwareTiles>,
+                                       avx512amx::matmul<avx512amx::EmulatedTiles>,
+                                       {avx512amx::tile_peak, avx512amx::kTileOperations}};
 
 bool tiles_work() {
   using namespace avx512amx;
-  alignas(64) int8_t a[kTileRows * kGroupLen];
-  alignas(64) std::byte b[kTileCols * kGroupLen];
-  for (int i = 0; i < kTileRows * kGroupLen; ++i) a[i] = static_cast<int8_t>(7 * i + i / 11);
-  for (int i = 0; i < kTileCols * kGroupLen; ++i) b[i] = static_cast<std::byte>(5 * i + i / 7);
-  alignas(64) int32_t product[kTileRows * kTileCols] = {};
-  alignas(64) int32_t expected[kTileRows * kTileCols] = {};
-  TileUnit(kGroupLen, false).multiply(a, kGroupLen, b, product);
-  TileUnit(kGroupLen, true).multiply(a, kGroupLen, b, expected);
+  alignas(64) int8_t rows[kTileRows * kTileBytes];
+  alignas(64) int8_t quads[kTileRows * kTileBytes];
+  for (int i = 0; i < kTileRows * kTileBytes; ++i) {
+    rows[i] = static_cast<int8_t>(7 * i + i / 11);
+    quads[i] = static_cast<int8_t>(5 * i + i / 7);
+  }
+  alignas(64) TileProduct product = {};
+  alignas(64) TileProduct expected = {};
+  product_of<HardwareTiles>(rows, quads, &product);
+  product_of<EmulatedTiles>(rows, quads, &expected);
   return __builtin_memcmp(product, expected, sizeof(product)) == 0;
 }
 

@@ -123,12 +123,14 @@ struct PackedCopy {
 struct Activations {
   std::vector<float> f32;
   AlignedVector<std::byte> groups;
+  AlignedVector<std::byte> panels;
   ActivationRows rows;
 
   Activations(const Kernels& kernels, const float* x, int n_rows, int n_cols, int n_planes)
       : f32(static_cast<size_t>(n_rows) * static_cast<size_t>(n_cols)),
-        groups(activation_bytes(n_rows, n_cols, n_planes), std::byte{0x55}) {
-    rows = {n_cols, n_planes, f32.data(), groups.data()};
+        groups(activation_bytes(n_rows, n_cols, n_planes), std::byte{0x55}),
+        panels(panel_bytes(n_rows, n_cols, n_planes), std::byte{0x55}) {
+    rows = {n_cols, n_planes, f32.data(), groups.data(), kernels.min_panel_rows > 0 ? panels.data() : nullptr};
     kernels.quantise(x, n_cols, {0, n_rows}, {0, n_cols}, rows);
   }
 

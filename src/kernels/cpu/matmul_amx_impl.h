@@ -1,8 +1,13 @@
 // Matrix products of quantised weights on tiles of bytes. Include after matmul_quant_impl.h.
 //
-// Only the integer dot products are other ones, and they are exact: a group's for 16 rows and 16 channels is one tile
-// product. What they become, in which order, and where it goes, is quant_tiles'. A tile of weights is unpacked once for
-// all rows; the rows are copied once into panels, whose rows lie at one distance, for all tiles of weights.
+// Only the integer dot products are other ones than the vectors', and they are exact: a group's for 16 rows and 16
+// channels is one product of tiles. What they become, and in which order, is stated in kernels.h.
+//
+// A tile of weights is unpacked once for all rows, to signed bytes; rows lie in panels already, since they were
+// rounded. Products of tiles take long until they are there (50 cycles and more), and what a tile register holds
+// reaches a vector register through memory only: so a product is begun, the one begun before is stored, and the one
+// before that is added up. What counts on the processors that have tiles (Granite Rapids, docs/performance.md): while
+// tiles are used, one of two units multiplies floats of 512 bits, so an integer becomes a float by additions.
 #pragma once
 
 #include <utility>
@@ -13,54 +18,210 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
 
-/// A group of 16 rows, as one operand.
+/// A group of a panel (activations.h).
 template <int kPlanes>
 struct alignas(64) PanelGroup {
-  int8_t q[kPlanes][kTileRows][kGroupLen];
+  int8_t q[kPlanes][kPanelRows][kGroupLen];
+  float scale[kPanelRows];
+  float scaled_sum[kPanelRows];
+  int32_t half_sums[2][kPanelRows];
+
+  /// fl(scale float(sum of part kPart of kParts))
+  template <int kParts>
+  [[nodiscard]] BASS_SIMD_INLINE float scaled_part_sum(int part, int row) const {
+    return kParts == 1 ? scaled_sum[row] : scale[row] * static_cast<float>(half_sums[part][row]);
+  }
+};
+static_assert(kPanelRows == kTileRows);
+static_assert(sizeof(PanelGroup<1>) == panel_group_bytes(1) && sizeof(PanelGroup<2>) == panel_group_bytes(2));
+
+/// Groups that lie unpacked at a time, so that they stay in the first level beside their rows: 15 KiB.
+inline constexpr int kAmxGroups = 24;
+
+/// The tile registers. Two products are in work; a panel that is not full has registers of its own.
+enum TileUse : int { kSums = 0, kLastSums = 2, kRows = 4, kLastRows = 5, kQuads = 6 };
+
+/// What a format's weights are on tiles: formats that agree in this share the code.
+template <int kPartsOfGroup, bool kMinimum>
+struct TileKind {
+  static constexpr int kParts = kPartsOfGroup;
+  static constexpr bool kHasMinimum = kMinimum;
 };
 
-inline constexpr size_t kPanelBytes = size_t{512} << 10;  // of the panels of a run, on the stack
+/// Groups of a tile of weights and of a panel, from the same group on.
+template <class Kind, int kPlanes>
+struct PanelOperands {
+  const UnpackedGroup<Kind::kParts>* weights;  // with signed quants
+  const PanelGroup<kPlanes>* rows;
+  int n_groups;
+};
 
-/// Unpacked groups, and a panel of rows to multiply them with.
-template <class TraitsOfFormat, int kPlanes>
-class TileSource : public UnpackedSource<TraitsOfFormat> {
+BASS_SIMD_INLINE I32x16 with_low_plane(I32x16 high, I32x16 low) { return add(shift_left<8>(high), low); }
+
+/// float(i): with one plane |i| < 2^22, as kDotBias says.
+template <int kPlanes>
+BASS_SIMD_INLINE F32x16 float_of_dot(I32x16 i) {
+  if constexpr (kPlanes == 2) return to_f32(i);
+  return sub(float_of(add(i, broadcast_i32(kDotBiasBits))), broadcast(kDotBias));
+}
+
+/// What comes after the tile of weights in work: asked for into the second level while a panel is in work, as it lies.
+struct NextTile {
+  const std::byte* data;
+  int n_lines;  // for each group
+
+  BASS_SIMD_INLINE void ask() {
+    for (int i = 0; i < n_lines; ++i) prefetch_l2(data + i * 64);
+    data += n_lines * 64;
+  }
+};
+
+/// Adds the products of a panel of kRows rows with a tile of weights to sums, group by group. A "step" is a part of a
+/// group; it has kPlanes products of tiles. What does not change is kept in members, which stay in registers; products
+/// pass through `dots`, which cannot.
+template <class Tiles, class Kind, int kPlanes, int kRows>
+class PanelProduct {
  public:
-  using Traits = TraitsOfFormat;
-  using Group = UnpackedGroup<Traits::kParts>;
-  static constexpr int kPartLen = kGroupLen / Traits::kParts;
+  using Dots = int32_t[2][kTileRows * kTileCols];
 
-  /// groups, panel: from group `first_group` on
-  TileSource(const Group* groups, const PanelGroup<kPlanes>* panel, int first_group, const TileUnit& tiles)
-      : UnpackedSource<Traits>(groups, first_group),
-        groups_(groups),
-        panel_(panel),
-        first_group_(first_group),
-        tiles_(tiles) {}
+  PanelProduct(Tiles* tiles, const PanelOperands<Kind, kPlanes>& operands) : tiles_(tiles), operands_(operands) {}
 
-  /// As part_dots gives them.
-  template <int kRows, int kPart>
-  BASS_SIMD_INLINE void dots(int g, const std::byte* const* records, I32x16 (&idot)[kRows]) const {
-    alignas(64) int32_t products[kPlanes][kTileRows * kTileCols];
-    const int i = g - first_group_;
-#pragma GCC unroll 2
-    for (int p = 0; p < kPlanes; ++p) {
-      tiles_.multiply(&panel_[i].q[p][0][kPart * kPartLen], kGroupLen,
-                      groups_[i].quads + kPart * kPartLen / 4 * kQuadBytes, products[p]);
+  BASS_SIMD_INLINE void add_to(F32x16 (&acc)[kRows], NextTile next) const {
+    alignas(64) Dots dots;
+    const int n = operands_.n_groups * kParts * kPlanes;
+    begin<0>(0);
+    if (n > 1) begin<1>(1);
+    finish<0>(&dots);
+    int i = 0;
+    for (; i + 3 < n; i += 2) {
+      begin<0>(i + 2);
+      finish<1>(&dots);
+      add<0>(i, dots, acc, &next);
+      begin<1>(i + 3);
+      finish<0>(&dots);
+      add<1>(i + 1, dots, acc, &next);
     }
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-      const int32_t start = dot_start<Traits, kPlanes, kPart>(records[r / kRowBlock], r % kRowBlock);
-      const I32x16 last = add(load_i32(products[kPlanes - 1] + r * kTileCols), broadcast_i32(start));
-      idot[r] = kPlanes == 1 ? last : add(shift_left<8>(load_i32(products[0] + r * kTileCols)), last);
-    }
+    // One to three products are left (with two planes: two), of which the first is there.
+    if (i + 2 < n) begin<0>(i + 2);
+    if (i + 1 < n) finish<1>(&dots);
+    add<0>(i, dots, acc, &next);
+    if (i + 2 < n) finish<0>(&dots);
+    if (i + 1 < n) add<1>(i + 1, dots, acc, &next);
+    if (i + 2 < n) add<0>(i + 2, dots, acc, &next);
   }
 
  private:
-  const Group* groups_;
-  const PanelGroup<kPlanes>* panel_;
-  int first_group_;
-  const TileUnit& tiles_;
+  static constexpr int kParts = Kind::kParts;
+  static constexpr int kPartLen = kGroupLen / kParts;
+  static constexpr bool kIsFull = kRows == kTileRows;
+
+  template <int kSlot>
+  BASS_SIMD_INLINE void begin(int product) const {
+    constexpr int kSum = (kIsFull ? kSums : kLastSums) + kSlot;
+    constexpr int kRowsTile = kIsFull ? TileUse::kRows : TileUse::kLastRows;
+    const int step = product / kPlanes;
+    const int group = step / kParts;
+    const int part = step % kParts;
+    tiles_->template load<kRowsTile>(&operands_.rows[group].q[product % kPlanes][0][part * kPartLen], kGroupLen);
+    tiles_->template load<kQuads + kSlot>(operands_.weights[group].quads + part * kPartLen / 4 * kQuadBytes,
+                                          kTileBytes);
+    tiles_->template zero<kSum>();
+    tiles_->template multiply_add<kSum, kRowsTile, kQuads + kSlot>();
+  }
+  template <int kSlot>
+  BASS_SIMD_INLINE void finish(Dots* dots) const {
+    tiles_->template store<(kIsFull ? kSums : kLastSums) + kSlot>((*dots)[kSlot]);
+  }
+
+  /// Adds what product `product`, which lies in slot kSlot, completes. Of two planes the high one lies in slot 0, and
+  /// when it is asked for, the low one is there too.
+  template <int kSlot>
+  BASS_SIMD_INLINE void add(int product, const Dots& dots, F32x16 (&acc)[kRows], NextTile* next) const {
+    if constexpr (kPlanes == 1) {
+      add_step<kSlot>(product, dots, acc, next);
+    } else if constexpr (kSlot == 0) {
+      add_step<0>(product / 2, dots, acc, next);
+    }
+  }
+  /// kSlot: of the first plane
+  template <int kSlot>
+  BASS_SIMD_INLINE void add_step(int step, const Dots& dots, F32x16 (&acc)[kRows], NextTile* next) const {
+    const int group = step / kParts;
+    const int part = step % kParts;
+    if (part == 0) next->ask();
+    const UnpackedGroup<kParts>& w = operands_.weights[group];
+    const PanelGroup<kPlanes>& x = operands_.rows[group];
+    const F32x16 d_w = load(w.scale[part]);
+    F32x16 m_w = zero_f32();
+    if constexpr (Kind::kHasMinimum) m_w = load(w.minimum[part]);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      I32x16 idot = load_i32(dots[kSlot] + r * kTileCols);
+      if constexpr (kPlanes == 2) idot = with_low_plane(idot, load_i32(dots[1] + r * kTileCols));
+      acc[r] = fma(d_w, mul(float_of_dot<kPlanes>(idot), broadcast(x.scale[r])), acc[r]);
+      if constexpr (Kind::kHasMinimum)
+        acc[r] = fma(m_w, broadcast(x.template scaled_part_sum<kParts>(part, r)), acc[r]);
+    }
+  }
+
+  Tiles* tiles_;
+  PanelOperands<Kind, kPlanes> operands_;
 };
+
+/// A panel's rows of one tile of weights.
+struct PanelJob {
+  int tile;
+  int first_row;
+  int n_rows;
+  NextTile next;
+  const float* sums_before;  // as in QuantJob
+  float* sums_after;
+};
+
+template <class Tiles, class Kind, int kPlanes, int kRows>
+void panel_product(Tiles* tiles, const PanelOperands<Kind, kPlanes>& operands, const PanelJob& job,
+                   const MatmulOut& out) {
+  F32x16 acc[kRows];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    acc[r] = job.sums_before == nullptr ? zero_f32() : load(job.sums_before + r * kTileLen);
+  }
+  if (job.sums_after == nullptr) {
+    for (int r = 0; r < job.n_rows; ++r)
+      prefetch_to_write(tile_row(out, static_cast<size_t>(job.first_row + r), job.tile));
+  }
+  PanelProduct<Tiles, Kind, kPlanes, kRows>(tiles, operands).add_to(acc, job.next);
+  if (job.sums_after != nullptr) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) store(job.sums_after + r * kTileLen, acc[r]);
+    return;
+  }
+  F32x16 sums[kRows];  // store_tile wants them in memory, where the assembly above would have them reloaded
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) sums[r] = acc[r];
+  store_tile<kRows>(out, job.first_row, job.n_rows, job.tile, sums);
+}
+
+/// panel_product of the least number of row blocks that has job.n_rows rows.
+template <class Tiles, class Kind, int kPlanes, int kRows = kTileRows>
+void panel_product_of_rows(Tiles* tiles, const PanelOperands<Kind, kPlanes>& operands, const PanelJob& job,
+                           const MatmulOut& out) {
+  if constexpr (kRows > kRowBlock) {
+    if (job.n_rows <= kRows - kRowBlock) {
+      return panel_product_of_rows<Tiles, Kind, kPlanes, kRows - kRowBlock>(tiles, operands, job, out);
+    }
+  }
+  panel_product<Tiles, Kind, kPlanes, kRows>(tiles, operands, job, out);
+}
+
+/// Quad kQuad of a group as signed bytes.
+template <int kQuad, class Packed>
+BASS_SIMD_INLINE I32x16 signed_quad(const Packed& packed, int g) {
+  constexpr int kOffset = Packed::Traits::kFormat.offset;
+  const I32x16 quants = packed.template quad<kQuad>(g);
+  if constexpr (kOffset == 0) return quants;
+  return {_mm512_sub_epi8(quants.v, _mm512_set1_epi8(static_cast<char>(kOffset)))};
+}
 
 template <class Packed, int kPart>
 BASS_SIMD_INLINE void unpack_numbers(const Packed& packed, int g, UnpackedGroup<Packed::Traits::kParts>* out) {
@@ -69,127 +230,112 @@ BASS_SIMD_INLINE void unpack_numbers(const Packed& packed, int g, UnpackedGroup<
 }
 
 template <class Packed>
-void unpack_group(const Packed& packed, int g, UnpackedGroup<Packed::Traits::kParts>* out) {
-  [&]<size_t... kQuads>(std::index_sequence<kQuads...>) {
-    (store_i32(out->quads + kQuads * kQuadBytes, packed.template quad<static_cast<int>(kQuads)>(g)), ...);
+BASS_SIMD_INLINE void unpack_group(const Packed& packed, int g, UnpackedGroup<Packed::Traits::kParts>* out) {
+  [&]<size_t... kQuad>(std::index_sequence<kQuad...>) {
+    (store_i32(out->quads + kQuad * kQuadBytes, signed_quad<static_cast<int>(kQuad)>(packed, g)), ...);
   }
   (std::make_index_sequence<kGroupQuads>());
   unpack_numbers<Packed, 0>(packed, g, out);
   if constexpr (Packed::Traits::kParts == 2) unpack_numbers<Packed, 1>(packed, g, out);
 }
 
-/// panels: [ceil(n_rows / kTileRows), n_groups]; rows of blocks that x does not have become zeros
-template <int kPlanes>
-void fill_panels(const ActivationRows& x, int first_row, int n_rows, PanelGroup<kPlanes>* panels) {
-  const int n_groups = x.n_cols / kGroupLen;
-  constexpr size_t kBlockBytes = size_t{kRowBlock} * kGroupLen;
-  for (int row = 0; row < (n_rows + kTileRows - 1) / kTileRows * kTileRows; row += kRowBlock) {
-    for (int g = 0; g < n_groups; ++g) {
-      PanelGroup<kPlanes>& panel = panels[static_cast<ptrdiff_t>(row / kTileRows) * n_groups + g];
-      for (int p = 0; p < kPlanes; ++p) {
-        int8_t* to = panel.q[p][row % kTileRows];
-        if (row < n_rows) {
-          __builtin_memcpy(to, x.record(first_row + row, g) + activation_quants_offset(p, 0), kBlockBytes);
-        } else {
-          __builtin_memset(to, 0, kBlockBytes);
-        }
-      }
-    }
-  }
-}
-
-/// One tile of weights with the rows of a run. n_rows <= kRunRows
-template <DType kType, int kPlanes>
-void amx_run(const PackedMatrix& w, const ActivationRows& x, WorkRange rows, int tile, const TileUnit& tiles,
-             const PanelGroup<kPlanes>* panels, const MatmulOut& out) {
+/// One tile of weights with the rows of a run, at most kRunRows.
+template <class Tiles, DType kType, int kPlanes>
+void amx_run(const PackedMatrix& w, const ActivationRows& x, WorkRange rows, int tile, Tiles* tiles,
+             const MatmulOut& out) {
   using Packed = PackedSource<kType>;
-  using Source = TileSource<typename Packed::Traits, kPlanes>;
-  static_assert(HasOwnDots<Source, kTileRows>);  // else the products would be those of vectors, with the same bits
+  using Kind = TileKind<Packed::Traits::kParts, Packed::Traits::kHasMinimum>;
   const int n_groups = w.n_in / kGroupLen;
   const size_t tile_bytes = packed_tile_bytes(kType, w.n_in);
   const std::byte* tile_data = w.data + static_cast<size_t>(tile) * tile_bytes;
   const Packed packed(tile_data, n_groups);
-  const AheadPlan<Packed, 1> ahead(kReadAheadOfFirstLevel, packed, tile_bytes, n_groups);
-  typename Source::Group unpacked[kUnpackedGroups];
+  const int n_lines =
+      static_cast<int>((tile_bytes / 64 + static_cast<size_t>(n_groups) - 1) / static_cast<size_t>(n_groups));
+  UnpackedGroup<Kind::kParts> unpacked[kAmxGroups];
   alignas(64) float partial[kRunRows * kTileLen];
-  for (int begin = 0; begin < n_groups; begin += kUnpackedGroups) {
-    const int end = begin + kUnpackedGroups < n_groups ? begin + kUnpackedGroups : n_groups;
+  const int n_chunks = (n_groups + kAmxGroups - 1) / kAmxGroups;
+  for (int chunk = 0; chunk < n_chunks; ++chunk) {
+    const int begin = n_groups * chunk / n_chunks;
+    const int end = n_groups * (chunk + 1) / n_chunks;
     for (int g = begin; g < end; ++g) unpack_group(packed, g, &unpacked[g - begin]);
-    for (int row = 0; row < rows.end - rows.begin; row += kTileRows) {
-      const int n_left = rows.end - rows.begin - row;
-      QuantJob job{};
-      job.tile = tile;
-      job.n_tiles = 1;
-      job.first_row = rows.begin + row;
-      job.n_rows = n_left < kTileRows ? n_left : kTileRows;
-      job.groups = {begin, end};
-      job.ahead = ahead.part(tile_data, 0, 1, begin, 0);
-      if (row > 0) job.ahead.end_line = 0;
-      job.sums_before = begin == 0 ? nullptr : partial + row * kTileLen;
-      job.sums_after = end == n_groups ? nullptr : partial + row * kTileLen;
-      const PanelGroup<kPlanes>* panel = panels + static_cast<ptrdiff_t>(row / kTileRows) * n_groups + begin;
-      const Source source(unpacked, panel, begin, tiles);
-      quant_tiles_blocks<Source, kPlanes, 1, kTileRows, kRowBlock>(&source, job, x, out);
+    for (int row = rows.begin; row < rows.end; row += kTileRows) {
+      const int row_in_run = row - rows.begin;
+      float* sums = partial + row_in_run * kTileLen;
+      const PanelJob job{tile,
+                         row,
+                         rows.end - row < kTileRows ? rows.end - row : kTileRows,
+                         {tile_data + tile_bytes + ptrdiff_t{begin} * n_lines * 64, row_in_run == 0 ? n_lines : 0},
+                         begin == 0 ? nullptr : sums,
+                         end == n_groups ? nullptr : sums};
+      const auto* panel = reinterpret_cast<const PanelGroup<kPlanes>*>(x.panel(row, begin));
+      panel_product_of_rows<Tiles, Kind, kPlanes>(tiles, {unpacked, panel, end - begin}, job, out);
     }
   }
 }
 
-/// As many rows at a time as the panels hold. False: not even one panel of rows so long fits.
-template <DType kType, int kPlanes>
-bool amx_matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange weight_tiles, bool is_emulated,
+/// The registers for panels of kTileRows rows and one of n_last.
+template <class Tiles, int kParts>
+Tiles tiles_of(int n_last) {
+  constexpr int kPartLen = kGroupLen / kParts;
+  const int last = (n_last + kRowBlock - 1) / kRowBlock * kRowBlock;
+  const TileShape shapes[kTileRegisters] = {{kTileRows, kTileBytes},    {kTileRows, kTileBytes},   {last, kTileBytes},
+                                            {last, kTileBytes},         {kTileRows, kPartLen},     {last, kPartLen},
+                                            {kPartLen / 4, kTileBytes}, {kPartLen / 4, kTileBytes}};
+  return Tiles(shapes);
+}
+
+template <class Tiles, DType kType, int kPlanes>
+void amx_matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange weight_tiles,
                 const MatmulOut& out) {
-  alignas(64) std::byte memory[kPanelBytes];
-  auto* panels = reinterpret_cast<PanelGroup<kPlanes>*>(memory);
-  const size_t panel_bytes = sizeof(PanelGroup<kPlanes>) * static_cast<size_t>(w.n_in / kGroupLen);
-  const auto max_panels = static_cast<int>(kPanelBytes / panel_bytes);
-  if (max_panels == 0) return false;
-  const int run_rows = max_panels * kTileRows < kRunRows ? max_panels * kTileRows : kRunRows;
-  const TileUnit tiles(kGroupLen / FormatTraits<kType>::kParts, is_emulated);
-  for (int row = 0; row < n_rows; row += run_rows) {
-    const int end = row + run_rows < n_rows ? row + run_rows : n_rows;
-    fill_panels(x, row, end - row, panels);
+  Tiles tiles = tiles_of<Tiles, FormatTraits<kType>::kParts>((n_rows - 1) % kTileRows + 1);
+  static_assert(kRunRows % kTileRows == 0);
+  for (int row = 0; row < n_rows; row += kRunRows) {
+    const WorkRange rows{row, row + kRunRows < n_rows ? row + kRunRows : n_rows};
     for (int tile = weight_tiles.begin; tile < weight_tiles.end; ++tile) {
-      amx_run<kType, kPlanes>(w, x, {row, end}, tile, tiles, panels, out);
+      amx_run<Tiles, kType, kPlanes>(w, x, rows, tile, &tiles, out);
     }
   }
-  return true;
 }
 
-template <DType kType>
-bool amx_matmul_planes(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, bool is_emulated,
+template <class Tiles, DType kType>
+void amx_matmul_planes(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles,
                        const MatmulOut& out) {
-  return x.n_planes == 2 ? amx_matmul<kType, 2>(w, x, n_rows, tiles, is_emulated, out)
-                         : amx_matmul<kType, 1>(w, x, n_rows, tiles, is_emulated, out);
+  if (x.n_planes == 2) {
+    amx_matmul<Tiles, kType, 2>(w, x, n_rows, tiles, out);
+  } else {
+    amx_matmul<Tiles, kType, 1>(w, x, n_rows, tiles, out);
+  }
 }
 
 }  // namespace detail
 
-/// False where the tiles have no form of it: float weights, rows too long.
-inline bool amx_matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, bool is_emulated,
-                       const detail::MatmulOut& out) {
+/// x: with panels. w: quantised
+template <class Tiles>
+void amx_matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles,
+                const detail::MatmulOut& out) {
   switch (w.type) {
     case DType::kQ8_0:
-      return detail::amx_matmul_planes<DType::kQ8_0>(w, x, n_rows, tiles, is_emulated, out);
+      return detail::amx_matmul_planes<Tiles, DType::kQ8_0>(w, x, n_rows, tiles, out);
     case DType::kQ4_0:
-      return detail::amx_matmul_planes<DType::kQ4_0>(w, x, n_rows, tiles, is_emulated, out);
+      return detail::amx_matmul_planes<Tiles, DType::kQ4_0>(w, x, n_rows, tiles, out);
     case DType::kQ4_1:
-      return detail::amx_matmul_planes<DType::kQ4_1>(w, x, n_rows, tiles, is_emulated, out);
+      return detail::amx_matmul_planes<Tiles, DType::kQ4_1>(w, x, n_rows, tiles, out);
     case DType::kQ5_0:
-      return detail::amx_matmul_planes<DType::kQ5_0>(w, x, n_rows, tiles, is_emulated, out);
+      return detail::amx_matmul_planes<Tiles, DType::kQ5_0>(w, x, n_rows, tiles, out);
     case DType::kQ5_1:
-      return detail::amx_matmul_planes<DType::kQ5_1>(w, x, n_rows, tiles, is_emulated, out);
+      return detail::amx_matmul_planes<Tiles, DType::kQ5_1>(w, x, n_rows, tiles, out);
     case DType::kQ2_K:
-      return detail::amx_matmul_planes<DType::kQ2_K>(w, x, n_rows, tiles, is_emulated, out);
+      return detail::amx_matmul_planes<Tiles, DType::kQ2_K>(w, x, n_rows, tiles, out);
     case DType::kQ3_K:
-      return detail::amx_matmul_planes<DType::kQ3_K>(w, x, n_rows, tiles, is_emulated, out);
+      return detail::amx_matmul_planes<Tiles, DType::kQ3_K>(w, x, n_rows, tiles, out);
     case DType::kQ4_K:
-      return detail::amx_matmul_planes<DType::kQ4_K>(w, x, n_rows, tiles, is_emulated, out);
+      return detail::amx_matmul_planes<Tiles, DType::kQ4_K>(w, x, n_rows, tiles, out);
     case DType::kQ5_K:
-      return detail::amx_matmul_planes<DType::kQ5_K>(w, x, n_rows, tiles, is_emulated, out);
+      return detail::amx_matmul_planes<Tiles, DType::kQ5_K>(w, x, n_rows, tiles, out);
     case DType::kQ6_K:
-      return detail::amx_matmul_planes<DType::kQ6_K>(w, x, n_rows, tiles, is_emulated, out);
+      return detail::amx_matmul_planes<Tiles, DType::kQ6_K>(w, x, n_rows, tiles, out);
     default:
-      return false;
+      return;
   }
 }
 
