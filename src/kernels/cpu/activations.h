@@ -50,12 +50,20 @@ static constexpr size_t activation_record_bytes(int n_planes) {
 /// Rows of a panel: products of tiles (AMX) take so many at a time.
 inline constexpr int kPanelRows = 16;
 
-/// The quantised form of one group in kPanelRows rows, a second time, as tiles read it:
-///   int8_t q[n_planes][kPanelRows][kGroupLen], then the fields kScale, kScaledSum, kHalfSum0 and kHalfSum1, each
-///   [kPanelRows].
-/// Panels lie [panel][group].
+/// The quantised form of one group in kPanelRows rows, a second time, as tiles read it. Panels lie [panel][group]. Each
+/// row block has cache lines of its own: threads write row blocks.
+template <int kPlanes>
+struct alignas(64) PanelGroup {
+  struct Fields {  // of a row block
+    float scale[kRowBlock];
+    float scaled_sum[kRowBlock];
+    int32_t half_sums[2][kRowBlock];
+  };
+  int8_t q[kPlanes][kPanelRows][kGroupLen];
+  Fields fields[kPanelRows / kRowBlock];
+};
 static constexpr size_t panel_group_bytes(int n_planes) {
-  return static_cast<size_t>(kPanelRows) * (static_cast<size_t>(n_planes * kGroupLen) + size_t{4} * 4);
+  return n_planes == 2 ? sizeof(PanelGroup<2>) : sizeof(PanelGroup<1>);
 }
 
 /// Quantised weights read the records, float weights read f32. Pointers of a form that is not wanted are null. Does not

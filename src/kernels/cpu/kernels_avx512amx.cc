@@ -13,8 +13,8 @@ namespace bass::cpu {
 namespace avx512amx {
 namespace {
 
-// Below that the vectors are as fast.
-constexpr int kMinRows = 8;
+// Below that vectors are as fast or faster (docs/performance.md, "On Intel with AMX").
+constexpr int kMinRows = 24;
 
 void quantise(const float* x, ptrdiff_t stride, WorkRange rows, WorkRange cols, const ActivationRows& out) {
   kAvx512VnniKernels.quantise(x, stride, rows, cols, out);

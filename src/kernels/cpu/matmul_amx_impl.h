@@ -18,22 +18,15 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
 
-/// A group of a panel (activations.h).
-template <int kPlanes>
-struct alignas(64) PanelGroup {
-  int8_t q[kPlanes][kPanelRows][kGroupLen];
-  float scale[kPanelRows];
-  float scaled_sum[kPanelRows];
-  int32_t half_sums[2][kPanelRows];
-
-  /// fl(scale float(sum of part kPart of kParts))
-  template <int kParts>
-  [[nodiscard]] BASS_SIMD_INLINE float scaled_part_sum(int part, int row) const {
-    return kParts == 1 ? scaled_sum[row] : scale[row] * static_cast<float>(half_sums[part][row]);
-  }
-};
 static_assert(kPanelRows == kTileRows);
-static_assert(sizeof(PanelGroup<1>) == panel_group_bytes(1) && sizeof(PanelGroup<2>) == panel_group_bytes(2));
+
+/// Of row `row` of a panel: fl(scale float(sum of part kPart of kParts)).
+template <int kParts, class Group>
+BASS_SIMD_INLINE float scaled_part_sum(const Group& group, int part, int row) {
+  const auto& fields = group.fields[row / kRowBlock];
+  const int i = row % kRowBlock;
+  return kParts == 1 ? fields.scaled_sum[i] : fields.scale[i] * static_cast<float>(fields.half_sums[part][i]);
+}
 
 /// Groups that lie unpacked at a time, so that they stay in the first level beside their rows: 15 KiB.
 inline constexpr int kAmxGroups = 24;
@@ -158,9 +151,9 @@ class PanelProduct {
     for (int r = 0; r < kRows; ++r) {
       I32x16 idot = load_i32(dots[kSlot] + r * kTileCols);
       if constexpr (kPlanes == 2) idot = with_low_plane(idot, load_i32(dots[1] + r * kTileCols));
-      acc[r] = fma(d_w, mul(float_of_dot<kPlanes>(idot), broadcast(x.scale[r])), acc[r]);
-      if constexpr (Kind::kHasMinimum)
-        acc[r] = fma(m_w, broadcast(x.template scaled_part_sum<kParts>(part, r)), acc[r]);
+      acc[r] =
+          fma(d_w, mul(float_of_dot<kPlanes>(idot), broadcast(x.fields[r / kRowBlock].scale[r % kRowBlock])), acc[r]);
+      if constexpr (Kind::kHasMinimum) acc[r] = fma(m_w, broadcast(scaled_part_sum<kParts>(x, part, r)), acc[r]);
     }
   }
 

@@ -7,22 +7,21 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
 
-inline constexpr ActivationField kPanelFields[] = {ActivationField::kScale, ActivationField::kScaledSum,
-                                                   ActivationField::kHalfSum0, ActivationField::kHalfSum1};
-
 /// kRows rows of a row block, from row `first` of it on, of one group. row_in_panel: of the row block's first row
 template <int kPlanes, int kRows>
-BASS_SIMD_INLINE void copy_to_panel(const std::byte* record, int first, int row_in_panel, std::byte* panel) {
-  const auto to = static_cast<size_t>(row_in_panel + first);
-  for (size_t p = 0; p < kPlanes; ++p) {
-    __builtin_memcpy(panel + (p * kPanelRows + to) * kGroupLen,
-                     record + activation_quants_offset(static_cast<int>(p), first), size_t{kRows} * kGroupLen);
+BASS_SIMD_INLINE void copy_to_panel(const std::byte* record, int first, int row_in_panel, PanelGroup<kPlanes>* panel) {
+  for (int p = 0; p < kPlanes; ++p) {
+    __builtin_memcpy(panel->q[p][row_in_panel + first], record + activation_quants_offset(p, first),
+                     size_t{kRows} * kGroupLen);
   }
-  std::byte* field_to = panel + size_t{kPlanes} * kPanelRows * kGroupLen + to * 4;
-  for (const ActivationField field : kPanelFields) {
-    __builtin_memcpy(field_to, record + activation_field_offset(kPlanes, field, first), size_t{kRows} * 4);
-    field_to += size_t{kPanelRows} * 4;
-  }
+  auto& fields = panel->fields[row_in_panel / kRowBlock];
+  const auto copy = [&](ActivationField field, auto* to) __attribute__((always_inline)) {
+    __builtin_memcpy(to + first, record + activation_field_offset(kPlanes, field, first), size_t{kRows} * 4);
+  };
+  copy(ActivationField::kScale, fields.scale);
+  copy(ActivationField::kScaledSum, fields.scaled_sum);
+  copy(ActivationField::kHalfSum0, fields.half_sums[0]);
+  copy(ActivationField::kHalfSum1, fields.half_sums[1]);
 }
 
 template <int kPlanes>
@@ -32,10 +31,11 @@ void copy_to_panels(const ActivationRows& x, WorkRange rows, WorkRange groups) {
     const int first = row % kRowBlock;
     const int row_in_panel = row % kPanelRows - first;
     for (int g = groups.begin; g < groups.end; ++g) {
+      auto* panel = reinterpret_cast<PanelGroup<kPlanes>*>(x.panel(row, g));
       if (is_block) {
-        copy_to_panel<kPlanes, kRowBlock>(x.record(row, g), 0, row_in_panel, x.panel(row, g));
+        copy_to_panel<kPlanes, kRowBlock>(x.record(row, g), 0, row_in_panel, panel);
       } else {
-        copy_to_panel<kPlanes, 1>(x.record(row, g), first, row_in_panel, x.panel(row, g));
+        copy_to_panel<kPlanes, 1>(x.record(row, g), first, row_in_panel, panel);
       }
     }
     row += is_block ? kRowBlock : 1;
