@@ -282,12 +282,14 @@ TEST_P(ElementwiseTest, QuantisesRowsTogetherAsByThemselves) {
           Activations got(kernels_, nothing.data(), kRows, kCols, n_planes), want = got;
           want.rows.f32 = want.f32.data();
           want.rows.groups = want.groups.data();
+          if (want.rows.panels != nullptr) want.rows.panels = want.panels.data();
           const float* begin = x.data() + first * kStride + cols.begin;
           kernels_.quantise(begin, kStride, {first, end}, cols, got.rows);
           for (int r = first; r < end; ++r) {
             kernels_.quantise(x.data() + r * kStride + cols.begin, 0, {r, r + 1}, cols, want.rows);
           }
           ASSERT_TRUE(std::ranges::equal(got.groups, want.groups)) << first << ".." << end << ", " << n_planes;
+          ASSERT_TRUE(std::ranges::equal(got.panels, want.panels)) << first << ".." << end << ", " << n_planes;
           ASSERT_TRUE(same_bits(got.f32, want.f32)) << first << ".." << end << ", " << n_planes;
         }
       }

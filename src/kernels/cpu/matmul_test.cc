@@ -110,11 +110,57 @@ TEST_P(MatmulTest, HasTheBitsOfTheReferenceForManyRows) {
   }
 }
 
-// So long that AMX's panels hold fewer rows than a run has, or none. (Elsewhere they are long rows like others.)
+// Rows that are taken in many chunks.
 TEST_P(MatmulTest, HasTheBitsOfTheReferenceForTheLongestRows) {
   for (const int n_planes : {1, 2}) {
     expect_reference_bits(DType::kQ4_1, 100, 17, 8192, n_planes);
-    expect_reference_bits(DType::kQ8_0, 20, 17, 40960, n_planes);
+    expect_reference_bits(DType::kQ8_0, 40, 17, 40960, n_planes);
+  }
+}
+
+// What tiles read is what vectors read, in another order.
+template <int kPlanes>
+void expect_panels_hold_the_records(const Activations& x, int n_rows) {
+  for (int row = 0; row < n_rows; ++row) {
+    for (int g = 0; g < x.rows.n_cols / kGroupLen; ++g) {
+      const auto& panel = *reinterpret_cast<const PanelGroup<kPlanes>*>(x.rows.panel(row, g));
+      const int at = row % kPanelRows;
+      for (int i = 0; i < kPlanes * kGroupLen; ++i) {
+        ASSERT_EQ(panel.q[i / kGroupLen][at][i % kGroupLen],
+                  x.quant(row, g * kGroupLen + i % kGroupLen, i / kGroupLen));
+      }
+      const auto& fields = panel.fields[at / kRowBlock];
+      ASSERT_EQ(fields.scale[at % kRowBlock], x.field<float>(row, g, ActivationField::kScale));
+      ASSERT_EQ(fields.scaled_sum[at % kRowBlock], x.field<float>(row, g, ActivationField::kScaledSum));
+      ASSERT_EQ(fields.half_sums[0][at % kRowBlock], x.field<int32_t>(row, g, ActivationField::kHalfSum0));
+      ASSERT_EQ(fields.half_sums[1][at % kRowBlock], x.field<int32_t>(row, g, ActivationField::kHalfSum1));
+    }
+  }
+}
+
+TEST_P(MatmulTest, PanelsHoldWhatTheRecordsHold) {
+  if (kernels_.min_panel_rows == 0) GTEST_SKIP() << kernels_.name << " reads no panels";
+  constexpr int kRows = 43, kCols = 5 * kGroupLen;
+  const std::vector<float> x = random_floats(kRows * kCols, rng_);
+  expect_panels_hold_the_records<1>(Activations(kernels_, x.data(), kRows, kCols, 1), kRows);
+  expect_panels_hold_the_records<2>(Activations(kernels_, x.data(), kRows, kCols, 2), kRows);
+}
+
+// Rows that begin inside of a panel have none: vectors take them, with the same bits.
+TEST_P(MatmulTest, GivesTheSameBitsWithoutPanels) {
+  constexpr int kRows = 70, kOut = 40, kCols = 256;
+  const FileMatrix file(DType::kQ4_1, kOut, kCols, rng_);
+  const PackedCopy packed(file);
+  const std::vector<float> x = random_floats(kRows * kCols, rng_);
+  const Activations all(kernels_, x.data(), kRows, kCols, 1);
+  const std::vector<float> whole = product(kernels_, packed.matrix, all, kRows);
+  for (const int begin : {4, 12, 16, 36, 48}) {
+    const ActivationRows rows = rows_from(all.rows, begin);
+    EXPECT_EQ(rows.panels != nullptr, all.rows.panels != nullptr && begin % kPanelRows == 0);
+    std::vector<float> part(static_cast<size_t>(kRows - begin) * kOut);
+    kernels_.matmul(packed.matrix, rows, kRows - begin, {0, packed.matrix.n_tiles()}, part.data(), kOut, 0, false,
+                    nullptr);
+    EXPECT_TRUE(same_bits(part, {whole.begin() + static_cast<ptrdiff_t>(begin) * kOut, whole.end()})) << begin;
   }
 }
 
