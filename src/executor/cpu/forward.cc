@@ -169,7 +169,7 @@ void CpuForward::want_results(int n_rows) {
 void CpuForward::end_batch() {
   // Few rows' panels would be written for nobody.
   const bool has_panels = n_rows() >= kernels_->min_panel_rows;
-  for (Stage* stage : {&normed_, &attended_, &gated_}) stage->rows.panels = has_panels ? stage->panels : nullptr;
+  for (Stage* stage : batch_stages()) stage->rows.panels = has_panels ? stage->panels : nullptr;
   results_.build(segments_);
   if (can_be_apart()) thread_rows_.split(segments_, row_cost_);
   build_plans();
@@ -251,7 +251,7 @@ void CpuForward::logits(const TeamContext& context, std::span<const int> rows,
   ops.end(StepPart::kHead);
   const PackedMatrix& head = model_->head();
   ops.share_tiles(head.n_tiles(), n_rows, &next_chunks_.back(), [&](WorkRange tiles) {
-    kernels_->matmul(head, head_input_.rows, n_rows, tiles, out, row_len, 0, false, nullptr);
+    kernels_->matmul(head, head_input(n_rows), n_rows, tiles, out, row_len, 0, false, nullptr);
     if (config.logit_cap == 0) return;
     const int first = tiles.begin * kTileLen;
     const int n = std::min(tiles.end * kTileLen, config.vocab_size) - first;

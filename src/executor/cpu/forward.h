@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <span>
 #include <vector>
@@ -129,8 +130,12 @@ class CpuForward {
   /// `shared_f32`: where the f32 rows lie if the weights read any; null: in the stage's own memory.
   Stage make_stage(int n_rows, int n_cols, float* shared_f32 = nullptr) const;
   void make_plans();
+  /// Those that hold rows of a batch.
+  [[nodiscard]] std::array<Stage*, 6> batch_stages() {
+    return {&normed_, &attended_, &gated_, &experts_.input, &draft_input_.taps, &draft_input_.joined};
+  }
   /// Whether threads may ever take rows by themselves (ThreadRows). Experts, and a draft's input, share rows otherwise;
-  /// PAD is one rectangle; with AMX, which lays out rows anew and unpacks weights for each call, it is not measured.
+  /// PAD is one rectangle; with AMX each thread would unpack all weights, a sixth of a product of 16 rows.
   [[nodiscard]] bool can_be_apart() const {
     return options_.own_rows && options_.n_threads > 1 &&
            options_.max_rows >= ThreadRows::min_rows(options_.n_threads) && kernels_->isa != Isa::kAvx512Amx &&
@@ -152,6 +157,12 @@ class CpuForward {
     return n_rows <= kRowBlock && model_->config().n_experts == 0;
   }
   [[nodiscard]] bool is_last(int layer) const { return layer + 1 == model_->config().n_layers; }
+  /// What the head reads of n_rows rows.
+  [[nodiscard]] ActivationRows head_input(int n_rows) const {
+    ActivationRows rows = head_input_.rows;
+    if (n_rows < kernels_->min_panel_rows) rows.panels = nullptr;
+    return rows;
+  }
   /// Where the last layer left the result of a row of the batch.
   [[nodiscard]] const float* result(int row) const;
   void count_work();

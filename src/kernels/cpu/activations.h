@@ -50,17 +50,26 @@ static constexpr size_t activation_record_bytes(int n_planes) {
 /// Rows of a panel: products of tiles (AMX) take so many at a time.
 inline constexpr int kPanelRows = 16;
 
-/// The quantised form of one group in kPanelRows rows, a second time, as tiles read it. Panels lie [panel][group]. Each
-/// row block has cache lines of its own: threads write row blocks.
+/// What a panel keeps of a row block's fields: a cache line, as rows are rounded by different threads.
+template <int kPlanes>
+struct alignas(64) PanelFields {
+  float scale[kRowBlock];
+  float scaled_sum[kRowBlock];
+  int32_t half_sums[2][kRowBlock];
+};
+template <>
+struct alignas(64) PanelFields<1> {
+  float scale[kRowBlock];
+  float bias[kRowBlock];
+  float scaled_sum[kRowBlock];
+  int16_t half_sums[2][kRowBlock];  // of 16 numbers below 2^7
+};
+
+/// The quantised form of one group in kPanelRows rows, a second time, as tiles read it. Panels lie [panel][group].
 template <int kPlanes>
 struct alignas(64) PanelGroup {
-  struct Fields {  // of a row block
-    float scale[kRowBlock];
-    float scaled_sum[kRowBlock];
-    int32_t half_sums[2][kRowBlock];
-  };
   int8_t q[kPlanes][kPanelRows][kGroupLen];
-  Fields fields[kPanelRows / kRowBlock];
+  PanelFields<kPlanes> fields[kPanelRows / kRowBlock];
 };
 static constexpr size_t panel_group_bytes(int n_planes) {
   return n_planes == 2 ? sizeof(PanelGroup<2>) : sizeof(PanelGroup<1>);

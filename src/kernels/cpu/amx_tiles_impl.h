@@ -23,8 +23,6 @@ struct TileShape {
 /// instructions.
 class HardwareTiles {
  public:
-  static constexpr bool kIsEmulated = false;
-
   explicit HardwareTiles(const TileShape (&shapes)[kTileRegisters]) {
     struct alignas(64) {
       uint8_t palette = 1;
@@ -64,11 +62,10 @@ class HardwareTiles {
   }
 };
 
-/// Plain loops with the same results, so that all that is around them can be tested on processors that lack tiles.
+/// Plain loops with the same results, so that all that is around them can be tested on processors that lack tiles. What
+/// those refuse stops the program here too.
 class EmulatedTiles {
  public:
-  static constexpr bool kIsEmulated = true;
-
   explicit EmulatedTiles(const TileShape (&shapes)[kTileRegisters]) {
     for (int i = 0; i < kTileRegisters; ++i) tiles_[i].shape = shapes[i];
   }
@@ -106,6 +103,7 @@ class EmulatedTiles {
     }
   }
   __attribute__((noinline)) static void multiply_add(Tile* sum, const Tile& rows, const Tile& quads) {
+    if (sum->shape.n_rows != rows.shape.n_rows || rows.shape.row_bytes != 4 * quads.shape.n_rows) __builtin_trap();
     for (int r = 0; r < sum->shape.n_rows; ++r) {
       for (int c = 0; c < kTileCols; ++c) {
         int32_t value = 0;

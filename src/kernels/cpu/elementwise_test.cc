@@ -352,7 +352,8 @@ TEST_P(ElementwiseTest, WritesZeroHeadsAsZeros) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, ElementwiseTest, ::testing::ValuesIn(testing::all_kernels()), testing::isa_name);
+INSTANTIATE_TEST_SUITE_P(Isa, ElementwiseTest, ::testing::ValuesIn(testing::kernels_and_emulated_tiles()),
+                         testing::isa_name);
 
 }  // namespace
 }  // namespace bass::cpu

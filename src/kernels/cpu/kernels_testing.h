@@ -35,6 +35,12 @@ inline std::vector<const Kernels*> all_kernels() {
   const int n = available_kernels(tables, 8);
   return {tables, tables + n};
 }
+/// And the tiles of processors that are not this one.
+inline std::vector<const Kernels*> kernels_and_emulated_tiles() {
+  std::vector<const Kernels*> tables = all_kernels();
+  if (emulated_amx() != nullptr) tables.push_back(emulated_amx());
+  return tables;
+}
 
 inline std::string isa_name(const ::testing::TestParamInfo<const Kernels*>& param) { return param.param->name; }
 

@@ -7,7 +7,7 @@
 // rounded. Products of tiles take long until they are there (50 cycles and more), and what a tile register holds
 // reaches a vector register through memory only: so a product is begun, the one begun before is stored, and the one
 // before that is added up. What counts on the processors that have tiles (Granite Rapids, docs/performance.md): while
-// tiles are used, one of two units multiplies floats of 512 bits, so an integer becomes a float by additions.
+// tiles are used, one of two units multiplies floats of 512 bits, so an integer becomes a float by an addition.
 #pragma once
 
 #include <utility>
@@ -28,7 +28,7 @@ BASS_SIMD_INLINE float scaled_part_sum(const Group& group, int part, int row) {
   return kParts == 1 ? fields.scaled_sum[i] : fields.scale[i] * static_cast<float>(fields.half_sums[part][i]);
 }
 
-/// Groups that lie unpacked at a time, so that they stay in the first level beside their rows: 15 KiB.
+/// Groups that lie unpacked at a time, so that they stay in the first level beside their rows: 15 KiB, of two parts 18.
 inline constexpr int kAmxGroups = 24;
 
 /// The tile registers. Two products are in work; a panel that is not full has registers of its own.
@@ -49,13 +49,14 @@ struct PanelOperands {
   int n_groups;
 };
 
-BASS_SIMD_INLINE I32x16 with_low_plane(I32x16 high, I32x16 low) { return add(shift_left<8>(high), low); }
-
-/// float(i): with one plane |i| < 2^22, as kDotBias says.
+/// fl(d_x float(idot)) of row i of a row block, by scaled_dot's arithmetic. low: of the second plane
 template <int kPlanes>
-BASS_SIMD_INLINE F32x16 float_of_dot(I32x16 i) {
-  if constexpr (kPlanes == 2) return to_f32(i);
-  return sub(float_of(add(i, broadcast_i32(kDotBiasBits))), broadcast(kDotBias));
+BASS_SIMD_INLINE F32x16 scaled_product(I32x16 high, const int32_t* low, const PanelFields<kPlanes>& x, int i) {
+  if constexpr (kPlanes == 1) {
+    return fma(float_of(add(high, broadcast_i32(kDotBiasBits))), broadcast(x.scale[i]), broadcast(x.bias[i]));
+  } else {
+    return mul(to_f32(add(shift_left<8>(high), load_i32(low))), broadcast(x.scale[i]));
+  }
 }
 
 /// What comes after the tile of weights in work: asked for into the second level while a panel is in work, as it lies.
@@ -149,10 +150,10 @@ class PanelProduct {
     if constexpr (Kind::kHasMinimum) m_w = load(w.minimum[part]);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      I32x16 idot = load_i32(dots[kSlot] + r * kTileCols);
-      if constexpr (kPlanes == 2) idot = with_low_plane(idot, load_i32(dots[1] + r * kTileCols));
-      acc[r] =
-          fma(d_w, mul(float_of_dot<kPlanes>(idot), broadcast(x.fields[r / kRowBlock].scale[r % kRowBlock])), acc[r]);
+      const int at = r * kTileCols;
+      const F32x16 dot =
+          scaled_product<kPlanes>(load_i32(dots[kSlot] + at), dots[1] + at, x.fields[r / kRowBlock], r % kRowBlock);
+      acc[r] = fma(d_w, dot, acc[r]);
       if constexpr (Kind::kHasMinimum) acc[r] = fma(m_w, broadcast(scaled_part_sum<kParts>(x, part, r)), acc[r]);
     }
   }
@@ -327,7 +328,10 @@ void amx_matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, Work
       return detail::amx_matmul_planes<Tiles, DType::kQ5_K>(w, x, n_rows, tiles, out);
     case DType::kQ6_K:
       return detail::amx_matmul_planes<Tiles, DType::kQ6_K>(w, x, n_rows, tiles, out);
-    default:
+    case DType::kF32:
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kIQ4_NL:  // packed as Q8_0
       return;
   }
 }

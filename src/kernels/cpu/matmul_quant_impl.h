@@ -165,23 +165,13 @@ BASS_SIMD_INLINE F32x16 scaled_part_sum(const std::byte* record, int row_in_bloc
   return mul(broadcast_field<kPlanes>(record, ActivationField::kScale, row_in_block), broadcast(sum));
 }
 
-/// A source that has its own dot products gives them itself (matmul_amx_impl.h).
-template <class Source, int kRows>
-concept HasOwnDots = requires(const Source& source, const std::byte* const* records, I32x16 (&idot)[kRows]) {
-  source.template dots<kRows, 0>(0, records, idot);
-};
-
 /// Adds part kPart of group g to the sums of kRows rows.
 template <class Source, int kPlanes, int kTiles, int kRows, int kPart>
 BASS_SIMD_INLINE void add_part(const Source* sources, int g, const std::byte* const* records,
                                F32x16 (&acc)[kTiles][kRows]) {
   using Traits = typename Source::Traits;
   I32x16 idot[kTiles][kRows];
-  if constexpr (HasOwnDots<Source, kRows>) {
-    for (int t = 0; t < kTiles; ++t) sources[t].template dots<kRows, kPart>(g, records, idot[t]);
-  } else {
-    part_dots<Source, kPlanes, kTiles, kRows, kPart>(sources, g, records, idot);
-  }
+  part_dots<Source, kPlanes, kTiles, kRows, kPart>(sources, g, records, idot);
   F32x16 d_w[kTiles];
 #pragma GCC unroll 4
   for (int t = 0; t < kTiles; ++t) d_w[t] = sources[t].template scale<kPart>(g);

@@ -1,5 +1,6 @@
 // Matrix products and weight packing: the bits of reference/ for every format, shape and number of rows.
 #include <algorithm>
+#include <bit>
 #include <tuple>
 
 #include "kernels/cpu/kernels_testing.h"
@@ -131,10 +132,28 @@ void expect_panels_hold_the_records(const Activations& x, int n_rows) {
       }
       const auto& fields = panel.fields[at / kRowBlock];
       ASSERT_EQ(fields.scale[at % kRowBlock], x.field<float>(row, g, ActivationField::kScale));
+      if constexpr (kPlanes == 1) {
+        ASSERT_EQ(fields.bias[at % kRowBlock], x.field<float>(row, g, ActivationField::kBias));
+      }
       ASSERT_EQ(fields.scaled_sum[at % kRowBlock], x.field<float>(row, g, ActivationField::kScaledSum));
       ASSERT_EQ(fields.half_sums[0][at % kRowBlock], x.field<int32_t>(row, g, ActivationField::kHalfSum0));
       ASSERT_EQ(fields.half_sums[1][at % kRowBlock], x.field<int32_t>(row, g, ActivationField::kHalfSum1));
     }
+  }
+}
+
+// Also where the numbers are as large as a float can be: bits that are no numbers, but the same ones.
+TEST_P(MatmulTest, GivesARowTheSameBitsInEveryBatchOfHugeNumbers) {
+  constexpr int kRows = 40, kCols = 128;
+  const FileMatrix file(DType::kQ4_1, 16, kCols, rng_);
+  const PackedCopy packed(file);
+  std::vector<float> x = random_floats(kRows * kCols, rng_);
+  for (size_t i = 0; i < x.size(); ++i) x[i] *= i % 3 == 0 ? 1e38f : 1e34f;
+  const Activations activations(kernels_, x.data(), kRows, kCols, 1);
+  const std::vector<float> together = product(kernels_, packed.matrix, activations, kRows);
+  const std::vector<float> few = product(kernels_, packed.matrix, activations, 8);
+  for (size_t i = 0; i < few.size(); ++i) {
+    EXPECT_EQ(std::bit_cast<uint32_t>(together[i]), std::bit_cast<uint32_t>(few[i])) << i;
   }
 }
 
@@ -169,7 +188,8 @@ TEST_P(MatmulTest, HasTheBitsOfTheReferenceForEveryShape) {
     for (const int n_out : {1, 15, 16, 17, 50, 65, 192}) {
       for (const int n_in : {32, 64, 96, 576, 1536}) {
         if (n_out * n_in > 60000 && n_out != 50) continue;
-        for (const int n_rows : {1, 2, 5}) {
+        for (const int n_rows : {1, 2, 5, 29}) {
+          if (n_rows == 29 && n_in > 96) continue;  // for tiles: one group, two, three
           for (int n_planes = 1; n_planes <= (is_float(type) ? 1 : 2); ++n_planes) {
             expect_reference_bits(type, n_rows, n_out, n_in, n_planes);
           }
@@ -193,11 +213,18 @@ TEST_P(MatmulTest, IsExactAtTheExtremes) {
       for (const float other : {1.0f, -1.0f, 0.99606299f, -32384.0f / 32512.0f}) {
         std::vector<float> x(static_cast<size_t>(len), other);
         for (size_t i = 0; i < x.size(); i += 3) x[i] = 1.0f;
+        std::vector<float> many;  // rows for tiles
+        for (int r = 0; r < 29; ++r) many.insert(many.end(), x.begin(), x.end());
         for (int n_planes = 1; n_planes <= 2; ++n_planes) {
-          const Activations activations(kernels_, x.data(), 1, len, n_planes);
-          EXPECT_TRUE(
-              same_bits(product(kernels_, packed.matrix, activations, 1), reference_product(file, x, 1, n_planes)))
-              << dtype_info(type).name << " quants " << byte << " x " << other;
+          const std::vector<float> expected = reference_product(file, x, 1, n_planes);
+          const Activations activations(kernels_, many.data(), 29, len, n_planes);
+          for (const int n_rows : {1, 29}) {
+            const std::vector<float> got = product(kernels_, packed.matrix, activations, n_rows);
+            for (int r = 0; r < n_rows; ++r) {
+              EXPECT_TRUE(same_bits(got.data() + static_cast<ptrdiff_t>(r) * 16, expected.data(), 16))
+                  << dtype_info(type).name << " quants " << byte << " x " << other << " row " << r;
+            }
+          }
         }
       }
     }
@@ -207,7 +234,7 @@ TEST_P(MatmulTest, IsExactAtTheExtremes) {
 TEST_P(MatmulTest, AddsABiasToTheFinishedSum) {
   for (const DType type : kTypes) {
     for (const auto& [n_rows, n_out, min_in] :
-         {std::tuple(1, 33, 64), {5, 16, 2304}, {20, 50, 96}}) {  // 2304: in chunks
+         {std::tuple(1, 33, 64), {5, 16, 2304}, {20, 50, 96}, {45, 50, 2304}}) {  // 2304: in chunks
       const int n_in = whole_blocks(type, min_in);
       const FileMatrix file(type, n_out, n_in, rng_);
       PackedCopy packed(file);
@@ -300,7 +327,8 @@ TEST_P(MatmulTest, FetchesBesideItsOwnWork) {
     kernels_.matmul(packed.matrix, activations.rows, n_rows, {0, packed.matrix.n_tiles()}, out.data(), kOut, 0, false,
                     &queue);
     EXPECT_TRUE(same_bits(out, product(kernels_, packed.matrix, activations, n_rows)));
-    const bool takes = n_rows > kMaxRowsWithoutFetch && kernels_.isa != Isa::kAvx512Amx;
+    const bool is_on_tiles = kernels_.min_panel_rows > 0 && n_rows >= kernels_.min_panel_rows;
+    const bool takes = n_rows > kMaxRowsWithoutFetch && !is_on_tiles;
     EXPECT_EQ(queue.n_bytes_left(), takes ? 0 : 8 * kBlockBytes) << n_rows;
     EXPECT_GE(matmul_fetch_bytes(packed.matrix, n_rows), takes ? 8 * kBlockBytes : 0);
   }
@@ -353,14 +381,8 @@ TEST(PackTest, TakesHalvesOfHeadsAsPairs) {
   }
 }
 
-// And the tiles of processors that are not this one.
-std::vector<const Kernels*> matmul_kernels() {
-  std::vector<const Kernels*> tables = testing::all_kernels();
-  if (emulated_amx() != nullptr) tables.push_back(emulated_amx());
-  return tables;
-}
-
-INSTANTIATE_TEST_SUITE_P(Isa, MatmulTest, ::testing::ValuesIn(matmul_kernels()), testing::isa_name);
+INSTANTIATE_TEST_SUITE_P(Isa, MatmulTest, ::testing::ValuesIn(testing::kernels_and_emulated_tiles()),
+                         testing::isa_name);
 
 TEST(PackTest, UnpacksToTheBitsOfTheFile) {
   std::mt19937 rng(3);

@@ -2,6 +2,8 @@
 // Include after a simd_*.h.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cpu/kernels.h"
 
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
@@ -14,14 +16,21 @@ BASS_SIMD_INLINE void copy_to_panel(const std::byte* record, int first, int row_
     __builtin_memcpy(panel->q[p][row_in_panel + first], record + activation_quants_offset(p, first),
                      size_t{kRows} * kGroupLen);
   }
-  auto& fields = panel->fields[row_in_panel / kRowBlock];
-  const auto copy = [&](ActivationField field, auto* to) __attribute__((always_inline)) {
-    __builtin_memcpy(to + first, record + activation_field_offset(kPlanes, field, first), size_t{kRows} * 4);
+  PanelFields<kPlanes>& fields = panel->fields[row_in_panel / kRowBlock];
+  const auto field = [&](ActivationField which) { return record + activation_field_offset(kPlanes, which, first); };
+  const auto copy = [&](ActivationField which, float* to) __attribute__((always_inline)) {
+    __builtin_memcpy(to + first, field(which), size_t{kRows} * 4);
   };
   copy(ActivationField::kScale, fields.scale);
+  if constexpr (kPlanes == 1) copy(ActivationField::kBias, fields.bias);
   copy(ActivationField::kScaledSum, fields.scaled_sum);
-  copy(ActivationField::kHalfSum0, fields.half_sums[0]);
-  copy(ActivationField::kHalfSum1, fields.half_sums[1]);
+  const auto copy_sums = [&](ActivationField which, auto* to) __attribute__((always_inline)) {
+    int32_t sums[kRows];
+    __builtin_memcpy(sums, field(which), sizeof(sums));
+    for (int r = 0; r < kRows; ++r) to[first + r] = static_cast<std::remove_pointer_t<decltype(to)>>(sums[r]);
+  };
+  copy_sums(ActivationField::kHalfSum0, fields.half_sums[0]);
+  copy_sums(ActivationField::kHalfSum1, fields.half_sums[1]);
 }
 
 template <int kPlanes>
