@@ -135,7 +135,7 @@ class CpuForward {
     return {&normed_, &attended_, &gated_, &experts_.input, &draft_input_.taps, &draft_input_.joined};
   }
   /// Whether threads may ever take rows by themselves (ThreadRows). Experts, and a draft's input, share rows otherwise;
-  /// PAD is one rectangle; with AMX each thread would unpack all weights, a sixth of a product of 16 rows.
+  /// PAD is one rectangle; with AMX each thread would unpack all weights, nearly a quarter of a product of 16 rows.
   [[nodiscard]] bool can_be_apart() const {
     return options_.own_rows && options_.n_threads > 1 &&
            options_.max_rows >= ThreadRows::min_rows(options_.n_threads) && kernels_->isa != Isa::kAvx512Amx &&
