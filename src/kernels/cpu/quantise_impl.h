@@ -32,14 +32,15 @@ BASS_SIMD_INLINE void quantise_group(const float* x, std::byte* record, int row_
     }
   }
   const int32_t half_sums[2] = {reduce_add(q[0]), reduce_add(q[1])};
-  const int32_t sum = half_sums[0] + half_sums[1];
-  constexpr int32_t kStart = kPlanes == 1 ? kDotBiasBits : 0;
+  // Unsigned: an infinite value is rounded to the least integer, and the sums of such may wrap around.
+  const uint32_t sum = static_cast<uint32_t>(half_sums[0]) + static_cast<uint32_t>(half_sums[1]);
+  constexpr uint32_t kStart = kPlanes == 1 ? kDotBiasBits : 0;
   const auto put = [&](ActivationField field, auto value) __attribute__((always_inline)) {
     __builtin_memcpy(record + activation_field_offset(kPlanes, field, row_in_block), &value, 4);
   };
   put(ActivationField::kScale, scale);
   put(ActivationField::kBias, -kDotBias * scale);
-  put(ActivationField::kScaledSum, scale * static_cast<float>(sum));
+  put(ActivationField::kScaledSum, scale * static_cast<float>(static_cast<int32_t>(sum)));
   put(ActivationField::kStart8, kStart - 8 * sum);
   put(ActivationField::kStart128, kStart - 128 * sum);
   put(ActivationField::kHalfSum0, half_sums[0]);
