@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <functional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -13,50 +13,102 @@ namespace bass {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using ParseEvent = Json::parse_event_t;
-
-/// Watches the parser at work, which itself takes any depth and keeps one of several values of a key, silently.
-class ParseWatch {
- public:
-  /// What the parser asks before it keeps a value. After the first error nothing is kept, so nothing grows.
-  bool operator()(int depth, ParseEvent event, const Json& parsed) {
-    if (!status_.ok()) return false;
-    if ((event == ParseEvent::object_start || event == ParseEvent::array_start) && depth >= kMaxJsonDepth) {
-      status_ = invalid_argument(fmt::format("nested deeper than {} levels; make it flatter", kMaxJsonDepth));
-    } else if (event == ParseEvent::object_start) {
-      keys_.emplace_back();
-    } else if (event == ParseEvent::object_end) {
-      keys_.pop_back();
-    } else if (event == ParseEvent::key && !keys_.back().insert(parsed.get<std::string>()).second) {
-      status_ = invalid_argument(fmt::format("{}: is there twice", parsed.dump()));
-    }
-    return status_.ok();
-  }
-  [[nodiscard]] const Status& status() const { return status_; }
-
- private:
-  std::vector<std::set<std::string>> keys_;  // of the objects that are open
-  Status status_;
-};
 
 Status not_valid(size_t byte) { return invalid_argument(fmt::format("not valid JSON (at byte {})", byte)); }
+
+/// Makes a value of what the parser reads. nlohmann's own way takes any depth, keeps one of several values of a key
+/// without a word, and takes time that grows with the square of an object's keys, and with a callback of an array's
+/// elements.
+class JsonBuilder {
+ public:
+  using number_integer_t = Json::number_integer_t;
+  using number_unsigned_t = Json::number_unsigned_t;
+  using number_float_t = Json::number_float_t;
+  using string_t = Json::string_t;
+  using binary_t = Json::binary_t;
+
+  // The parser's events; false ends it.
+
+  bool null() { return put(nullptr) != nullptr; }
+  bool boolean(bool value) { return put(value) != nullptr; }
+  bool number_integer(number_integer_t value) { return put(value) != nullptr; }
+  bool number_unsigned(number_unsigned_t value) { return put(value) != nullptr; }
+  bool number_float(number_float_t value, const string_t& /*text*/) { return put(value) != nullptr; }
+  bool string(string_t& value) { return put(std::move(value)) != nullptr; }
+  bool binary(binary_t& /*value*/) { return false; }  // is not in texts
+
+  bool start_object(size_t /*n*/) { return open(Json::value_t::object); }
+  bool start_array(size_t /*n*/) { return open(Json::value_t::array); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool key(string_t& key) {
+    Level& level = open_.back();
+    if (!level.keys.insert(key).second) {
+      status_ = invalid_argument(fmt::format("{}: is there twice", Json(key).dump()));
+      return false;
+    }
+    level.key = std::move(key);
+    return true;
+  }
+
+  bool parse_error(size_t byte, const std::string& /*token*/, const Json::exception& error) {
+    constexpr int kNumberTooLarge = 406;
+    status_ = error.id == kNumberTooLarge ? invalid_argument("holds a number that is too large") : not_valid(byte);
+    return false;
+  }
+
+  [[nodiscard]] const Status& status() const { return status_; }
+  Json take() { return std::move(root_); }
+
+ private:
+  /// An array or object that is not closed yet.
+  struct Level {
+    Json* value;
+    std::set<std::string> keys;
+    std::string key;  // of the value that comes next
+  };
+
+  bool open(Json::value_t type) {
+    if (open_.size() >= size_t{kMaxJsonDepth}) {
+      status_ = invalid_argument(fmt::format("nested deeper than {} levels; make it flatter", kMaxJsonDepth));
+      return false;
+    }
+    open_.push_back({put(Json(type)), {}, {}});
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  /// Where the value is now; valid until its parent gets another one.
+  Json* put(Json value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    Level& level = open_.back();
+    if (level.value->is_array()) return &level.value->get_ref<Json::array_t&>().emplace_back(std::move(value));
+    // An ordered map is a vector whose own ways in look for the key, which is known to be new.
+    using Pairs = Json::object_t::Container;
+    return &static_cast<Pairs&>(level.value->get_ref<Json::object_t&>())
+                .emplace_back(std::move(level.key), std::move(value))
+                .second;
+  }
+
+  Json root_;
+  std::vector<Level> open_;
+  Status status_;
+};
 
 }  // namespace
 
 Result<Json> parse_user_json(std::string_view text) {
   if (const size_t at = text.find('\0'); at != text.npos) return not_valid(at);  // the parser would take it for the end
-  ParseWatch watch;
-  try {
-    Json value = Json::parse(text, std::ref(watch));
-    BASS_RETURN_IF_ERROR(watch.status());
-    return value;
-  } catch (const Json::parse_error& error) {
-    BASS_RETURN_IF_ERROR(watch.status());
-    return not_valid(error.byte);
-  } catch (const Json::out_of_range&) {
-    BASS_RETURN_IF_ERROR(watch.status());
-    return invalid_argument("holds a number that is too large");
-  }
+  JsonBuilder builder;
+  Json::sax_parse(text, &builder);
+  BASS_RETURN_IF_ERROR(builder.status());
+  return builder.take();
 }
 
 }  // namespace bass

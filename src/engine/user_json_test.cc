@@ -23,6 +23,25 @@ TEST(UserJson, KeepsTheOrderOfKeys) {
   EXPECT_EQ(json.value().dump(), R"({"b":1,"a":[true,null]})");
 }
 
+TEST(UserJson, ReadsEveryKindOfValue) {
+  const std::string text =
+      R"({"a":[],"b":{},"c":[-1,18446744073709551615,0.5,1e-3,true,false,null,"\u00e9\n"],"d":{"e":{"f":[[1]]}}})";
+  const auto json = parse_user_json(text);
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ(json.value(), nlohmann::ordered_json::parse(text));
+  EXPECT_EQ(parse_user_json(" 7 ").value(), 7);
+  EXPECT_EQ(parse_user_json("\"a\"").value(), "a");
+}
+
+// A megabyte is read in less than a second; where time grew with the square of its parts, in minutes.
+TEST(UserJson, TakesNoLongerForManyParts) {
+  std::string objects = "[{}", keys = "{\"k\": 0";
+  for (int i = 0; i < 300'000; ++i) objects += ",{}";
+  for (int i = 0; i < 100'000; ++i) keys += ",\"" + std::to_string(i) + "\":0";
+  EXPECT_EQ(parse_user_json(objects + "]").value().size(), 300'001);
+  EXPECT_EQ(parse_user_json(keys + "}").value().size(), 100'001);
+}
+
 TEST(UserJson, RefusesWhatIsNestedTooDeep) {
   EXPECT_TRUE(parse_user_json(nested(kMaxJsonDepth, "[", "]")).ok());
   EXPECT_TRUE(parse_user_json(nested(kMaxJsonDepth, "{\"a\":", "}")).ok());
@@ -43,6 +62,8 @@ TEST(UserJson, SaysWhereItStopsBeingJson) {
   EXPECT_EQ(error_of("[1, 2"), "not valid JSON (at byte 6)");
   EXPECT_EQ(error_of(std::string("[1]\0[2]", 7)), "not valid JSON (at byte 3)");
   EXPECT_EQ(error_of("[1e999]"), "holds a number that is too large");
+  EXPECT_EQ(error_of("[1] 2"), "not valid JSON (at byte 5)");
+  EXPECT_EQ(error_of("{\"a\" 1}"), "not valid JSON (at byte 6)");
   EXPECT_FALSE(parse_user_json("").ok());
   EXPECT_FALSE(parse_user_json("\"\xFF\"").ok());
 }
