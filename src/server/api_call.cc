@@ -194,6 +194,12 @@ class CallReader {
     if (n_samples > kMaxSamples)
       return invalid_argument(fmt::format("\"prompt\": {} prompts of {} samples each are more than {}", prompt.size(),
                                           options_.request.n, kMaxSamples));
+    const size_t n_biases = options_.request.sampling.logit_bias.size();
+    if (n_biases * prompt.size() > kMaxBiases)
+      return invalid_argument(
+          fmt::format("\"logit_bias\": {} entries for {} prompts each are more than {}; send the "
+                      "prompts in several calls",
+                      n_biases, prompt.size(), kMaxBiases));
     for (const Json& one : prompt) BASS_RETURN_IF_ERROR(add_prompt(one));
     return ok_status();
   }

@@ -44,6 +44,11 @@ ApiError too_large_error(size_t max_bytes) {
   return {413, "invalid_request_error", "", fmt::format("the body has more than {} MiB", max_bytes >> 20)};
 }
 
+ApiError too_many_bodies_error() {
+  return {503, "server_error", "unavailable",
+          "the bodies of other calls take all the room that there is; try again later"};
+}
+
 ApiError too_many_samples_error(int64_t max_samples) {
   return {429, "rate_limit_error", "too_many_samples",
           fmt::format("with this call more than {} samples would run or wait; try again later", max_samples)};

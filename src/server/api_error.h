@@ -24,6 +24,7 @@ ApiError wrong_key_error();
 ApiError unknown_model_error(const std::string& asked, const std::string& served);
 ApiError unknown_path_error(const std::string& method, const std::string& path);
 ApiError too_many_calls_error(int max_calls);
+ApiError too_many_bodies_error();
 ApiError too_many_samples_error(int64_t max_samples);
 ApiError too_large_error(size_t max_bytes);
 ApiError not_http_error(const std::string& what);

@@ -14,9 +14,10 @@ namespace bass {
 /// A thread that waits for events and hands them on, those that have come together at once.
 class EventPump {
  public:
-  using Take = std::function<void(std::vector<Event>)>;
+  using Events = std::shared_ptr<const std::vector<Event>>;
+  using Take = std::function<void(Events)>;
 
-  /// take: called on the pump's thread
+  /// take: called on the pump's thread; once more with the same events when it throws std::bad_alloc
   explicit EventPump(Take take);
   ~EventPump();
   EventPump(const EventPump&) = delete;

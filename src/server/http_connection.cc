@@ -1,7 +1,10 @@
 #include "server/http_connection.h"
 
+#include <poll.h>
+
 #include <boost/asio/buffer.hpp>
 #include <chrono>
+#include <limits>
 
 namespace bass {
 namespace {
@@ -10,43 +13,87 @@ using std::chrono::seconds;
 
 constexpr seconds kHeadTime{30};   // for a request to begin and its head to come
 constexpr seconds kBodyTime{120};  // and for its body
-constexpr seconds kWriteTime{30};  // for what is sent to be taken
+constexpr seconds kWriteTime{30};  // for the next part of what is sent to be taken
 constexpr seconds kLingerTime{2};
+constexpr seconds kLookTime{1};  // between looks for the other side's end
 
 bool is_end(const ErrorCode& error) {
   return error == http::error::end_of_stream || error == beast::error::timeout ||
          error == net::error::connection_reset || error == net::error::operation_aborted || error == net::error::eof;
 }
 
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+/// The path of a request's target (RFC 9112, 3.2), %XX as the bytes that they stand for.
+std::string path_of(std::string_view target) {
+  target = target.substr(0, target.find('?'));
+  if (const size_t scheme = target.find("://"); !target.starts_with('/') && scheme != target.npos) {
+    target.remove_prefix(std::min(target.find('/', scheme + 3), target.size()));
+  }
+  std::string path;
+  for (size_t i = 0; i < target.size(); ++i) {
+    const bool has_digits = target[i] == '%' && i + 2 < target.size();
+    const int high = has_digits ? hex_digit(target[i + 1]) : -1;
+    const int low = has_digits ? hex_digit(target[i + 2]) : -1;
+    if (high < 0 || low < 0) {
+      path += target[i];
+    } else {
+      path += static_cast<char>(16 * high + low);
+      i += 2;
+    }
+  }
+  return path;
+}
+
 }  // namespace
 
-net::awaitable<HttpConnection::Read> HttpConnection::read(HttpRequest* request) {
+net::awaitable<HttpConnection::Read> HttpConnection::read(const BodyLimit& limit, HttpRequest* request) {
   http::request_parser<http::string_body> parser;
   parser.header_limit(kMaxHeadBytes);
-  parser.body_limit(kMaxBodyBytes);
+  parser.body_limit(std::numeric_limits<uint64_t>::max());  // until the head is known (Boost 1.74 takes "none" for 0)
   is_idle_ = true;
   stream_.expires_after(kHeadTime);
   ErrorCode error;
   co_await http::async_read_header(stream_, buffer_, parser, net::redirect_error(net::use_awaitable, error));
   is_idle_ = false;
-  version_ = parser.get().version();
-  is_head_ = parser.get().method() == http::verb::head;
-  if (!error) {
-    stream_.expires_after(kBodyTime);
-    if (beast::iequals(parser.get()[http::field::expect], "100-continue")) {
-      constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-      co_await net::async_write(stream_, net::buffer(kContinue), net::use_awaitable);
-    }
-    co_await http::async_read(stream_, buffer_, parser, net::redirect_error(net::use_awaitable, error));
+  const auto& message = parser.get();
+  version_ = message.version();
+  is_head_ = message.method() == http::verb::head;
+  is_kept_ = false;
+  if (error) co_return is_end(error) ? Read::kEnd : Read::kInvalid;
+  const std::string_view target(message.target().data(), message.target().size());
+  *request = {
+      std::string(message.method_string()), path_of(target), std::string(message[http::field::authorization]), {}};
+  std::optional<size_t> n_bytes;
+  if (const auto said = parser.content_length()) n_bytes = *said;
+  const size_t max_bytes = limit(*request, n_bytes);
+  if (n_bytes.value_or(0) > max_bytes) co_return Read::kTooLarge;
+  parser.body_limit(max_bytes);
+  stream_.expires_after(kBodyTime);
+  if (version_ >= 11 && beast::iequals(message[http::field::expect], "100-continue")) {
+    constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+    co_await net::async_write(stream_, net::buffer(kContinue), net::use_awaitable);
   }
-  is_kept_ = !error && parser.get().keep_alive();
+  co_await http::async_read(stream_, buffer_, parser, net::redirect_error(net::use_awaitable, error));
   if (error == http::error::body_limit) co_return Read::kTooLarge;
   if (error) co_return is_end(error) ? Read::kEnd : Read::kInvalid;
-  const auto& message = parser.get();
-  const std::string_view target(message.target().data(), message.target().size());
-  *request = {std::string(message.method_string()), std::string(target.substr(0, target.find('?'))),
-              std::string(message[http::field::authorization]), std::move(parser.get().body())};
+  is_kept_ = message.keep_alive();
+  request->body = std::move(parser.get().body());
   co_return Read::kRequest;
+}
+
+template <class Buffers>
+net::awaitable<void> HttpConnection::write(Buffers buffers) {
+  beast::buffers_suffix<Buffers> rest(buffers);
+  while (beast::buffer_bytes(rest) > 0) {
+    stream_.expires_after(kWriteTime);
+    const size_t n_taken = co_await stream_.async_write_some(rest, net::use_awaitable);
+    rest.consume(n_taken);
+  }
 }
 
 void HttpConnection::settle(http::response_header<>* header) {
@@ -56,22 +103,24 @@ void HttpConnection::settle(http::response_header<>* header) {
 }
 
 net::awaitable<void> HttpConnection::answer(const HttpAnswer& answer) {
-  http::response<http::string_body> response;
+  http::response<http::span_body<const char>> response;
   settle(&response);
   response.result(static_cast<unsigned>(answer.status));
   response.set(http::field::content_type, answer.type);
   if (answer.status == 401) response.set(http::field::www_authenticate, "Bearer");
   if (answer.status == 429) response.set(http::field::retry_after, "1");
   response.content_length(answer.body.size());
-  is_kept_ = is_kept_ && may_keep_;
-  response.keep_alive(is_kept_);
-  response.body() = answer.body;
-  http::response_serializer<http::string_body> serializer(response);
-  stream_.expires_after(kWriteTime);
+  response.keep_alive(is_kept());
+  response.body() = {answer.body.data(), answer.body.size()};
+  http::response_serializer<http::span_body<const char>> serializer(response);
   if (is_head_) {
+    stream_.expires_after(kWriteTime);
     co_await http::async_write_header(stream_, serializer, net::use_awaitable);
-  } else {
-    co_await http::async_write(stream_, serializer, net::use_awaitable);
+    co_return;
+  }
+  while (!serializer.is_done()) {
+    stream_.expires_after(kWriteTime);
+    co_await http::async_write_some(stream_, serializer, net::use_awaitable);
   }
 }
 
@@ -79,8 +128,8 @@ net::awaitable<void> HttpConnection::begin_pieces(std::string_view type) {
   http::response<http::empty_body> response;
   settle(&response);
   response.set(http::field::content_type, beast::string_view(type.data(), type.size()));
-  is_kept_ = is_kept_ && may_keep_ && version_ >= 11;  // before, the connection's end is the answer's
-  response.keep_alive(is_kept_);
+  is_kept_ = is_kept_ && version_ >= 11;  // before, the connection's end is the answer's
+  response.keep_alive(is_kept());
   response.chunked(version_ >= 11);
   http::response_serializer<http::empty_body> serializer(response);
   stream_.expires_after(kWriteTime);
@@ -88,17 +137,19 @@ net::awaitable<void> HttpConnection::begin_pieces(std::string_view type) {
 }
 
 net::awaitable<void> HttpConnection::send_piece(const std::string& piece) {
-  stream_.expires_after(kWriteTime);
   if (version_ >= 11) {
-    co_await net::async_write(stream_, http::make_chunk(net::buffer(piece)), net::use_awaitable);
+    auto writing = write(http::make_chunk(net::const_buffer(piece.data(), piece.size())));
+    co_await std::move(writing);
   } else {
-    co_await net::async_write(stream_, net::buffer(piece), net::use_awaitable);
+    auto writing = write(net::const_buffer(piece.data(), piece.size()));
+    co_await std::move(writing);
   }
 }
 
 net::awaitable<void> HttpConnection::end_pieces() {
+  if (version_ < 11) co_return;
   stream_.expires_after(kWriteTime);
-  if (version_ >= 11) co_await net::async_write(stream_, http::make_chunk_last(), net::use_awaitable);
+  co_await net::async_write(stream_, http::make_chunk_last(), net::use_awaitable);
 }
 
 void HttpConnection::watch(std::function<void()> on_gone) {
@@ -115,9 +166,21 @@ void HttpConnection::wait_for_end() {
     ErrorCode peeked;
     self->stream_.socket().non_blocking(true, peeked);
     if (!error) self->stream_.socket().receive(net::buffer(&byte, 1), tcp::socket::message_peek, peeked);
-    // Another request may have come already: then nothing more can be learnt before that is read.
-    if (!error && !peeked) return;
+    if (!error && !peeked) return self->wait_beside_bytes();
     if (peeked == net::error::would_block) return self->wait_for_end();
+    std::exchange(self->on_gone_, nullptr)();
+  });
+}
+
+// Another request may have come already, behind which the end would be read: the system is asked instead.
+void HttpConnection::wait_beside_bytes() {
+  is_watching_ = true;
+  next_look_.expires_after(kLookTime);
+  next_look_.async_wait([self = shared_from_this()](const ErrorCode& error) {
+    self->is_watching_ = false;
+    if (error || !self->on_gone_) return;
+    pollfd socket{self->stream_.socket().native_handle(), POLLRDHUP, 0};
+    if (::poll(&socket, 1, 0) <= 0) return self->wait_beside_bytes();
     std::exchange(self->on_gone_, nullptr)();
   });
 }
@@ -133,6 +196,7 @@ net::awaitable<void> HttpConnection::linger() {
 }
 
 void HttpConnection::close() {
+  next_look_.cancel();
   stream_.close();
   if (on_gone_) std::exchange(on_gone_, nullptr)();
 }

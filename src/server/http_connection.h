@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,29 +32,33 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   static constexpr uint32_t kMaxHeadBytes = 64 << 10;
   static constexpr size_t kMaxBodyBytes = size_t{32} << 20;
 
-  explicit HttpConnection(tcp::socket socket) : stream_(std::move(socket)) {}
+  explicit HttpConnection(tcp::socket socket) : stream_(std::move(socket)), next_look_(stream_.get_executor()) {}
 
   enum class Read : uint8_t {
     kRequest,
-    kTooLarge,  ///< a body of more than kMaxBodyBytes
+    kTooLarge,  ///< a longer body than is taken; the request is there but for its body
     kInvalid,   ///< what came is not HTTP; then and after kTooLarge the connection can only be answered and closed
     kEnd,       ///< nobody asks any more
   };
-  net::awaitable<Read> read(HttpRequest* request);
+  /// How long a request's body may be, by what is there without it and by what its head says, if it does.
+  using BodyLimit = std::function<size_t(const HttpRequest& head, std::optional<size_t> n_bytes)>;
+  net::awaitable<Read> read(const BodyLimit& limit, HttpRequest* request);
 
+  /// Whoever takes nothing of what is sent for 30 seconds has gone; so of pieces.
   net::awaitable<void> answer(const HttpAnswer& answer);
   /// The head of an answer in pieces, pieces, and its end.
   net::awaitable<void> begin_pieces(std::string_view type);
   net::awaitable<void> send_piece(const std::string& piece);
   net::awaitable<void> end_pieces();
 
-  /// Calls on_gone once, when the other side closes its end, which it does when it goes away, until `unwatch`.
+  /// Calls on_gone once, when the other side closes its end, which it does when it goes away, until `unwatch`. Takes up
+  /// to a second when more has come from there meanwhile.
   void watch(std::function<void()> on_gone);
   void unwatch() { on_gone_ = nullptr; }
 
   /// Whether another request may follow.
-  [[nodiscard]] bool is_kept() const { return is_kept_; }
-  /// Answers say that they are the last one.
+  [[nodiscard]] bool is_kept() const { return is_kept_ && may_keep_; }
+  /// None may. Answers say that they are the last one.
   void keep_no_longer() { may_keep_ = false; }
   /// No request has begun to come since the last answer.
   [[nodiscard]] bool is_idle() const { return is_idle_; }
@@ -67,6 +72,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  private:
   void settle(http::response_header<>* header);
   void wait_for_end();
+  void wait_beside_bytes();
+  /// Is over whenever another part of the bytes was not taken in time.
+  template <class Buffers>
+  net::awaitable<void> write(Buffers buffers);
 
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_{kMaxHeadBytes + (64 << 10)};
@@ -77,6 +86,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool is_idle_ = true;
   bool is_watching_ = false;
   std::function<void()> on_gone_;
+  net::steady_timer next_look_;  // for the other side's end
 };
 
 }  // namespace bass

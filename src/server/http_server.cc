@@ -14,6 +14,7 @@
 #include "server/api_call.h"
 #include "server/api_error.h"
 #include "server/asio.h"
+#include "server/call_hold.h"
 #include "server/event_pump.h"
 #include "server/http_connection.h"
 #include "server/metrics.h"
@@ -28,6 +29,8 @@ using Connection = std::shared_ptr<HttpConnection>;
 constexpr size_t kMaxConnections = 4096;
 constexpr int kReaders = 2;                             // threads that make bodies requests and texts tokens
 constexpr std::chrono::milliseconds kGrace{1000};       // for calls that were cut to tell their callers
+constexpr size_t kMaxOtherBytes = 64 << 10;             // of bodies that nobody will read
+constexpr size_t kMaxAllBodies = size_t{1} << 30;       // bytes of bodies that come or are read, together
 constexpr std::chrono::milliseconds kAcceptPause{100};  // when the system has no more connections to give
 
 std::string random_id(std::string_view prefix) {
@@ -41,27 +44,12 @@ int64_t seconds_since_1970() {
 
 HttpAnswer answer_of(const ApiError& error) { return {error.http_status, error.body()}; }
 
-/// Counts one while it lives, or until it is given back.
-class Place {
- public:
-  explicit Place(int64_t* count) : count_(count) { ++*count_; }
-  ~Place() { give_back(); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  void give_back() {
-    if (count_ != nullptr) --*std::exchange(count_, nullptr);
-  }
-
- private:
-  int64_t* count_;  // none: given back
-};
-
 /// Everything but `start`, `stop`, the readers and the pump runs on one thread, io_thread_.
 class HttpServerImpl final : public HttpServer {
  public:
   HttpServerImpl(Engine* engine, ServerOptions options)
-      : engine_(engine), options_(std::move(options)), calls_(engine), pump_([this](std::vector<Event> events) {
-          net::post(io_, [this, events = std::move(events)] { calls_.take(events); });
+      : engine_(engine), options_(std::move(options)), calls_(engine), pump_([this](EventPump::Events events) {
+          net::post(io_, [this, events = std::move(events)] { calls_.take(*events); });
         }) {}
   ~HttpServerImpl() override { stop(); }
 
@@ -148,8 +136,13 @@ class HttpServerImpl final : public HttpServer {
   net::awaitable<void> accept() {
     while (acceptor_.is_open()) {
       ErrorCode error;
-      tcp::socket socket = co_await acceptor_.async_accept(net::redirect_error(net::use_awaitable, error));
-      if (!error && begin(std::move(socket))) continue;
+      bool has_begun = false;
+      try {
+        tcp::socket socket = co_await acceptor_.async_accept(net::redirect_error(net::use_awaitable, error));
+        has_begun = !error && begin(std::move(socket));
+      } catch (const std::bad_alloc&) {
+      }
+      if (has_begun) continue;
       net::steady_timer pause(io_, kAcceptPause);  // the system is short of something
       co_await pause.async_wait(net::redirect_error(net::use_awaitable, error));
     }
@@ -170,38 +163,64 @@ class HttpServerImpl final : public HttpServer {
 
   net::awaitable<void> serve(Connection connection) {
     if (is_ending_) co_return;
-    connections_.insert(connection);
+    const Listed listed(this, connection);
     try {
       bool goes_on = true;
       while (goes_on && connection->is_kept() && !is_ending_) goes_on = co_await serve_one(connection);
-    } catch (const std::exception&) {  // the connection broke, or there is no memory for it
+      if (goes_on) co_await connection->linger();  // its last request was answered
+    } catch (const std::exception&) {              // the connection broke, or there is no memory for it
     }
-    connection->close();
-    connections_.erase(connection);
-    if (is_ending_ && connections_.empty()) end_.cancel();
   }
+
+  /// A connection that is served; closed and forgotten at the end.
+  class Listed {
+   public:
+    Listed(HttpServerImpl* server, Connection connection) : server_(server), connection_(std::move(connection)) {
+      server_->connections_.insert(connection_);
+    }
+    ~Listed() {
+      connection_->close();
+      server_->connections_.erase(connection_);
+      if (server_->is_ending_ && server_->connections_.empty()) server_->end_.cancel();
+    }
+    Listed(const Listed&) = delete;
+    Listed& operator=(const Listed&) = delete;
+
+   private:
+    HttpServerImpl* server_;
+    Connection connection_;
+  };
 
   /// False: the connection is at its end.
   net::awaitable<bool> serve_one(Connection connection) {
     HttpRequest request;
-    const HttpConnection::Read read = co_await connection->read(&request);
+    Share bodies(&body_bytes_);
+    const HttpConnection::BodyLimit limit = [&](const HttpRequest& head, std::optional<size_t> n_bytes) {
+      return body_limit(head, n_bytes, &bodies);
+    };
+    const HttpConnection::Read read = co_await connection->read(limit, &request);
     if (read == HttpConnection::Read::kEnd) co_return false;
-    if (read != HttpConnection::Read::kRequest) {
-      const HttpAnswer refusal =
-          answer_of(read == HttpConnection::Read::kTooLarge ? too_large_error(HttpConnection::kMaxBodyBytes)
-                                                            : not_http_error("a request that this server understands"));
-      co_await connection->answer(refusal);
-      co_await connection->linger();
-      co_return false;
-    }
     const std::optional<ApiEndpoint> endpoint = endpoint_of(request);
-    if (endpoint && is_allowed(request)) {
-      co_await call(connection, *endpoint, &request.body);
-    } else {
-      const HttpAnswer answer = simple_answer(request);
-      co_await connection->answer(answer);
+    const bool is_call = endpoint && is_allowed(request);
+    if (read == HttpConnection::Read::kRequest && is_call) {
+      co_await call(connection, *endpoint, &request.body, &bodies);
+      co_return true;
     }
+    if (read != HttpConnection::Read::kRequest) connection->keep_no_longer();
+    const HttpAnswer answer =
+        read == HttpConnection::Read::kInvalid ? answer_of(not_http_error("a request that this server understands"))
+        : is_call
+            ? answer_of(bodies.n() == 0 ? too_many_bodies_error() : too_large_error(HttpConnection::kMaxBodyBytes))
+            : simple_answer(request);
+    co_await connection->answer(answer);
     co_return true;
+  }
+
+  /// Bodies of calls have as much as there is room for, others little: neither is memory for those without a key.
+  size_t body_limit(const HttpRequest& head, std::optional<size_t> n_bytes, Share* bodies) const {
+    if (!endpoint_of(head) || !is_allowed(head)) return kMaxOtherBytes;
+    const size_t n = std::min(n_bytes.value_or(HttpConnection::kMaxBodyBytes), HttpConnection::kMaxBodyBytes);
+    return bodies->take(n, kMaxAllBodies) ? HttpConnection::kMaxBodyBytes : 0;
   }
 
   static std::optional<ApiEndpoint> endpoint_of(const HttpRequest& request) {
@@ -241,29 +260,23 @@ class HttpServerImpl final : public HttpServer {
 
   // A call.
 
-  /// What a reader makes of a body.
-  struct Submitted {
-    ApiShape shape;
-    std::vector<RequestId> ids;
-    std::optional<ApiError> error;  // then what was submitted is to be cancelled
-  };
-
-  net::awaitable<void> call(Connection connection, ApiEndpoint endpoint, std::string* body) {
+  /// body, bodies: done with when the call runs.
+  net::awaitable<void> call(Connection connection, ApiEndpoint endpoint, std::string* body, Share* bodies) {
     if (is_ending_ || counts_.running >= options_.max_calls) {
       ++counts_.refused;
       const HttpAnswer refusal = answer_of(is_ending_ ? ending_error() : too_many_calls_error(options_.max_calls));
       co_await connection->answer(refusal);
       co_return;
     }
-    Place place(&counts_.running);
+    Hold hold(&calls_, &counts_.running, &n_samples_);
     Submitted submitted;
-    auto reading = submit(endpoint, body, &submitted);
+    auto reading = submit(endpoint, body, &hold, &submitted);
     co_await net::co_spawn(readers_, std::move(reading), net::use_awaitable);
+    *body = std::string();
+    bodies->give_back();
     if (submitted.error) {
-      calls_.add(nullptr, submitted.ids);
-      calls_.drop(submitted.ids);
       ++counts_.refused;
-      place.give_back();
+      hold.release();
       const HttpAnswer refusal = answer_of(*submitted.error);
       co_await connection->answer(refusal);
       co_return;
@@ -273,15 +286,15 @@ class HttpServerImpl final : public HttpServer {
     const std::string id = head.id;
     const auto running =
         std::make_shared<RunningCall>(io_.get_executor(), submitted.shape, std::move(head), token_bytes());
-    calls_.add(running, submitted.ids);
+    hold.begin(running);
     if (must_end_) calls_.cancel_all();
     Status status;
     try {
       connection->watch([running] { running->fail(caller_gone()); });
       if (submitted.shape.is_streamed) {
-        co_await send_pieces(connection, running, &place);
+        co_await send_pieces(connection, running, &hold);
       } else {
-        co_await send_whole(connection, running, &place);
+        co_await send_whole(connection, running, &hold);
       }
       status = running->status();
     } catch (const boost::system::system_error&) {
@@ -290,46 +303,46 @@ class HttpServerImpl final : public HttpServer {
       status = caught_status("answering a call");
     }
     connection->unwatch();
-    calls_.drop(submitted.ids);
-    n_samples_ -= n_samples_of(submitted.shape);
+    hold.release();
     ++(status.ok() ? counts_.answered : counts_.broken);
     if (status.ok()) co_return;
     tell(id, status);
-    connection->close();  // in the middle of an answer: nobody takes a part for the whole
+    connection->keep_no_longer();  // a stream ends in its middle: nobody takes a part for the whole
   }
 
-  static int64_t n_samples_of(const ApiShape& shape) { return static_cast<int64_t>(shape.n_prompts) * shape.n_samples; }
   static Status caller_gone() { return {StatusCode::kCancelled, "the caller has gone"}; }
 
+  /// What a reader makes of a body.
+  struct Submitted {
+    ApiShape shape;
+    std::optional<ApiError> error;  // then nobody waits for what was submitted
+  };
+
   /// On a reader's thread.
-  net::awaitable<void> submit(ApiEndpoint endpoint, const std::string* body, Submitted* submitted) {
+  net::awaitable<void> submit(ApiEndpoint endpoint, const std::string* body, Hold* hold, Submitted* submitted) {
     try {
-      submitted->error = try_submit(endpoint, *body, submitted);
+      submitted->error = try_submit(endpoint, *body, hold, &submitted->shape);
     } catch (...) {
       submitted->error = api_error(caught_status("reading a call"));
     }
     co_return;
   }
 
-  std::optional<ApiError> try_submit(ApiEndpoint endpoint, const std::string& body, Submitted* submitted) {
+  std::optional<ApiError> try_submit(ApiEndpoint endpoint, const std::string& body, Hold* hold, ApiShape* shape) {
     Result<ApiCall> call = read_api_call(endpoint, body, options_.defaults);
     if (!call.ok()) return api_error(call.status());
     if (!call->model.empty() && call->model != options_.model) return unknown_model_error(call->model, options_.model);
-    submitted->shape = call->shape;
-    const int64_t n_samples = n_samples_of(call->shape);
-    if (n_samples_.fetch_add(n_samples) + n_samples > kMaxSamples) {
-      n_samples_ -= n_samples;
+    *shape = call->shape;
+    if (!hold->take_samples(static_cast<int64_t>(shape->n_prompts) * shape->n_samples)) {
       return too_many_samples_error(kMaxSamples);
     }
     const uint64_t job = ++n_jobs_;
+    hold->requests().reserve(call->requests.size());
     for (Request& request : call->requests) {
       request.job = job;
       const Result<RequestId> id = engine_->submit(std::move(request), pump_.queue());
-      if (!id.ok()) {
-        n_samples_ -= n_samples;
-        return api_error(id.status());
-      }
-      submitted->ids.push_back(id.value());
+      if (!id.ok()) return api_error(id.status());
+      hold->requests().push_back(id.value());
     }
     return std::nullopt;
   }
@@ -341,25 +354,27 @@ class HttpServerImpl final : public HttpServer {
     };
   }
 
-  /// place: given back before the caller can know that the call is over, and asks for the next one.
-  net::awaitable<void> send_whole(Connection connection, std::shared_ptr<RunningCall> running, Place* place) {
+  net::awaitable<void> send_whole(Connection connection, std::shared_ptr<RunningCall> running, Hold* hold) {
     co_await running->wait();
     Result<std::string> body = running->whole();
     connection->unwatch();
-    place->give_back();
-    if (!body.ok()) running->fail(body.status());
+    hold->release();
+    if (!body.ok()) {
+      running->fail(body.status());
+      connection->keep_no_longer();
+    }
     const HttpAnswer answer =
         body.ok() ? HttpAnswer{200, std::move(body).value()} : answer_of(api_error(body.status()));
     co_await connection->answer(answer);
   }
 
-  net::awaitable<void> send_pieces(Connection connection, std::shared_ptr<RunningCall> running, Place* place) {
+  net::awaitable<void> send_pieces(Connection connection, std::shared_ptr<RunningCall> running, Hold* hold) {
     co_await connection->begin_pieces("text/event-stream");
     bool is_done = false;
     while (!is_done) {
       co_await running->wait();
       is_done = running->is_done();
-      if (is_done) place->give_back();
+      if (is_done) hold->release();
       std::string pieces = running->take_pieces();
       if (is_done && !running->status().ok()) pieces += "data: " + api_error(running->status()).body() + "\n";
       if (!pieces.empty()) co_await connection->send_piece(pieces);
@@ -380,6 +395,7 @@ class HttpServerImpl final : public HttpServer {
   bool is_ending_ = false;
   bool must_end_ = false;
   std::atomic<int64_t> n_samples_ = 0;  // of the calls that run
+  size_t body_bytes_ = 0;               // that are taken of kMaxAllBodies
   std::atomic<uint64_t> n_jobs_ = 0;
   net::thread_pool readers_{kReaders};
   EventPump pump_;

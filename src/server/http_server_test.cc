@@ -227,6 +227,70 @@ TEST_F(ServerTest, CallsAndSamplesAreBounded) {
   EXPECT_THAT(ask(post(kCompletions, R"({"prompt": [1], "n": 600, "max_tokens": 1})", kLast)), HasSubstr(" 200 "));
 }
 
+TEST_F(ServerTest, ACallOfWhichAPartIsRefusedLeavesNothing) {
+  serve();
+  std::string tokens = "1";
+  for (int i = 0; i < 9999; ++i) tokens += ",1";
+  const std::string body = fmt::format(R"({{"prompt": [[1, 5], [{}]], "n": 30000, "max_tokens": 200,
+                                           "ignore_eos": true}})",
+                                       tokens);
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(ask(post(kCompletions, body, kLast)), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(metrics(), HasSubstr("bass_calls_running 0\n"));
+  EXPECT_THAT(ask(post(kCompletions, R"({"prompt": [1], "max_tokens": 1})", kLast)), HasSubstr(" 200 "));
+  EXPECT_LT(engine_->stats().decode_tokens, 1'000'000) << "of 18 million that were asked for in vain";
+}
+
+// Whoever has no key, or asks for what is not there, need not be read to the end.
+TEST_F(ServerTest, BodiesThatNobodyWantsAreNotTaken) {
+  serve({.api_key = "k"});
+  const std::string key = "Authorization: Bearer k\r\nConnection: close\r\n";
+  const std::string large(200'000, ' ');
+  EXPECT_THAT(ask(post(kCompletions, large)), StartsWith("HTTP/1.1 401 "));
+  EXPECT_THAT(ask(post("/v1/embeddings", large, key)), StartsWith("HTTP/1.1 404 "));
+  EXPECT_THAT(ask("POST /v1/completions HTTP/1.1\r\nContent-Length: 30000000\r\n\r\n"), StartsWith("HTTP/1.1 401 "));
+  EXPECT_THAT(ask(post(kCompletions, large + R"({"prompt": [1]})", key)), StartsWith("HTTP/1.1 200 "));
+}
+
+// Some callers announce 32 MiB each, and send nothing of it.
+TEST_F(ServerTest, BodiesTogetherAreBounded) {
+  serve();
+  std::vector<std::unique_ptr<Caller>> callers;
+  for (int i = 0; i < 32; ++i) {
+    callers.push_back(std::make_unique<Caller>(server_->port()));
+    callers.back()->say("POST /v1/completions HTTP/1.1\r\nContent-Length: 33554432\r\nExpect: 100-continue\r\n\r\n");
+    EXPECT_THAT(callers.back()->hear_until("\r\n\r\n"), StartsWith("HTTP/1.1 100 "));
+  }
+  EXPECT_THAT(ask(post(kCompletions, R"({"prompt": [1]})", kLast)), StartsWith("HTTP/1.1 503 "));
+  callers.back()->hang_up();
+  std::string answer;
+  for (int i = 0; i < 1000 && !answer.starts_with("HTTP/1.1 200 "); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    answer = ask(post(kCompletions, R"({"prompt": [1]})", kLast));
+  }
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(ServerTest, PathsMayBeEscapedAndWhole) {
+  serve();
+  EXPECT_THAT(ask("GET /v1/models/%74iny HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.0 200 "));
+  EXPECT_THAT(ask("GET /v1/models/tin%7 HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.0 404 "));
+  EXPECT_THAT(ask("GET http://somewhere:80/health?x HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.0 200 "));
+  EXPECT_THAT(ask("GET http://somewhere HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.0 404 "));
+}
+
+TEST_F(ServerTest, ACallerThatGoesAwayIsNoticedBehindItsNextRequest) {
+  serve();
+  Caller one = caller();
+  one.say(long_call(false));
+  wait_for("bass_calls_running 1");
+  one.say("GET /health HTTP/1.1\r\n\r\n");
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_THAT(metrics(), HasSubstr("bass_calls_running 1\n"));
+  one.hang_up();
+  wait_for("bass_calls_running 0");
+  EXPECT_THAT(metrics(), HasSubstr("bass_calls_broken_total 1\n"));
+}
+
 TEST_F(ServerTest, APortThatIsTakenIsAnError) {
   serve();
   const Result<std::unique_ptr<HttpServer>> other = HttpServer::start(engine_.get(), {.port = server_->port()});

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "base/caught_status.h"
+
 namespace bass {
 namespace {
 
@@ -66,12 +68,11 @@ void CallTable::add(const std::shared_ptr<RunningCall>& call, const std::vector<
   }
 }
 
-void CallTable::drop(const std::vector<RequestId>& ids) {
+void CallTable::drop(const std::vector<RequestId>& ids) noexcept {
   for (const RequestId id : ids) {
-    const auto found = places_.find(id);
-    if (found == places_.end()) continue;  // it is done
     engine_->cancel(id);
-    found->second.call.reset();
+    const auto found = places_.find(id);
+    if (found != places_.end()) found->second.call.reset();
   }
 }
 
@@ -85,7 +86,12 @@ void CallTable::take(const std::vector<Event>& events) {
     const std::shared_ptr<RunningCall> call = found->second.call;
     const size_t prompt_idx = found->second.prompt_idx;
     if (event.kind == Event::Kind::kDone) places_.erase(found);
-    if (call) call->take(prompt_idx, event);
+    if (!call) continue;
+    try {
+      call->take(prompt_idx, event);
+    } catch (...) {
+      call->fail(caught_status("answering a call"));
+    }
   }
 }
 

@@ -51,7 +51,7 @@ class CallTable {
   /// it had been submitted.
   void add(const std::shared_ptr<RunningCall>& call, const std::vector<RequestId>& ids);
   /// Cancels what still runs of these, whose events nobody wants any more.
-  void drop(const std::vector<RequestId>& ids);
+  void drop(const std::vector<RequestId>& ids) noexcept;
   void take(const std::vector<Event>& events);
   void cancel_all();
 
