@@ -44,9 +44,11 @@ inline ActivationRows without_f32(ActivationRows rows) {
   return rows;
 }
 
-/// Which experts see which rows of a batch. An expert's rows lie together, in slots: whole row blocks of kRowBlock.
+/// Which experts see which rows of a batch. An expert's rows lie together, in slots: whole row blocks of kRowBlock,
+/// from a panel's first row on if there are as many as products on panels want.
 struct ExpertRows {
-  int n_used = 0;               // experts of a row
+  int n_used = 0;  // experts of a row
+  size_t max_slots = 0;
   std::vector<int> chosen;      // [max_rows, n_used] expert ids, ascending
   std::vector<float> weights;   // [max_rows, n_used]
   std::vector<int> slots;       // [max_rows, n_used]

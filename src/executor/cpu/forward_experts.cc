@@ -6,17 +6,25 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
 #include "executor/cpu/forward.h"
 
 namespace bass::cpu {
+namespace {
+
+int rounded_up(int n, int to) { return (n + to - 1) / to * to; }
+
+}  // namespace
 
 void CpuForward::make_experts() {
   const ModelConfig& config = model_->config();
   const auto max_rows = static_cast<size_t>(options_.max_rows);
   const auto n_experts = static_cast<size_t>(config.n_experts);
   const size_t n_pairs = max_rows * static_cast<size_t>(config.n_experts_used);
-  // Every expert's last row block may have one row.
-  const size_t max_slots = n_pairs + std::min(n_experts, n_pairs) * (kRowBlock - 1);
+  // Every expert's last row block may have one row, and as many may be missing in front of its panels.
+  const size_t n_unused = (kernels_->min_panel_rows > 0 ? kPanelRows : kRowBlock) - 1;
+  const size_t max_slots = n_pairs + std::min(n_experts, n_pairs) * n_unused;
+  experts_.max_slots = max_slots;
   experts_.n_used = config.n_experts_used;
   experts_.chosen.resize(n_pairs);
   experts_.weights.resize(n_pairs);
@@ -89,13 +97,16 @@ void CpuOps::assign_slots() {
     experts.slots[static_cast<size_t>(i)] = count++;
   }
   experts.active.clear();
+  const int min_panel_rows = f_.kernels_->min_panel_rows;
   int begin = 0;
   for (size_t e = 0; e < experts.counts.size(); ++e) {
     if (experts.counts[e] == 0) continue;
     experts.active.push_back(static_cast<int>(e));
-    experts.begins[e] = begin;
-    begin += (experts.counts[e] + kRowBlock - 1) / kRowBlock * kRowBlock;
+    const bool reads_panels = min_panel_rows > 0 && experts.counts[e] >= min_panel_rows;
+    experts.begins[e] = reads_panels ? rounded_up(begin, kPanelRows) : begin;
+    begin = experts.begins[e] + rounded_up(experts.counts[e], kRowBlock);
   }
+  BASS_CHECK(static_cast<size_t>(begin) <= experts.max_slots);
   for (int i = 0; i < n_pairs; ++i) {
     experts.slots[static_cast<size_t>(i)] +=
         experts.begins[static_cast<size_t>(experts.chosen[static_cast<size_t>(i)])];
