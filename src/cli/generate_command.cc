@@ -11,6 +11,7 @@
 #include "cli/explanation.h"
 #include "cli/generation.h"
 #include "cli/live_view.h"
+#include "cli/model_digest.h"
 #include "cli/model_store.h"
 #include "cli/report.h"
 #include "cli/results_file.h"
@@ -47,7 +48,9 @@ class GenerateCommand final : public Command {
   int give(const GenerationResult& result, Console* console) {
     print(result, console);
     if (!options_.save.empty() && engine_ != nullptr) {  // what nothing was run for stays as it is
-      const Status status = save_file(options_.save, result_text(result));
+      const Status status = save_file(options_.save, [&](SavedFile* file) {
+        return give_json(result, [file](std::string_view piece) { return file->write(piece); });
+      });
       if (!status.ok()) return fail(console, status);
     }
     if (!result.on_ended_status.ok() && console->out.status().ok()) return fail(console, result.on_ended_status);
@@ -78,10 +81,9 @@ class GenerateCommand final : public Command {
     GenerationSettings settings;
     settings.wants_origins = options_.show_drafts;
     const bool shows_results = options_.results == "-" && console->out.is_terminal();
-    if (console->err.has_cursor() && !options_.quiet && !shows_results) {
-      settings.on_progress = [&view](const GenerationResult& result) { view.update(result); };
-    }
-    if (results_ != nullptr) settings.on_ended = [this](PromptResult* prompt) { return take(prompt); };
+    const bool has_view = console->err.has_cursor() && !options_.quiet && !shows_results;
+    if (has_view) settings.on_progress = [&view](const GenerationResult& result) { view.update(result); };
+    if (results_ != nullptr) settings.on_ended = [=, this](PromptResult* prompt) { return take(prompt, has_view); };
     BASS_ASSIGN_OR_RETURN(GenerationResult result, run_generation(engine_.get(), std::move(prompts), settings));
     result.load_s = load_time.count();
     result.model = model_label(options_.engine.model_path, engine_->model_info().is_synthetic);
@@ -92,7 +94,8 @@ class GenerateCommand final : public Command {
 
   /// Leaves the prompts whose results are not there.
   Status open_results(std::vector<PromptSpec>* prompts, Console* console) {
-    BASS_ASSIGN_OR_RETURN(const std::string model, resolve_model(options_.engine.model_path));
+    BASS_ASSIGN_OR_RETURN(const std::string path, resolve_model(options_.engine.model_path));
+    BASS_ASSIGN_OR_RETURN(const std::string model, model_digest(path));
     BASS_ASSIGN_OR_RETURN(results_, ResultsFile::open(options_.results, &console->out));
     if (!options_.save.empty() && is_same_file(options_.results, options_.save)) {
       return invalid_argument(
@@ -117,10 +120,10 @@ class GenerateCommand final : public Command {
     return result;
   }
 
-  Status take(PromptResult* prompt) {
+  Status take(PromptResult* prompt, bool has_view) {
     BASS_ASSIGN_OR_RETURN(const bool is_kept, results_->append(*prompt, options_.show_drafts));
     n_results_ += int{is_kept};
-    if (!options_.json && options_.save.empty() && !options_.show_drafts) release_texts(prompt);
+    if (!options_.json && options_.save.empty() && !options_.show_drafts) release_texts(has_view, prompt);
     return ok_status();
   }
 
@@ -134,15 +137,18 @@ class GenerateCommand final : public Command {
     return ok_status();
   }
 
-  [[nodiscard]] std::string result_text(const GenerationResult& result) const {
-    auto json = result_json(result, options_.show_drafts);
-    if (options_.explain_speculation) json["speculation"]["explanation"] = explanation_json(result, options_);
-    return json_line(json);
+  Status give_json(const GenerationResult& result, const std::function<Status(std::string_view)>& take) const {
+    nlohmann::ordered_json explanation;
+    if (options_.explain_speculation) explanation = explanation_json(result, options_);
+    return give_result_json(result, options_.show_drafts, explanation, take);
   }
 
   void print(const GenerationResult& result, Console* console) const {
     if (options_.json) {
-      console->out.write(result_text(result));
+      const Status ignored = give_json(result, [console](std::string_view piece) {
+        console->out.write(piece);
+        return console->out.status();  // which is looked at below
+      });
     } else if (results_ == nullptr) {
       print_samples(result, options_, &console->out);
     }

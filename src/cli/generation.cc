@@ -32,7 +32,7 @@ class Collector {
     for (PromptSpec& spec : prompts) add_prompt(spec);
     start_ = Clock::now();
     for (size_t i = 0; i < prompts.size(); ++i) {
-      if (is_interrupted()) {  // what was submitted keeps what it has
+      if (is_interrupted() || is_stopped_) {  // what was submitted keeps what it has
         end_untold(FinishReason::kCancelled, {}, &result_.prompts[i]);
         continue;
       }
@@ -40,12 +40,14 @@ class Collector {
       result_.prompts[i].submitted_s = seconds_since(start_);
       const Result<RequestId> id = engine_->submit(std::move(prompts[i].request), events_);
       if (!id.ok()) {
-        cancel_all();
-        return named(id.status(), prompts[i]);
+        if (prompt_idx_.empty()) return named(id.status(), prompts[i]);
+        fail(named(id.status(), prompts[i]));  // those before it may have ended already
+        return ok_status();
       }
       prompt_idx_[id.value()] = i;
       result_.prompts[i].request_id = id.value();
       ++n_running_;
+      take_what_is_there();
     }
     return ok_status();
   }
@@ -56,12 +58,11 @@ class Collector {
       Event event;
       const bool has_event = events_->wait(&event, kPollInterval);
       if (has_event) take(std::move(event));
-      result_.total_s = seconds_since(start_);
-      refresh_stats();
+      if (has_event) heard_at_ = Clock::now();
       obey_interrupt();
-      result_.has_hung = n_running_ > 0 && is_stopped_ && seconds_since(stopped_at_) > kMaxCancelSeconds;
+      result_.has_hung = n_running_ > 0 && is_stopped_ && seconds_since(heard_at_) > kMaxCancelSeconds;
       if (result_.has_hung) break;
-      if (settings_.on_progress) settings_.on_progress(result_);
+      show();
     }
     result_.stats = engine_->stats();
     for (PromptResult& prompt : result_.prompts) {  // that were not submitted, or are not waited for
@@ -72,11 +73,26 @@ class Collector {
   GenerationResult take_result() { return std::move(result_); }
 
  private:
-  /// What the live view shows of speculation before the choices' own counters arrive.
-  void refresh_stats() {
-    if (!settings_.on_progress || Clock::now() - refreshed_at_ < kPollInterval) return;
-    refreshed_at_ = Clock::now();
-    result_.stats = engine_->stats();
+  /// While others are still submitted.
+  void take_what_is_there() {
+    constexpr std::chrono::duration<double> kNow{0};
+    for (Event event; events_->wait(&event, kNow);) take(std::move(event));
+    show();
+  }
+
+  void show() {
+    result_.total_s = seconds_since(start_);
+    if (!settings_.on_progress) return;
+    if (Clock::now() - refreshed_at_ >= kPollInterval) {  // of speculation, before the choices' own counters arrive
+      refreshed_at_ = Clock::now();
+      result_.stats = engine_->stats();
+    }
+    settings_.on_progress(result_);
+  }
+
+  void fail(Status status) {
+    result_.on_ended_status = std::move(status);
+    stop();
   }
 
   static Status named(const Status& status, const PromptSpec& spec) {
@@ -102,7 +118,7 @@ class Collector {
 
   void stop() {
     is_stopped_ = true;
-    stopped_at_ = Clock::now();
+    heard_at_ = Clock::now();
     cancel_all();
   }
 
@@ -128,8 +144,7 @@ class Collector {
   void end(PromptResult* prompt) {
     rank_choices(prompt);
     if (!settings_.on_ended || !result_.on_ended_status.ok()) return;
-    result_.on_ended_status = settings_.on_ended(prompt);
-    if (!result_.on_ended_status.ok()) stop();
+    if (Status status = settings_.on_ended(prompt); !status.ok()) fail(std::move(status));
   }
 
   /// Choices that the engine had no memory to tell of one by one, or never heard of.
@@ -165,7 +180,7 @@ class Collector {
   size_t n_running_ = 0;
   Clock::time_point start_;
   bool is_stopped_ = false;
-  Clock::time_point stopped_at_;
+  Clock::time_point heard_at_;  // when the engine last said something, or was stopped
   Clock::time_point refreshed_at_;
   GenerationResult result_;
 };

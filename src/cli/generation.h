@@ -20,7 +20,8 @@ struct GenerationSettings {
 };
 
 /// Submits all prompts and returns when all have ended: by themselves, by their deadline, or because SIGINT or SIGTERM
-/// came, in which case the choices keep what they have. Error: a request that the engine refuses (nothing was run).
+/// came, in which case the choices keep what they have. Error: a request that the engine refuses (nothing was run);
+/// when it refuses a later one for want of memory, that ends the run as on_ended's error does.
 Result<GenerationResult> run_generation(Engine* engine, std::vector<PromptSpec> prompts,
                                         const GenerationSettings& settings);
 

@@ -12,6 +12,7 @@ namespace bass {
 namespace {
 
 constexpr std::chrono::milliseconds kRedrawInterval{66};
+constexpr int kMaxShare = 50;     // of the time one part goes to drawing, however many samples there are
 constexpr int kWideColumns = 40;  // from here on there is room for token counts
 constexpr int kRowsForLegend = 8;
 
@@ -111,8 +112,7 @@ std::string LiveView::go_to_top(TerminalSize size) const {
 
 void LiveView::update(const GenerationResult& result) {
   const auto now = std::chrono::steady_clock::now();
-  if (is_drawn_ && now - drawn_at_ < kRedrawInterval) return;
-  drawn_at_ = now;
+  if (is_drawn_ && now < next_at_) return;
   const TerminalSize size = output_->size();
   const LiveFrame frame = make_live_frame(result, size, output_->has_color(), shows_drafts_);
   std::string text = is_drawn_ ? go_to_top(size) : "\x1b[?25l";
@@ -122,6 +122,8 @@ void LiveView::update(const GenerationResult& result) {
   is_drawn_ = true;
   n_drawn_lines_ = static_cast<int>(frame.lines.size());
   output_->write(text);
+  const auto drawn_at = std::chrono::steady_clock::now();
+  next_at_ = drawn_at + std::max<std::chrono::steady_clock::duration>(kRedrawInterval, (drawn_at - now) * kMaxShare);
 }
 
 void LiveView::clear() {

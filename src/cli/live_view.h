@@ -37,7 +37,7 @@ class LiveView {
   Output* output_;
   bool shows_drafts_;
   bool is_drawn_ = false;
-  std::chrono::steady_clock::time_point drawn_at_;
+  std::chrono::steady_clock::time_point next_at_;  // nothing is drawn before
   int n_drawn_lines_ = 0;
 };
 

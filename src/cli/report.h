@@ -1,6 +1,7 @@
 // The end of `bass generate`: samples, summary, JSON.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -23,8 +24,11 @@ nlohmann::ordered_json prompt_json(const PromptResult& prompt, bool shows_origin
 /// JSON on one line, with its line feed; bytes that are no UTF-8 become U+FFFD.
 std::string json_line(const nlohmann::ordered_json& json);
 
-/// The object of docs/command_line.md. shows_origins: with where each token came from
-nlohmann::ordered_json result_json(const GenerationResult& result, bool shows_origins = false);
+/// The object of docs/command_line.md on one line, with its line feed, in pieces: a prompt's is made when those before
+/// it have been taken, so that a run's results are not there three times at its end. shows_origins: with where each
+/// token came from; explanation: of speculation, null for none. The first error of `take` ends it.
+Status give_result_json(const GenerationResult& result, bool shows_origins, const nlohmann::ordered_json& explanation,
+                        const std::function<Status(std::string_view)>& take);
 
 /// The ranked samples on standard output, or only their texts with `quiet`. On a terminal, control characters that
 /// a model wrote are replaced.

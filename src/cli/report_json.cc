@@ -1,3 +1,4 @@
+#include "base/check.h"
 #include "cli/report.h"
 
 namespace bass {
@@ -76,15 +77,15 @@ Json speculation_json(const Summary& summary) {
           {"draft_length_histogram", std::move(histogram)}};
 }
 
+std::string json_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 }  // namespace
 
 nlohmann::ordered_json nullable(const std::optional<double>& value) {
   return value.has_value() ? Json(*value) : Json(nullptr);
 }
 
-std::string json_line(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string json_line(const nlohmann::ordered_json& json) { return json_text(json) + "\n"; }
 
 nlohmann::ordered_json prompt_json(const PromptResult& prompt, bool shows_origins, std::string_view request) {
   Json json{{"index", prompt.index}};
@@ -96,17 +97,29 @@ nlohmann::ordered_json prompt_json(const PromptResult& prompt, bool shows_origin
   return json;
 }
 
-nlohmann::ordered_json result_json(const GenerationResult& result, bool shows_origins) {
+Status give_result_json(const GenerationResult& result, bool shows_origins, const nlohmann::ordered_json& explanation,
+                        const std::function<Status(std::string_view)>& take) {
+  std::string text = json_text(
+      Json{{"model", result.model}, {"draft", result.draft.has_value() ? Json(*result.draft) : Json(nullptr)}});
+  text.back() = ',';
+  BASS_RETURN_IF_ERROR(take(text + "\"prompts\":["));
+  std::string_view separator;
+  for (const PromptResult& prompt : result.prompts) {
+    BASS_RETURN_IF_ERROR(take(separator));
+    BASS_RETURN_IF_ERROR(take(json_text(prompt_json(prompt, shows_origins))));
+    separator = ",";
+  }
   const Summary summary = summarise(result);
-  Json json{{"model", result.model}, {"draft", result.draft.has_value() ? Json(*result.draft) : Json(nullptr)}};
-  json["prompts"] = Json::array();
-  for (const PromptResult& prompt : result.prompts) json["prompts"].push_back(prompt_json(prompt, shows_origins));
-  json["usage"] = {{"prompt_tokens", summary.prompt_tokens},
-                   {"completion_tokens", summary.completion_tokens},
-                   {"total_tokens", summary.prompt_tokens + summary.completion_tokens}};
-  json["timing"] = timing_json(result, summary);
-  json["speculation"] = speculation_json(summary);
-  return json;
+  Json rest{{"usage",
+             {{"prompt_tokens", summary.prompt_tokens},
+              {"completion_tokens", summary.completion_tokens},
+              {"total_tokens", summary.prompt_tokens + summary.completion_tokens}}},
+            {"timing", timing_json(result, summary)},
+            {"speculation", speculation_json(summary)}};
+  if (!explanation.is_null()) rest["speculation"]["explanation"] = explanation;
+  text = json_line(rest);
+  text.front() = ',';
+  return take("]" + text);
 }
 
 }  // namespace bass

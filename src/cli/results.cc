@@ -69,11 +69,11 @@ std::vector<const ChoiceResult*> ranked_choices(const PromptResult& prompt) {
   return order;
 }
 
-void release_texts(PromptResult* prompt) {
-  constexpr size_t kKeptBytes = 1024;  // more than a terminal shows of it
+void release_texts(bool has_view, PromptResult* prompt) {
+  const size_t max_kept = has_view ? 1024 : 0;  // more than a terminal shows
   for (ChoiceResult& choice : prompt->choices) {
     std::vector<TokenInfo>().swap(choice.tokens);
-    const size_t n_kept = std::min(choice.text.size(), kKeptBytes);
+    const size_t n_kept = std::min(choice.text.size(), max_kept);
     choice.text = std::string(choice.text.end() - static_cast<ptrdiff_t>(n_kept), choice.text.end());
   }
 }

@@ -49,7 +49,7 @@ struct GenerationResult {
   EngineStats stats;
   bool was_interrupted = false;
   bool has_hung = false;   ///< the engine did not answer that: it cannot be ended, only left
-  Status on_ended_status;  ///< the first error of GenerationSettings::on_ended, which ended the run
+  Status on_ended_status;  ///< the error that ended the run: of GenerationSettings::on_ended, or of a late submission
 };
 
 /// The paper's three latencies in milliseconds; none where no sequence produced a token.
@@ -78,8 +78,8 @@ void rank_choices(PromptResult* prompt);
 /// The choices from the best to the worst. Needs ranks. Pointers into `prompt`.
 std::vector<const ChoiceResult*> ranked_choices(const PromptResult& prompt);
 
-/// Frees the tokens of all choices, and their texts but for the ends, which a live view shows.
-void release_texts(PromptResult* prompt);
+/// Frees the tokens of all choices, and their texts, with a live view but for the ends, which it shows.
+void release_texts(bool has_view, PromptResult* prompt);
 
 Summary summarise(const GenerationResult& result);
 

@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 #include <utility>
@@ -43,13 +42,6 @@ bool tells_what_is_asked(const Option& option) {
   return option.is_per_request && option.group != OptionGroup::kSpeculation && option.name != "time_budget";
 }
 
-/// 0 where there is no such file (a checkpoint is a directory).
-uintmax_t size_of(const std::string& path) {
-  std::error_code error;
-  const uintmax_t n_bytes = std::filesystem::is_regular_file(path, error) ? std::filesystem::file_size(path, error) : 0;
-  return error ? 0 : n_bytes;
-}
-
 /// Whether one of both is the beginning of the other.
 bool are_alike(std::string_view a, std::string_view b) {
   const size_t n = std::min(a.size(), b.size());
@@ -62,13 +54,6 @@ bool is_cut_line(std::string_view text) {
   text.remove_prefix(std::min(text.size(), kLineBegin.size()));
   text.remove_prefix(std::min(text.size(), text.find_first_not_of("0123456789")));
   return are_alike(text, ",\"id\":") || are_alike(text, ",\"request\":");
-}
-
-/// The last part of a path, which need not exist.
-std::string file_name(const std::string& path) {
-  std::error_code error;
-  const auto normal = std::filesystem::absolute(path, error).lexically_normal();
-  return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
 }
 
 /// Opening a named pipe waits for its reader.
@@ -95,14 +80,11 @@ bool is_named(int fd, const std::string& path) {
          open_file.st_dev == named_file.st_dev;
 }
 
-/// A model as a request names it.
-Json model_json(const std::string& path) { return {{"model", file_name(path)}, {"bytes", size_of(path)}}; }
-
 /// Of a prompt with its options, as far as they tell what is sampled (so without speculation, which is lossless, and a
 /// time budget), and of the model: 16 hexadecimal digits of a SHA-256.
-std::string request_digest(const GenerateOptions& options, const Json& model, const PromptSpec& prompt) {
+std::string request_digest(const GenerateOptions& options, const std::string& model, const PromptSpec& prompt) {
   constexpr size_t kDigits = 16;
-  Json json = model;
+  Json json{{"model", model}};
   json["prompt"] = prompt.request.prompt;
   for (const ChatMessage& message : prompt.request.messages)
     json["messages"].push_back({message.role, message.content});
@@ -222,8 +204,7 @@ Status ResultsFile::mend_end() const {
 
 Result<int> ResultsFile::skip_done(const GenerateOptions& options, const std::string& model,
                                    std::vector<PromptSpec>* prompts) {
-  const Json model_of_all = model_json(model);
-  for (const PromptSpec& prompt : *prompts) request_of_[prompt.index] = request_digest(options, model_of_all, prompt);
+  for (const PromptSpec& prompt : *prompts) request_of_[prompt.index] = request_digest(options, model, prompt);
   std::unordered_set<int> done;
   for (const Line& line : lines_) {
     const auto request = request_of_.find(static_cast<int>(std::min<int64_t>(line.index, INT32_MAX)));

@@ -28,8 +28,8 @@ class ResultsFile {
   ~ResultsFile();
 
   /// Takes the prompts that have a line out of the list; their number. A last line that was cut short by a sudden end
-  /// is removed. `model`: the file's path. Error (kInvalidArgument): a line is of another request than the prompt of
-  /// its index; nothing was changed then.
+  /// is removed. `model`: its digest (model_digest.h). Error (kInvalidArgument): a line is of another request than the
+  /// prompt of its index; nothing was changed then.
   Result<int> skip_done(const GenerateOptions& options, const std::string& model, std::vector<PromptSpec>* prompts);
 
   /// Adds the line of a prompt of skip_done's list, unless one of its samples was cancelled, failed, or had no token

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cli/report.h"
 
 namespace bass {
@@ -31,6 +33,17 @@ GenerationResult make_result() {
   result.prompts.push_back(std::move(prompt));
   result.total_s = 2;
   return result;
+}
+
+nlohmann::ordered_json json_of(const GenerationResult& result, bool shows_origins = false,
+                               const nlohmann::ordered_json& explanation = nullptr) {
+  std::string text;
+  EXPECT_TRUE(give_result_json(result, shows_origins, explanation, [&](std::string_view piece) {
+                text += piece;
+                return ok_status();
+              }).ok());
+  EXPECT_EQ(std::ranges::count(text, '\n'), 1);
+  return nlohmann::ordered_json::parse(text);
 }
 
 TEST(ResultsTest, RanksFinishedBeforeUnfinishedThenByMeanLogprob) {
@@ -92,7 +105,7 @@ TEST(ResultsTest, AnEmptyRunHasNoRates) {
 }
 
 TEST(ResultsTest, JsonHasNullsWhereThereIsNothing) {
-  const auto json = result_json(make_result());
+  const auto json = json_of(make_result());
   EXPECT_TRUE(json["draft"].is_null());
   EXPECT_FALSE(json["prompts"][0].contains("id"));
   EXPECT_TRUE(json["prompts"][0]["choices"][3]["mean_logprob"].is_null());
@@ -103,12 +116,30 @@ TEST(ResultsTest, JsonHasNullsWhereThereIsNothing) {
   EXPECT_FALSE(json["prompts"][0]["choices"][0].contains("origins")) << "nobody asked";
 }
 
+TEST(ResultsTest, JsonComesInPiecesUntilOneIsNotTaken) {
+  GenerationResult result;
+  EXPECT_EQ(json_of(result)["prompts"].dump(), "[]");
+  result.prompts.resize(3);
+  const auto json = json_of(result, false, {{"conclusion", "x"}});
+  EXPECT_EQ(json["prompts"].size(), 3);
+  EXPECT_EQ(json["speculation"]["explanation"]["conclusion"], "x");
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  EXPECT_THAT(keys, testing::ElementsAre("model", "draft", "prompts", "usage", "timing", "speculation"));
+  int n_pieces = 0;
+  const Status status = give_result_json(result, false, nullptr, [&](std::string_view) {
+    return ++n_pieces == 4 ? resource_exhausted("full") : ok_status();
+  });
+  EXPECT_EQ(status.message(), "full");
+  EXPECT_EQ(n_pieces, 4);
+}
+
 TEST(ResultsTest, JsonSaysWhereTokensCameFrom) {
   GenerationResult result = make_result();
   result.prompts[0].choices[1].tokens[0].origin = TokenOrigin::kAccepted;
   result.prompts[0].choices[1].tokens[1].origin = TokenOrigin::kCorrection;
   result.prompts[0].choices[2].tokens[0].origin = TokenOrigin::kBonus;
-  const auto json = result_json(result, /*shows_origins=*/true);
+  const auto json = json_of(result, /*shows_origins=*/true);
   const auto& choices = json["prompts"][0]["choices"];
   EXPECT_EQ(choices[0]["origins"].dump(), R"(["regular"])");
   EXPECT_EQ(choices[1]["origins"].dump(), R"(["accepted","correction"])");

@@ -36,9 +36,9 @@ Status check_target(const std::string& path) {
   return SavedFile::create(path).status();
 }
 
-Status write_text(const std::string& path, std::string_view text) {
+Status write_and_keep(const std::string& path, const std::function<Status(SavedFile*)>& write) {
   BASS_ASSIGN_OR_RETURN(const std::unique_ptr<SavedFile> file, SavedFile::create(path));
-  BASS_RETURN_IF_ERROR(file->write(text));
+  BASS_RETURN_IF_ERROR(write(file.get()));
   return file->keep();
 }
 
@@ -95,8 +95,8 @@ bool is_same_file(const std::string& a, const std::string& b) {
   return !error && of_a == of_b;
 }
 
-Status save_file(const std::string& path, std::string_view text) {
-  const Status status = write_text(path, text);
+Status save_file(const std::string& path, const std::function<Status(SavedFile*)>& write) {
+  const Status status = write_and_keep(path, write);
   return status.ok() ? status : Status(status.code(), fmt::format("--save {}", status.message()));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -46,7 +47,7 @@ Status check_save_path(std::string_view flag, const std::string& path);
 /// Whether two paths name one file, which need not be there.
 bool is_same_file(const std::string& a, const std::string& b);
 
-/// --save: writes the text as a SavedFile.
-Status save_file(const std::string& path, std::string_view text);
+/// --save: what `write` writes becomes a SavedFile.
+Status save_file(const std::string& path, const std::function<Status(SavedFile*)>& write);
 
 }  // namespace bass
