@@ -55,7 +55,7 @@ constexpr std::array kOptions{
            .value_name = "MODEL",
            .unset = "required",
            .help = "main model: a GGUF file, a Hugging Face checkpoint (a directory, or a .safetensors file in it), or "
-                   "the name of a model that `bass pull` fetched (smollm2, ORG/NAME[:FILE])",
+                   "the name of a model that `bass pull` fetched (smollm2, ORG/NAME[@REVISION][:FILE])",
            .field = BASS_FIELD(engine.model_path),
            .check = check_not_empty},
     Option{.name = "draft",
