@@ -14,14 +14,17 @@ FIXED = tuple(f"fixed:{length}" for length in range(1, 9))
 POLICIES = ("off", *FIXED, "bass", "survival", "goodput")
 _MAX_CHARACTERS = 3000  # of a prompt that is not of the cells of long ones: prefill is not measured, but takes time
 _LONG_CHARACTERS = (10000, 17500)  # 2,000 to 4,000 tokens
+_LONGER_CHARACTERS = (17500, 18200)
 _LONG_REQUEST = "\n\nSummarise the passages above in your own words, one after the other."
 _MIN_PROMPTS = 4
 _LONG = "long"  # prompts
+_LONGER = "4k"  # prompts, each at least as long, and answers
 _MIXED = "mixed"  # tasks in one batch
 _LONG_FORM = "long-form"  # answers
 _MIN_TOKENS = {
     _LONG: 256,  # so that all sequences run together for a while: their prompts are read one by one
     _LONG_FORM: 1024,
+    _LONGER: 1024,
 }
 
 
@@ -65,6 +68,9 @@ def all_cells():
     # Their prompts take a minute each, and 32 of them 4 GB an engine.
     cells += [Cell(_LONG, 8, 0.0, every=2), Cell(_LONG, 8, 0.8, every=2),
               Cell(_LONG, 32, 0.8, every=4, policies=("off", "fixed:1", "fixed:2", "bass", "goodput"))]
+    cells += [Cell(_LONGER, 8, temperature, every=2,
+                   policies=("off", "fixed:1", "fixed:2", "fixed:3", "fixed:4", "bass", "goodput"))
+              for temperature in (0.0, 0.8)]
     return cells
 
 
@@ -80,14 +86,17 @@ def load_prompts(spec_bench):
     by_task[_MIXED] = [line for lines_of_all in zip(*(by_task[task] for task in TASKS), strict=False)
                        for line in lines_of_all]
     by_task[_LONG_FORM] = by_task["chat"]
-    by_task[_LONG] = long_prompts([line["prompt"] for line in lines if line["task"] in ("rag", "summarization")])
+    passages = [line["prompt"] for line in lines if line["task"] in ("rag", "summarization")]
+    by_task[_LONG] = long_prompts(passages, _LONG_CHARACTERS)
+    by_task[_LONGER] = long_prompts(passages, _LONGER_CHARACTERS)
     return {task: [{"prompt": line["prompt"], "chat": line["chat"]} for line in of_task]
             for task, of_task in by_task.items()}
 
 
-def long_prompts(texts, n=64):
-    """Each begins at another text and is as long as its number says, so that contexts of a batch differ."""
-    low, high = _LONG_CHARACTERS
+def long_prompts(texts, n_characters=_LONG_CHARACTERS, n=64):
+    """Each begins at another text and is as long as its number says, from the least to the most of n_characters, so
+    that contexts of a batch differ."""
+    low, high = n_characters
     long = []
     for number in range(n if texts else 0):
         limit = low + (high - low) * (number * 7 % 16) // 15

@@ -74,7 +74,7 @@ def main():
         help="results of an earlier study: fixed lengths that were far behind there are left out from the start")
     add("--minutes", type=float, default=60, metavar="M", help="then it ends (default: %(default)s)")
     add("--only", default=None, metavar="TEXT", help="cells whose name has it in it")
-    add("--without", default=None, metavar="TEXT", help="leave these out")
+    add("--without", default=[], action="append", metavar="TEXT", help="leave these out; may be said again")
     add("--quick", action="store_true", help="two cells, a few minutes")
     add("--list", action="store_true", help="print the cells and end")
     options = parser.parse_args()
@@ -82,7 +82,7 @@ def main():
     options.prior = read_results(options.prior.read_text(encoding="utf-8").splitlines()) if options.prior else {}
     cells = quick_cells() if options.quick else all_cells()
     cells = [cell for cell in cells if options.only is None or options.only in cell.name]
-    cells = [cell for cell in cells if options.without is None or options.without not in cell.name]
+    cells = [cell for cell in cells if not any(text in cell.name for text in options.without)]
     if options.list:
         print("\n".join(cell.name for cell in cells))
         return
