@@ -19,7 +19,7 @@ Status not_valid(size_t byte) { return invalid_argument(fmt::format("not valid J
 /// Makes a value of what the parser reads. nlohmann's own way takes any depth, keeps one of several values of a key
 /// without a word, and takes time that grows with the square of an object's keys, and with a callback of an array's
 /// elements.
-class JsonBuilder {
+class JsonBuilder {  // NOLINT(bugprone-exception-escape): the library's values move without, and do not say so
  public:
   using number_integer_t = Json::number_integer_t;
   using number_unsigned_t = Json::number_unsigned_t;
