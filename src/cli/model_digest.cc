@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
+#include <span>
 #include <vector>
 
 #include "base/check.h"
 #include "base/digest.h"
+#include "base/mapped_file.h"
 #include "io/gguf.h"
 #include "model/model_source.h"
 
@@ -18,20 +19,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kHeadBytes = 1 << 20;  // where metadata are
-constexpr int64_t kBlocks = 256;         // behind that
-constexpr int64_t kBlockBytes = 4096;
+constexpr size_t kHeadBytes = 1 << 20;  // where metadata are
+constexpr size_t kBlocks = 256;         // behind that
+constexpr size_t kBlockBytes = 4096;
 
-bool is_of_a_checkpoint(const fs::path& path) {
-  constexpr std::array kEndings{".json", ".model", ".txt", ".safetensors"};
-  return std::ranges::find(kEndings, path.extension().string()) != kEndings.end() && fs::is_regular_file(path);
+/// What a checkpoint has beside its weights.
+bool is_text(const fs::path& path) {
+  constexpr std::array kEndings{".json", ".model", ".txt"};
+  return std::ranges::find(kEndings, path.extension().string()) != kEndings.end();
 }
 
 std::vector<std::string> files_of_checkpoint(const std::string& path) {
   const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::absolute(path).parent_path();
   std::vector<std::string> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (is_of_a_checkpoint(entry.path())) files.push_back(entry.path().string());
+    const bool is_part = is_text(entry.path()) || entry.path().extension() == ".safetensors";
+    if (is_part && entry.is_regular_file() && entry.file_size() > 0) files.push_back(entry.path().string());
   }
   std::ranges::sort(files);
   return files;
@@ -47,42 +50,22 @@ Result<std::vector<std::string>> files_of(const std::string& path) {
   return file.file_paths();
 }
 
-class Reader {
- public:
-  explicit Reader(Digest* digest) : digest_(digest) {}
-
-  Status add(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    file.seekg(0, std::ios::end);
-    const int64_t n_bytes = file.tellg();
-    digest_->update(fmt::format("{};", n_bytes));
-    const bool has_weights = !path.ends_with(".json") && !path.ends_with(".model") && !path.ends_with(".txt");
-    const int64_t n_head = has_weights ? std::min(n_bytes, kHeadBytes) : n_bytes;
-    add_bytes(&file, 0, n_head);
-    const int64_t n_rest = n_bytes - n_head;
-    if (n_rest <= kBlocks * kBlockBytes) {
-      add_bytes(&file, n_head, n_rest);
-    } else {
-      for (int64_t i = 0; i < kBlocks; ++i) {
-        const double part = static_cast<double>(i) / (kBlocks - 1);
-        add_bytes(&file, n_head + static_cast<int64_t>(part * static_cast<double>(n_rest - kBlockBytes)), kBlockBytes);
-      }
-    }
-    return file.good() ? ok_status() : invalid_argument(fmt::format("{}: cannot be read", path));
+Status add(const std::string& path, Digest* digest) {
+  BASS_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
+  const std::span bytes(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  digest->update(fmt::format("{};", bytes.size()));
+  const size_t n_head = is_text(path) ? bytes.size() : std::min(bytes.size(), kHeadBytes);
+  digest->update(bytes.first(n_head));
+  const std::span rest = bytes.subspan(n_head);
+  if (rest.size() <= kBlocks * kBlockBytes) {
+    digest->update(rest);
+  } else {
+    const size_t last = rest.size() - kBlockBytes;
+    for (size_t i = 0; i < kBlocks; ++i) digest->update(rest.subspan(last / (kBlocks - 1) * i, kBlockBytes));
+    digest->update(rest.last(kBlockBytes));
   }
-
- private:
-  void add_bytes(std::ifstream* file, int64_t begin, int64_t n_bytes) {
-    if (n_bytes <= 0 || !file->good()) return;
-    buffer_.resize(static_cast<size_t>(n_bytes));
-    file->seekg(begin);
-    file->read(buffer_.data(), n_bytes);
-    digest_->update(buffer_);
-  }
-
-  Digest* digest_;
-  std::vector<char> buffer_;
-};
+  return file.check_intact();
+}
 
 }  // namespace
 
@@ -90,8 +73,7 @@ Result<std::string> model_digest(const std::string& path) {
   constexpr size_t kDigits = 16;
   BASS_ASSIGN_OR_RETURN(const std::vector<std::string> files, files_of(path));
   Digest digest = Digest::sha256();
-  Reader reader(&digest);
-  for (const std::string& file : files) BASS_RETURN_IF_ERROR(reader.add(file));
+  for (const std::string& file : files) BASS_RETURN_IF_ERROR(add(file, &digest));
   return digest.finish().substr(0, kDigits);
 }
 

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <boost/asio/buffer.hpp>
+#include <charconv>
 #include <chrono>
 #include <limits>
 
@@ -22,12 +23,6 @@ bool is_end(const ErrorCode& error) {
          error == net::error::connection_reset || error == net::error::operation_aborted || error == net::error::eof;
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 /// The path of a request's target (RFC 9112, 3.2), %XX as the bytes that they stand for.
 std::string path_of(std::string_view target) {
   target = target.substr(0, target.find('?'));
@@ -36,15 +31,12 @@ std::string path_of(std::string_view target) {
   }
   std::string path;
   for (size_t i = 0; i < target.size(); ++i) {
-    const bool has_digits = target[i] == '%' && i + 2 < target.size();
-    const int high = has_digits ? hex_digit(target[i + 1]) : -1;
-    const int low = has_digits ? hex_digit(target[i + 2]) : -1;
-    if (high < 0 || low < 0) {
-      path += target[i];
-    } else {
-      path += static_cast<char>(16 * high + low);
-      i += 2;
-    }
+    const char* digits = target.data() + i + 1;
+    uint8_t byte = 0;
+    const bool is_escape =
+        target[i] == '%' && i + 2 < target.size() && std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+    path += is_escape ? static_cast<char>(byte) : target[i];
+    i += is_escape ? 2 : 0;
   }
   return path;
 }

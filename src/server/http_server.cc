@@ -139,8 +139,9 @@ class HttpServerImpl final : public HttpServer {
       bool has_begun = false;
       try {
         tcp::socket socket = co_await acceptor_.async_accept(net::redirect_error(net::use_awaitable, error));
-        has_begun = !error && begin(std::move(socket));
-      } catch (const std::bad_alloc&) {
+        if (!error) begin(std::move(socket));
+        has_begun = !error;
+      } catch (const std::bad_alloc&) {  // there is no memory for another connection
       }
       if (has_begun) continue;
       net::steady_timer pause(io_, kAcceptPause);  // the system is short of something
@@ -148,17 +149,11 @@ class HttpServerImpl final : public HttpServer {
     }
   }
 
-  /// False: there is no memory for another connection.
-  bool begin(tcp::socket socket) {
-    if (connections_.size() >= kMaxConnections) return true;  // it is closed
-    try {
-      ErrorCode ignored;
-      socket.set_option(tcp::no_delay(true), ignored);
-      net::co_spawn(io_, serve(std::make_shared<HttpConnection>(std::move(socket))), net::detached);
-      return true;
-    } catch (const std::bad_alloc&) {
-      return false;
-    }
+  void begin(tcp::socket socket) {
+    if (connections_.size() >= kMaxConnections) return;  // it is closed
+    ErrorCode ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    net::co_spawn(io_, serve(std::make_shared<HttpConnection>(std::move(socket))), net::detached);
   }
 
   net::awaitable<void> serve(Connection connection) {
