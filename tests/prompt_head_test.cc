@@ -105,7 +105,7 @@ TEST_P(PromptHeads, LogitsAreThoseOfAHeadWithAllTokens) {
   std::vector<std::unique_ptr<cpu::CpuPromptHead>> heads;
   for (const size_t n : {200, 3, 60}) {
     const std::vector<int32_t> ids = cpu::tokens_beside(vocabulary, random_tokens(n), 1024);
-    cpu::HeadRows rows = part.draft().more_head_rows(ids, &part.team()).value();
+    cpu::HeadRows rows = part.draft().weights().more_head_rows(ids, &part.team()).value();
     heads.push_back(std::make_unique<cpu::CpuPromptHead>(vocabulary, ids, std::move(rows)));
   }
   const std::vector<int> head_of{0, 0, 1, -1, 2, 2, 2, 2, 2, 0, 1, 1, -1, -1, 0, 2};

@@ -28,6 +28,7 @@ namespace bass {
 class DraftTrace;
 class StepGate;
 class StepProfile;
+class Engine;
 
 /// Layouts of the ragged attention, equal to the bit. kSplitGrouped: kSplit in one launch of a GPU; on the CPU, where
 /// sequences are shared out over the threads anyway, the same as kSplit.
@@ -60,6 +61,10 @@ struct EngineOptions {
   /// nothing. Verification does all its work (under `block` that of the verdict without the script). Not with `trace`.
   /// None: drafts are verified.
   std::optional<float> scripted_acceptance;
+  /// An engine whose weights this one reads too, if both run on the CPU and have the same `quantize` and model_path,
+  /// and the draft's if they have the same draft_path: nothing of these files is read again, and the weights are in
+  /// memory once. Needed while this one loads; none: weights of its own.
+  const Engine* weights_from = nullptr;
   StepGate* gate = nullptr;  ///< asked before each step; must outlive the engine; none: nobody is asked
 };
 

@@ -50,7 +50,10 @@ class EngineCore final : public Engine {
  private:
   EngineCore() = default;
   static Result<std::unique_ptr<EngineCore>> create_on(OpenedDevice device, const EngineOptions& options);
+  void take_shared_models();
+  [[nodiscard]] bool is_shared(const ModelFile& file) const;
   Status load_models();
+  [[nodiscard]] Result<std::shared_ptr<const ModelFile>> open_file(const std::string& path) const;
   void measure_vocabulary();
   [[nodiscard]] Status check_script() const;
   Status make_executor();
@@ -114,8 +117,9 @@ class EngineCore final : public Engine {
   EngineOptions options_;
   std::unique_ptr<cuda::Device> gpu_;  // until the executor has it; null: the CPU
   std::string device_note_;
-  ModelFile main_;
-  std::unique_ptr<ModelFile> draft_;
+  std::shared_ptr<const ModelFile> main_;
+  std::shared_ptr<const ModelFile> draft_;    // or null
+  const EngineCore* weights_from_ = nullptr;  // while it loads: what it shares with that engine is not packed again
   std::unique_ptr<Tokenizer> tokenizer_;
   std::array<bool, 256> has_token_for_byte_{};  // bytes without one are left out of a prompt
   int64_t max_token_bytes_ = 1;                 // of the longest token's text

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <string_view>
+#include <utility>
 
 #include "base/caught_status.h"
 #include "base/check.h"
@@ -75,6 +77,7 @@ Result<std::unique_ptr<EngineCore>> EngineCore::create_on(OpenedDevice device, c
   engine->gpu_ = std::move(device.gpu);
   BASS_RETURN_IF_ERROR(engine->load_models());
   BASS_RETURN_IF_ERROR(engine->make_executor());
+  engine->weights_from_ = nullptr;
   engine->thread_ = std::thread([core = engine.get()] { core->loop(); });
   return engine;
 }
@@ -94,10 +97,11 @@ void EngineCore::read_costs() {
   if (options_.costs_folder.empty() || options_.trace != nullptr || options_.scripted_acceptance) return;
   const std::string draft =
       draft_ ? fmt::format("{} ({} bytes)", draft_->config.name, draft_->weight_bytes) : std::string("no draft");
-  costs_key_ = fmt::format("{} ({} bytes), {}, {} {} x {}, attention {} (apart, drafts too) kv {} activations {}",
-                           model_fingerprint(main_.config, main_.weights), main_.weight_bytes, draft, processor_name(),
-                           executor_->isa_name(), options_.n_threads, static_cast<int>(options_.attention),
-                           static_cast<int>(options_.kv), static_cast<int>(options_.activations));
+  costs_key_ =
+      fmt::format("{} ({} bytes), {}, {} {} x {}, attention {} (apart, drafts too) kv {} activations {}",
+                  model_fingerprint(main_->config, main_->weights), main_->weight_bytes, draft, processor_name(),
+                  executor_->isa_name(), options_.n_threads, static_cast<int>(options_.attention),
+                  static_cast<int>(options_.kv), static_cast<int>(options_.activations));
   costs_ = read_kept_costs(kept_costs_path(options_.costs_folder, costs_key_), costs_key_);
   costs_kept_ = Clock::now();
 }
@@ -121,27 +125,49 @@ void EngineCore::keep_costs_at_times() {
   keep_costs();
 }
 
-Status EngineCore::load_models() {
+// Made tensors are gone when they are packed, so a file is shared with its weights or not at all.
+void EngineCore::take_shared_models() {
+  const auto* from = static_cast<const EngineCore*>(std::exchange(options_.weights_from, nullptr));
+  constexpr std::string_view kCpu = "cpu";
+  if (from == nullptr || options_.device != kCpu || from->options_.device != kCpu) return;
+  if (from->options_.quantize != options_.quantize || from->options_.model_path != options_.model_path) return;
+  main_ = from->main_;
+  if (!options_.draft_path.empty() && from->options_.draft_path == options_.draft_path) draft_ = from->draft_;
+  weights_from_ = from;
+}
+
+bool EngineCore::is_shared(const ModelFile& file) const {
+  return weights_from_ != nullptr && (&file == weights_from_->main_.get() || &file == weights_from_->draft_.get());
+}
+
+Result<std::shared_ptr<const ModelFile>> EngineCore::open_file(const std::string& path) const {
   const std::optional<DType> quantise = find_quantisable_type(options_.quantize);
-  BASS_ASSIGN_OR_RETURN(main_, load_model_file(options_.model_path, quantise, options_.n_threads));
-  if (main_.config.main) {
+  BASS_ASSIGN_OR_RETURN(ModelFile file, load_model_file(path, quantise, options_.n_threads));
+  return std::make_shared<const ModelFile>(std::move(file));
+}
+
+Status EngineCore::load_models() {
+  take_shared_models();
+  if (!main_) {
+    BASS_ASSIGN_OR_RETURN(main_, open_file(options_.model_path));
+  }
+  if (main_->config.main) {
     return invalid_file(
         fmt::format("{}: is a draft for '{}' and generates nothing by itself; give it with -d, and its "
                     "main model with -m",
-                    options_.model_path, main_.config.main->name));
+                    options_.model_path, main_->config.main->name));
   }
-  if (!options_.draft_path.empty()) {
-    BASS_ASSIGN_OR_RETURN(ModelFile draft, load_model_file(options_.draft_path, quantise, options_.n_threads));
-    draft_ = std::make_unique<ModelFile>(std::move(draft));
-    BASS_RETURN_IF_ERROR(check_draft_fits(main_, *draft_));
+  if (!draft_ && !options_.draft_path.empty()) {
+    BASS_ASSIGN_OR_RETURN(draft_, open_file(options_.draft_path));
+    BASS_RETURN_IF_ERROR(check_draft_fits(*main_, *draft_));
   }
-  BASS_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::create(main_.vocab));
+  BASS_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::create(main_->vocab));
   measure_vocabulary();
   if (options_.n_threads == 0) options_.n_threads = available_threads();
-  if (options_.context_len.value_or(0) > main_.config.context_len) {
+  if (options_.context_len.value_or(0) > main_->config.context_len) {
     return invalid_argument(
         fmt::format("context_len (--context) is {}, but {} was trained for {} tokens; give at most that",
-                    *options_.context_len, options_.model_path, main_.config.context_len));
+                    *options_.context_len, options_.model_path, main_->config.context_len));
   }
   return ok_status();
 }
@@ -181,12 +207,13 @@ Status EngineCore::make_executor() {
   executor_options.profile = options_.profile;
   executor_options.traces_drafts = options_.trace != nullptr;
   executor_options.scripted_acceptance = options_.scripted_acceptance;
+  if (weights_from_ != nullptr) executor_options.weights_from = weights_from_->executor_.get();
   if (gpu_) {
-    BASS_ASSIGN_OR_RETURN(executor_, make_gpu_executor(std::move(gpu_), main_, draft_.get(), executor_options));
+    BASS_ASSIGN_OR_RETURN(executor_, make_gpu_executor(std::move(gpu_), *main_, draft_.get(), executor_options));
   } else {
-    BASS_ASSIGN_OR_RETURN(executor_, make_cpu_executor(main_, draft_.get(), executor_options));
+    BASS_ASSIGN_OR_RETURN(executor_, make_cpu_executor(*main_, draft_.get(), executor_options));
   }
-  BASS_RETURN_IF_ERROR(main_.gguf->check_intact());  // the weights were read just now
+  BASS_RETURN_IF_ERROR(main_->gguf->check_intact());  // the weights were read just now
   if (draft_) BASS_RETURN_IF_ERROR(draft_->gguf->check_intact());
 
   SchedulerOptions scheduler_options;
@@ -205,13 +232,17 @@ Status EngineCore::make_executor() {
 // On a GPU a tenth is left for the workspace, and weights may take more than in their file: those of 6 bits take 8.
 Result<EngineCore::ModelMemory> EngineCore::model_memory() const {
   if (!gpu_) {
-    // Tensors that were made at load lie in memory already, and go as they are packed.
-    const int64_t made_bytes = main_.gguf->buffer_bytes() + (draft_ ? draft_->gguf->buffer_bytes() : 0);
-    return ModelMemory{available_memory_bytes() + made_bytes,
-                       cpu_weight_bytes(main_) + (draft_ ? cpu_weight_bytes(*draft_) : 0)};
+    ModelMemory memory{.available_bytes = available_memory_bytes()};
+    for (const ModelFile* file : {main_.get(), draft_.get()}) {
+      if (file == nullptr || is_shared(*file)) continue;
+      // Tensors that were made at load lie in memory already, and go as they are packed.
+      memory.available_bytes += file->gguf->buffer_bytes();
+      memory.weight_bytes += cpu_weight_bytes(*file);
+    }
+    return memory;
   }
   BASS_ASSIGN_OR_RETURN(const size_t weight_bytes,
-                        gpu_weight_bytes(gpu_.get(), main_, draft_.get(), options_.activations));
+                        gpu_weight_bytes(gpu_.get(), *main_, draft_.get(), options_.activations));
   return ModelMemory{static_cast<int64_t>(gpu_->free_bytes()) / 10 * 9, static_cast<int64_t>(weight_bytes)};
 }
 
@@ -236,11 +267,11 @@ Result<int> EngineCore::choose_n_pages(const ModelMemory& memory) {
   const bool has_taps = draft_ && draft_->config.main;
   const int n_taps = has_taps ? static_cast<int>(draft_->config.main->tap_layers.size()) : 0;
   const int64_t page_bytes =
-      cpu_page_bytes(main_.config, options_.kv, n_taps) + (draft_ ? cpu_page_bytes(draft_->config, options_.kv) : 0);
+      cpu_page_bytes(main_->config, options_.kv, n_taps) + (draft_ ? cpu_page_bytes(draft_->config, options_.kv) : 0);
   kv_budget_bytes_ = options_.kv_memory_mib
                          ? *options_.kv_memory_mib << 20
                          : (memory.available_bytes - memory.weight_bytes) / (gpu_ ? kGpuKvShare : kDefaultKvShare);
-  const int64_t context_len = options_.context_len.value_or(main_.config.context_len);
+  const int64_t context_len = options_.context_len.value_or(main_->config.context_len);
   // Each sequence may need a copy of its prompt's last page.
   const int64_t n_useful_pages =
       ((context_len + kCpuPageLen - 1) / kCpuPageLen + 1) * (options_.max_batch + int64_t{1});
@@ -261,7 +292,7 @@ Result<int> EngineCore::choose_n_pages(const ModelMemory& memory) {
 }
 
 ModelInfo EngineCore::model_info() const {
-  ModelInfo info = describe(main_, options_.kv);
+  ModelInfo info = describe(*main_, options_.kv);
   info.step_bytes = executor_->step_weight_bytes();
   return info;
 }

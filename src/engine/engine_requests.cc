@@ -152,7 +152,7 @@ Result<std::string> EngineCore::detokenize(std::span<const TokenId> tokens) cons
 
 Result<std::string> EngineCore::prompt_text(const Request& request) const {
   if (!is_chat(request)) return request.prompt;
-  ChatFormat format{.chat_template = main_.vocab.chat_template};
+  ChatFormat format{.chat_template = main_->vocab.chat_template};
   if (tokenizer_->bos_id()) format.bos_token = tokenizer_->token_bytes(*tokenizer_->bos_id());
   if (tokenizer_->eos_id()) format.eos_token = tokenizer_->token_bytes(*tokenizer_->eos_id());
   if (!request.messages.empty()) return format_chat(format, request.messages);
@@ -182,7 +182,7 @@ Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) c
 }
 
 Status EngineCore::size_request(const Request& request, RequestState* state) const {
-  const auto n_tokens = static_cast<int>(main_.vocab.tokens.size());
+  const auto n_tokens = static_cast<int>(main_->vocab.tokens.size());
   BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, n_tokens));
   BASS_ASSIGN_OR_RETURN(state->draft_length, parse_draft_length(request.speculation.draft_length));
   BASS_ASSIGN_OR_RETURN(state->prompt, prompt_tokens(request));
@@ -196,7 +196,7 @@ Status EngineCore::size_request(const Request& request, RequestState* state) con
 
 // The mend depends on what bounds the context: the model, the option, or the memory of the KV caches.
 Status EngineCore::check_context(int64_t prompt_len, int64_t max_tokens, std::string_view at_least) const {
-  const int64_t context_len = *options_.context_len, trained_len = main_.config.context_len;
+  const int64_t context_len = *options_.context_len, trained_len = main_->config.context_len;
   const int64_t min_len = prompt_len + (max_tokens > 0 ? 1 : 0);
   if (min_len <= context_len) return ok_status();
   const std::string_view what = max_tokens > 0 ? "prompt" : "text";

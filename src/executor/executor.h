@@ -21,6 +21,8 @@ inline constexpr int kMaxPromptHeadTokens = 1024;
 /// Names a submitted step.
 using Ticket = uint64_t;
 
+class Executor;
+
 struct ExecutorOptions {
   int n_threads = 1;
   int max_batch = 1;
@@ -34,6 +36,7 @@ struct ExecutorOptions {
   StepProfile* profile = nullptr;
   bool traces_drafts = false;                // DraftTrace
   std::optional<float> scripted_acceptance;  // EngineOptions
+  const Executor* weights_from = nullptr;    // of a CPU, which has packed these very files; outlives the loading
 
   /// Rows of one forward pass: every sequence verifies the longest draft beside a prompt's chunk.
   [[nodiscard]] int max_rows() const { return max_batch * (1 + SpeculationStats::kMaxDraftLen) + max_step_tokens; }
@@ -102,7 +105,8 @@ inline constexpr int kCpuPageLen = 32;
 /// Error (kInvalidArgument) for kinds that only a GPU has.
 Status check_cpu_activations(ActivationKind kind);
 
-/// Packs the models' weights for this processor. Model files must outlive the executor.
+/// Packs the models' weights for this processor, or takes those that ExecutorOptions::weights_from has packed. Model
+/// files must outlive the executor.
 Result<std::unique_ptr<Executor>> make_cpu_executor(const ModelFile& main, const ModelFile* draft,
                                                     const ExecutorOptions& options);
 

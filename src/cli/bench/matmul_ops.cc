@@ -30,7 +30,7 @@ MatricesByShape find_matrices(const ModelFile& file, const cpu::CpuModel& model)
   };
   for (int i = 0; i < file.config.n_layers; ++i) {
     const LayerRefs& refs = file.weights.layers[static_cast<size_t>(i)];
-    const cpu::CpuLayer& layer = model.layer(i);
+    const cpu::CpuLayer& layer = model.weights().layer(i);
     add(refs.q, layer.q);
     add(refs.k, layer.k);
     add(refs.v, layer.v);
@@ -39,7 +39,7 @@ MatricesByShape find_matrices(const ModelFile& file, const cpu::CpuModel& model)
     add(refs.up, layer.up);
     add(refs.down, layer.down);
   }
-  add(file.weights.is_head_tied ? file.weights.embedding : file.weights.head, model.head());
+  add(file.weights.is_head_tied ? file.weights.embedding : file.weights.head, model.weights().head());
   return found;
 }
 

@@ -160,10 +160,22 @@ class BenchPoliciesCommand final : public Command {
     return invalid_argument("--drafter off: nothing would draft; regular decoding is --draft-lengths off");
   }
 
+  // Engines with weights of their own would push one another's out of the caches, where a process has its own in them.
+  static const Engine* weights_for_next(const std::deque<Contestant>& contestants) {
+    const Engine* latest = nullptr;
+    for (const Contestant& contestant : contestants) {
+      const bool has_more = latest == nullptr || latest->options().draft_path.empty();
+      if (contestant.engine != nullptr && has_more) latest = contestant.engine.get();
+    }
+    return latest;
+  }
+
   Status add_contestant(const std::string& policy, Turns* turns, Console* console,
                         std::deque<Contestant>* contestants) const {
+    const Engine* weights_from = weights_for_next(*contestants);
     Contestant& contestant = contestants->emplace_back(Contestant{policy, options_, nullptr, {}, ok_status()});
     GenerateOptions& options = contestant.options;
+    options.engine.weights_from = weights_from;
     options.engine.gate = turns->gate(static_cast<int>(contestants->size()) - 1);
     if (is_regular(policy)) {
       drop_shipped_draft(&options);

@@ -60,7 +60,7 @@ KernelOp make_row_op(const KernelInputs& inputs, std::string name, int n_cols, d
 KernelOp norm_op(const KernelInputs& inputs) {
   const int n = inputs.file->config.d_model;
   const float eps = inputs.file->config.norm_eps;
-  const float* weight = inputs.model->output_norm().weight;
+  const float* weight = inputs.model->weights().output_norm().weight;
   const auto state = std::make_shared<RowState>(inputs, n);
   const cpu::Kernels& kernels = *inputs.kernels;
   const auto row = [&kernels, state, weight, n, eps](int i) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <utility>
 
 #include "base/check.h"
 #include "base/memory.h"
@@ -45,7 +46,8 @@ Status CpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
 
   if (draft != nullptr && draft->config.main) forward.tap_layers = draft->config.main->tap_layers;
   KvOptions kv{options_.kv, options_.n_main_pages, options_.context_len, static_cast<int>(forward.tap_layers.size())};
-  BASS_ASSIGN_OR_RETURN(main_, CpuModel::load(main, kv, &team_));
+  BASS_ASSIGN_OR_RETURN(std::shared_ptr<const CpuWeights> weights, weights_of(main));
+  BASS_ASSIGN_OR_RETURN(main_, CpuModel::create(std::move(weights), kv));
   forward.profile = options_.profile;
   main_forward_ = std::make_unique<CpuForward>(main_.get(), kernels_, forward);
   SamplingShape shape;
@@ -68,13 +70,27 @@ Status CpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
 
 Status CpuExecutor::load_draft(const ModelFile& draft, const ForwardOptions& forward, SamplingShape* shape) {
   const KvOptions kv{options_.kv, options_.n_draft_pages, options_.context_len};
-  BASS_ASSIGN_OR_RETURN(draft_, CpuModel::load(draft, kv, &team_, draft.config.main ? main_.get() : nullptr));
+  const CpuModel* main = draft.config.main ? main_.get() : nullptr;
+  BASS_ASSIGN_OR_RETURN(std::shared_ptr<const CpuWeights> weights,
+                        weights_of(draft, main != nullptr ? main->shared_weights() : nullptr));
+  BASS_ASSIGN_OR_RETURN(draft_, CpuModel::create(std::move(weights), kv, main));
   ForwardOptions draft_options = forward;
   draft_options.tap_layers.clear();
   draft_forward_ = std::make_unique<CpuForward>(draft_.get(), kernels_, draft_options);
-  if (draft_->has_part_of_head()) draft_forward_->make_room_for_more();
-  describe_draft(draft, draft_->has_part_of_head(), shape);
+  if (draft_->weights().has_part_of_head()) draft_forward_->make_room_for_more();
+  describe_draft(draft, draft_->weights().has_part_of_head(), shape);
   return ok_status();
+}
+
+Result<std::shared_ptr<const CpuWeights>> CpuExecutor::weights_of(const ModelFile& file,
+                                                                  std::shared_ptr<const CpuWeights> main) {
+  if (const auto* other = dynamic_cast<const CpuExecutor*>(options_.weights_from)) {
+    for (const CpuModel* model : {other->main_.get(), other->draft_.get()}) {
+      const bool is_same = model != nullptr && &model->weights().file() == &file;
+      if (is_same && model->weights().main() == main.get()) return model->shared_weights();
+    }
+  }
+  return CpuWeights::pack(file, &team_, std::move(main));
 }
 
 Ticket CpuExecutor::submit(const StepPlan& plan) {
@@ -92,11 +108,11 @@ const StepResult& CpuExecutor::wait(Ticket ticket) {
 }
 
 std::unique_ptr<PromptHead> CpuExecutor::make_prompt_head(std::span<const TokenId> prompt) {
-  if (!draft_ || !draft_->has_part_of_head()) return nullptr;
+  if (!draft_ || !draft_->weights().has_part_of_head()) return nullptr;
   const std::vector<int32_t>& vocabulary = draft_->config().main->vocabulary;
   const std::vector<int32_t> ids = tokens_beside(vocabulary, prompt, kMaxPromptHeadTokens);
   if (ids.empty()) return nullptr;
-  Result<HeadRows> rows = draft_->more_head_rows(ids, &team_);
+  Result<HeadRows> rows = draft_->weights().more_head_rows(ids, &team_);
   if (!rows.ok()) return nullptr;  // it only drafts less well
   return std::make_unique<CpuPromptHead>(vocabulary, ids, std::move(rows).value());
 }

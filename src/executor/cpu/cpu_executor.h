@@ -34,12 +34,14 @@ class CpuExecutor final : public Executor {
   }
   [[nodiscard]] int max_kept_distributions() const override { return sampling_->max_kept_distributions(); }
   [[nodiscard]] bool can_look() const override { return true; }
-  [[nodiscard]] int64_t step_weight_bytes() const override { return main_->step_weight_bytes(); }
+  [[nodiscard]] int64_t step_weight_bytes() const override { return main_->weights().step_bytes(); }
 
  private:
   explicit CpuExecutor(const ExecutorOptions& options);
   Status load(const ModelFile& main, const ModelFile* draft);
   Status load_draft(const ModelFile& draft, const ForwardOptions& forward, SamplingShape* shape);
+  Result<std::shared_ptr<const CpuWeights>> weights_of(const ModelFile& file,
+                                                       std::shared_ptr<const CpuWeights> main = nullptr);
 
   // One thread.
   void prepare(const StepPlan& plan);
@@ -57,7 +59,7 @@ class CpuExecutor final : public Executor {
   void forward_and_verify(const TeamContext& context);
 
   /// Whether the draft reads what the main model's pass leaves: prompts come to it after that pass.
-  [[nodiscard]] bool draft_reads_taps() const { return draft_ && draft_->draft_input().tap.n_out > 0; }
+  [[nodiscard]] bool draft_reads_taps() const { return draft_ && draft_->weights().draft_input().tap.n_out > 0; }
   /// A token that a segment drafted in this step.
   struct Drafted {
     const CpuExecutor* executor;

@@ -103,8 +103,8 @@ bool CpuForward::ok() const {
 CpuForward::Stage CpuForward::make_stage(int n_rows, int n_cols, float* shared_f32) const {
   const auto rows = static_cast<size_t>(n_rows);
   const auto cols = static_cast<size_t>(n_cols);
-  const bool quantised = model_->has_quantised_weights() && n_cols % kGroupLen == 0;
-  const bool has_f32 = model_->has_float_weights();
+  const bool quantised = model_->weights().has_quantised() && n_cols % kGroupLen == 0;
+  const bool has_f32 = model_->weights().has_floats();
   const size_t f32_bytes = has_f32 && shared_f32 == nullptr ? aligned(rows * cols * sizeof(float)) : 0;
   const bool has_panels = quantised && kernels_->min_panel_rows > 0;
   const size_t group_bytes = quantised ? aligned(activation_bytes(n_rows, n_cols, options_.n_planes)) : 0;
@@ -187,7 +187,7 @@ void CpuForward::count_row_cost() {
   constexpr double kPositionCost = 3;  // of an operation in int16, with what else attention does for it
   const ModelConfig& config = model_->config();
   for (const StepPart part : {StepPart::kQkv, StepPart::kOutput, StepPart::kGateUp, StepPart::kDown}) {
-    const Work& work = model_->row_work()[static_cast<size_t>(part)];
+    const Work& work = model_->weights().row_work()[static_cast<size_t>(part)];
     row_cost_.products +=
         work[OperationClass::kInt8Dot] * options_.n_planes + work[OperationClass::kF32Fma] * kFloatCost;
   }
@@ -249,7 +249,7 @@ void CpuForward::logits(const TeamContext& context, std::span<const int> rows,
   CpuOps ops(*this, context);
   ops.norm_head_rows(rows, more);
   ops.end(StepPart::kHead);
-  const PackedMatrix& head = model_->head();
+  const PackedMatrix& head = model_->weights().head();
   ops.share_tiles(head.n_tiles(), n_rows, &next_chunks_.back(), [&](WorkRange tiles) {
     kernels_->matmul(head, head_input(n_rows), n_rows, tiles, out, row_len, 0, false, nullptr);
     if (config.logit_cap == 0) return;
@@ -281,11 +281,11 @@ void CpuOps::embed() {
   for (int row = rows.begin; row < rows.end; ++row) {
     const auto i = static_cast<size_t>(row);
     float* x = f_.residual_.as<float>() + i * static_cast<size_t>(config.d_model);
-    f_.model_->embed(f_.tokens_[i], x);
+    f_.model_->weights().embed(f_.tokens_[i], x);
     if (config.embedding_scale != 1.0f) f_.kernels_->scale(x, config.embedding_scale, config.d_model, x);
     if (!config.has_learned_positions) continue;
     float* position = thread_memory();
-    f_.model_->embed_position(f_.positions_[i], position);
+    f_.model_->weights().embed_position(f_.positions_[i], position);
     add_to(x, position, config.d_model);
   }
   end(StepPart::kEmbed);
@@ -321,7 +321,7 @@ WorkRange CpuOps::share_rows(int n_rows) const {
 }
 
 void CpuOps::norm(int layer, NormKind kind) {
-  const CpuLayer& weights = f_.model_->layer(layer);
+  const CpuLayer& weights = f_.model_->weights().layer(layer);
   const auto d_model = static_cast<size_t>(f_.model_->config().d_model);
   const CpuNorm& norm = kind == NormKind::kAttention ? weights.attention_norm : weights.feed_forward_norm;
   const auto x = [&](int row) { return f_.residual_.as<float>() + static_cast<size_t>(row) * d_model; };
@@ -335,7 +335,7 @@ void CpuOps::norm(int layer, NormKind kind) {
 }
 
 void CpuOps::project_qkv(int layer) {
-  const CpuLayer& weights = f_.model_->layer(layer);
+  const CpuLayer& weights = f_.model_->weights().layer(layer);
   const ModelConfig& config = f_.model_->config();
   const int stride = config.q_dim() + 2 * config.kv_dim();
   const PackedMatrix* matrices[] = {&weights.q, &weights.k, &weights.v};
@@ -384,7 +384,7 @@ void CpuOps::ask_for_kv(int layer, int row, int kv_head) const {
 // pages. The heads' lines are asked for one head after the other: all at once are more than a processor has in flight.
 void CpuOps::rope_and_write_kv(int layer) {
   const ModelConfig& config = f_.model_->config();
-  const CpuLayer& weights = f_.model_->layer(layer);
+  const CpuLayer& weights = f_.model_->weights().layer(layer);
   const auto stride = static_cast<size_t>(config.q_dim() + 2 * config.kv_dim());
   const auto thread = static_cast<size_t>(context_.thread_idx());
   f_.next_units_[thread].reset();
@@ -470,20 +470,20 @@ void CpuOps::project_residual(const PackedMatrix& weight, const CpuNorm& post_no
 }
 
 void CpuOps::project_output(int layer) {
-  const CpuLayer& weights = f_.model_->layer(layer);
+  const CpuLayer& weights = f_.model_->weights().layer(layer);
   FetchQueue* fetch = fetch_before({&weights.gate, &weights.up, &weights.down, &weights.q, &weights.k, &weights.v});
   project_residual(weights.output, weights.attention_post_norm, f_.attended_.rows, StepPart::kOutput, fetch);
 }
 
 void CpuOps::project_down(int layer) {
-  const CpuLayer& weights = f_.model_->layer(layer);
+  const CpuLayer& weights = f_.model_->weights().layer(layer);
   if (!weights.experts.empty()) return project_down_experts(layer);
   FetchQueue* fetch = fetch_before({&weights.q, &weights.k, &weights.v});
   project_residual(weights.down, weights.feed_forward_post_norm, f_.gated_.rows, StepPart::kDown, fetch);
 }
 
 void CpuOps::gate_up(int layer) {
-  const CpuLayer& weights = f_.model_->layer(layer);
+  const CpuLayer& weights = f_.model_->weights().layer(layer);
   const ModelConfig& config = f_.model_->config();
   if (!weights.experts.empty()) return gate_up_experts(layer);
   const PackedMatrix* gate = config.is_gated ? &weights.gate : nullptr;

@@ -22,7 +22,7 @@ float from_bf16(uint16_t value) { return std::bit_cast<float>(static_cast<uint32
 
 void CpuForward::make_draft_input() {
   const ModelConfig& config = model_->config();
-  const CpuDraftInput& weights = model_->draft_input();
+  const CpuDraftInput& weights = model_->weights().draft_input();
   const auto d_model = static_cast<size_t>(config.d_model);
   const auto max_rows = static_cast<size_t>(options_.max_rows);
   DraftInput& input = draft_input_;
@@ -65,9 +65,9 @@ void CpuOps::tap(int layer) {
 }
 
 void CpuOps::embed_draft() {
-  const PackedMatrix& input = f_.model_->draft_input().input;
+  const PackedMatrix& input = f_.model_->weights().draft_input().input;
   const int d_model = f_.model_->config().d_model;
-  if (f_.model_->draft_input().tap.n_out > 0) make_features();
+  if (f_.model_->weights().draft_input().tap.n_out > 0) make_features();
   const WorkRange rows = context_.share(n_rows_);
   for (int row = rows.begin; row < rows.end; ++row) join_row(row);
   end(StepPart::kEmbed);
@@ -80,7 +80,7 @@ void CpuOps::embed_draft() {
 // g of rows whose hidden states the main model has computed; kept rows lie ready. A text's first token has nothing in
 // front of it: zeros.
 void CpuOps::make_features() {
-  const CpuDraftInput& weights = f_.model_->draft_input();
+  const CpuDraftInput& weights = f_.model_->weights().draft_input();
   const ModelConfig& config = f_.model_->config();
   const int d_main = config.main->d_model;
   const DraftInput& input = f_.draft_input_;
@@ -110,7 +110,7 @@ void CpuOps::make_features() {
 }
 
 void CpuOps::join_row(int row) {
-  const CpuDraftInput& weights = f_.model_->draft_input();
+  const CpuDraftInput& weights = f_.model_->weights().draft_input();
   const ModelConfig& config = f_.model_->config();
   const ModelConfig& main = f_.model_->main()->config();
   const DraftInput& input = f_.draft_input_;
@@ -119,7 +119,7 @@ void CpuOps::join_row(int row) {
   const bool is_direct = weights.input.n_out == 0;
   float* x = is_direct ? f_.residual_.as<float>() + i * d_model
                        : input.row.as<float>() + static_cast<size_t>(context_.thread_idx()) * input.row_floats;
-  f_.model_->embed(f_.tokens_[i], x);
+  f_.model_->weights().embed(f_.tokens_[i], x);
   if (main.embedding_scale != 1.0f) f_.kernels_->scale(x, main.embedding_scale, main.d_model, x);
   if (is_direct) return;
   f_.kernels_->rms_norm(x, weights.embed_norm, main.d_model, config.norm_eps, x);

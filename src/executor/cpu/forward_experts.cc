@@ -40,7 +40,7 @@ void CpuForward::make_experts() {
 
 void CpuOps::route(int layer) {
   const ModelConfig& config = f_.model_->config();
-  const PackedMatrix& router = f_.model_->layer(layer).router;
+  const PackedMatrix& router = f_.model_->weights().layer(layer).router;
   ExpertRows& experts = f_.experts_;
   f_.kernels_->matmul(router, f_.normed_.rows, n_rows_, context_.share(router.n_tiles()),
                       experts.probabilities.as<float>(), config.n_experts, 0, false, nullptr);
@@ -114,7 +114,7 @@ void CpuOps::assign_slots() {
 }
 
 void CpuOps::gate_up_experts(int layer) {
-  const CpuLayer& weights = f_.model_->layer(layer);
+  const CpuLayer& weights = f_.model_->weights().layer(layer);
   const ExpertRows& experts = f_.experts_;
   const int n_groups = (f_.model_->config().d_ff + kGroupLen - 1) / kGroupLen;
   const WorkRange mine = context_.share(static_cast<int>(experts.active.size()) * n_groups);
@@ -129,7 +129,7 @@ void CpuOps::gate_up_experts(int layer) {
 }
 
 void CpuOps::project_down_experts(int layer) {
-  const CpuLayer& weights = f_.model_->layer(layer);
+  const CpuLayer& weights = f_.model_->weights().layer(layer);
   const ExpertRows& experts = f_.experts_;
   const int d_model = f_.model_->config().d_model;
   const int n_tiles = (d_model + kTileLen - 1) / kTileLen;

@@ -37,10 +37,11 @@ void CpuOps::norm_head_rows(std::span<const int> rows, std::span<const PackedMat
   if (context_.thread_idx() == 0) f_.next_chunks_.back().reset();
   const auto n_rows = static_cast<int>(rows.size());
   const WorkRange mine = share_rows(n_rows);
-  norm_rows(mine, x, f_.model_->output_norm(), mine.begin, f_.head_input(n_rows));
+  norm_rows(mine, x, f_.model_->weights().output_norm(), mine.begin, f_.head_input(n_rows));
   for_each_run(more, [&](const MoreRows& run) {
     const WorkRange range{std::max(mine.begin, run.first_row), std::min(mine.end, run.first_row + run.n_rows)};
-    norm_rows(range, x, f_.model_->output_norm(), run.slot + range.begin - run.first_row, f_.more_input_.rows);
+    norm_rows(range, x, f_.model_->weights().output_norm(), run.slot + range.begin - run.first_row,
+              f_.more_input_.rows);
   });
 }
 

@@ -7,7 +7,7 @@
 namespace bass::cpu {
 
 void CpuForward::count_matmul(StepPart part, double n_rows, double n_reads) {
-  const Work& row = model_->row_work()[static_cast<size_t>(part)];
+  const Work& row = model_->weights().row_work()[static_cast<size_t>(part)];
   Work& work = work_[static_cast<size_t>(part)];
   work.bytes += n_reads * row.bytes;
   for (const OperationClass kind : {OperationClass::kInt8Dot, OperationClass::kF32Fma}) {
