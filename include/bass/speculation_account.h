@@ -59,6 +59,11 @@ struct SpeculationAccount {
   int64_t n_unpromising = 0;     ///< steps with drafts that were not expected to pay: tries, or for those that others
                                  ///< wait for
   double unpromising_s = 0;      ///< what they took
+  /// What a drafted token was believed to cost where each sequence drafts one, in tokens that regular decoding makes in
+  /// that time: drafts that are accepted less often do not pay. Sums over n_priced steps, whose time could be told.
+  double row_price = 0;   ///< its row of the main model's step
+  double pass_price = 0;  ///< its part of the draft model's pass; 0 while no pass was measured
+  int64_t n_priced = 0;
 };
 
 }  // namespace bass

@@ -4,6 +4,10 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+#include "speculation/draft_length.h"
+#include "speculation/policies/off.h"
+
 namespace bass {
 namespace {
 
@@ -17,9 +21,10 @@ std::optional<double> ratio(double numerator, double denominator) {
   return numerator / denominator;
 }
 
-std::string_view policy_name(const GenerateOptions& options) {
-  const std::string_view text = options.request.speculation.draft_length;
-  return text.substr(0, text.find(':'));
+const DraftLengthPolicy& policy_of(const GenerateOptions& options) {
+  const Result<DraftLengthSpec> spec = parse_draft_length(options.request.speculation.draft_length);
+  BASS_CHECK(spec.ok());  // the engine has taken it
+  return *spec.value().policy;
 }
 
 std::string without_draft_model(const GenerateOptions& options) {
@@ -28,7 +33,7 @@ std::string without_draft_model(const GenerateOptions& options) {
 
 std::string nothing_drafted(const GenerationResult& result, const Explanation& explanation,
                             const GenerateOptions& options) {
-  if (policy_name(options) == "off" || options.request.speculation.drafter == DrafterChoice::kOff) {
+  if (&policy_of(options) == &kOffPolicy || options.request.speculation.drafter == DrafterChoice::kOff) {
     return "Nothing was drafted: speculation was off.";
   }
   const std::string text = "Nothing was drafted: there was no draft that was expected to pay.";
@@ -43,7 +48,7 @@ std::string nothing_drafted(const GenerationResult& result, const Explanation& e
 bool is_lost(const std::optional<double>& speedup) { return speedup.has_value() && *speedup < 1 - kClear; }
 
 std::string advice_after_a_loss(const Explanation& explanation, const GenerateOptions& options) {
-  if (policy_name(options) != "goodput") return "--draft-length goodput drafts only what pays.";
+  if (!knows_costs(options)) return "--draft-length goodput drafts only what pays.";
   const bool only_model_lost = is_lost(explanation.speedup_of[SpeculationAccount::kModel]) &&
                                !is_lost(explanation.speedup_of[SpeculationAccount::kNgram]);
   if (only_model_lost) return fmt::format("The draft model does not pay: {}.", without_draft_model(options));
@@ -121,6 +126,8 @@ Explanation explain(const EngineStats& stats) {
   double predicted_steps_s = 0;
   for (const StepSizeSums& size : account.sizes) predicted_steps_s += size.step_s;
   if (predicted_steps_s > 0) explanation.step_error = account.step_error_s / predicted_steps_s;
+  if (account.n_priced > 0) explanation.row_price = account.row_price / static_cast<double>(account.n_priced);
+  explanation.pass_price = ratio(account.pass_price, static_cast<double>(account.n_priced));
   const auto n_passes = static_cast<double>(account.n_draft_passes);
   explanation.draft_pass_ms = ratio(1e3 * explanation.draft_s, n_passes);
   explanation.predicted_draft_pass_ms = ratio(1e3 * account.predicted_draft_s, n_passes);
@@ -140,7 +147,7 @@ std::optional<std::string> draft_warning(const GenerationResult& result, const G
   if (result.stats.decode_steps < kTelling || options.request.speculation.drafter == DrafterChoice::kOff) return {};
   const Explanation explanation = explain(result.stats);
   if (result.stats.speculation.rounds == 0) {
-    const bool is_a_choice = policy_name(options) == "goodput" || policy_name(options) == "survival";
+    const bool is_a_choice = policy_of(options).expected != nullptr;
     if (!result.draft.has_value() || !is_a_choice) return std::nullopt;
     return nothing_drafted(result, explanation, options);
   }
@@ -149,6 +156,8 @@ std::optional<std::string> draft_warning(const GenerationResult& result, const G
   const std::string text = losing_drafters(result, explanation, options);
   return text.empty() ? std::nullopt : std::optional(text.substr(1));
 }
+
+bool knows_costs(const GenerateOptions& options) { return policy_of(options).is_timed; }
 
 std::string_view source_name(size_t source_idx) {
   static constexpr std::array<std::string_view, SpeculationAccount::kSources> kNames = {

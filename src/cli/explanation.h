@@ -30,6 +30,10 @@ struct Explanation {
       false;  ///< regular steps of these sizes were hardly measured: regular_s is too high, who knows how much
 
   std::optional<double> step_error;  ///< mean distance of a step's prediction, as a part of the step
+  // Of a drafted token, in tokens of regular decoding (SpeculationAccount).
+  std::optional<double> row_price;
+  std::optional<double> pass_price;  ///< none: there is no draft model, or no pass of it was measured
+
   std::optional<double> draft_pass_ms;
   std::optional<double> predicted_draft_pass_ms;
 };
@@ -44,6 +48,9 @@ std::string conclusion(const GenerationResult& result, const GenerateOptions& op
 /// The same for a summary: drafts that did not pay, or a draft model that was never used, in a run that is long enough
 /// to tell. None where there is nothing to be done.
 std::optional<std::string> draft_warning(const GenerationResult& result, const GenerateOptions& options);
+
+/// Whether the policy of these options goes by what steps cost.
+bool knows_costs(const GenerateOptions& options);
 
 /// "draft model", "n-gram, match of 2"
 std::string_view source_name(size_t source_idx);

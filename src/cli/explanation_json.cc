@@ -78,6 +78,7 @@ Json explanation_json(const GenerationResult& result, const GenerateOptions& opt
             {"draft_passes", account.n_draft_passes},
             {"draft_pass_ms", nullable(explanation.draft_pass_ms)},
             {"predicted_draft_pass_ms", nullable(explanation.predicted_draft_pass_ms)}}},
+          {"price", {{"row", nullable(explanation.row_price)}, {"draft_pass", nullable(explanation.pass_price)}}},
           {"sources", sources_json(account)}};
 }
 

@@ -90,6 +90,18 @@ std::string rows_table(const SpeculationAccount& account, const Explanation& exp
   return text;
 }
 
+// Why lengths were what they were.
+std::string price_line(const Explanation& explanation) {
+  if (!explanation.row_price.has_value()) return "";
+  const double pass_price = explanation.pass_price.value_or(0);
+  const std::string parts = pass_price > 0 ? fmt::format(" ({:.2f} for its row of a step, {:.2f} for the draft model)",
+                                                         *explanation.row_price, pass_price)
+                                           : "";
+  return fmt::format(
+      "A drafted token took as long as {:.2f} tokens of regular decoding{}: it pays if it is accepted more often.\n",
+      *explanation.row_price + pass_price, parts);
+}
+
 }  // namespace
 
 std::string explanation_text(const GenerationResult& result, const GenerateOptions& options) {
@@ -98,12 +110,11 @@ std::string explanation_text(const GenerationResult& result, const GenerateOptio
   std::string text = settings_lines(result, options) + time_line(explanation) + "\n";
   if (explanation.decode_s > 0) text += kinds_table(account, explanation) + "\n";
   if (result.stats.speculation.rounds > 0) text += sources_table(account) + "\n";
-  if (explanation.decode_s > 0) text += rows_table(account, explanation) + "\n";
+  if (explanation.decode_s > 0) text += rows_table(account, explanation) + price_line(explanation) + "\n";
   if (account.n_unpromising > 0) {
-    const bool are_tries = options.request.speculation.draft_length == "goodput";
     text += fmt::format("Steps with drafts that were not expected to pay{}: {} ({:.2f} s).\n",
-                        are_tries ? " (tries, or for sequences that others wait for)" : "", account.n_unpromising,
-                        account.unpromising_s);
+                        knows_costs(options) ? " (tries, or for sequences that others wait for)" : "",
+                        account.n_unpromising, account.unpromising_s);
   }
   return text + conclusion(result, options) + "\n\n";
 }

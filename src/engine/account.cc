@@ -51,6 +51,16 @@ void add_expectation(const StepFacts& facts, double expected_s, double regular_s
   account->unpromising_s += facts.cost.draft_s + facts.cost.step_s + facts.rest_s;
 }
 
+// Whatever is drafted, and also where nothing is: this is why.
+void add_price(const StepLoad& regular, const StepCosts& costs, SpeculationAccount* account) {
+  const double regular_s = predicted_step_seconds(costs, regular);
+  if (regular_s <= 0) return;
+  const double with_drafts_s = predicted_step_seconds(costs, {2 * regular.n_rows, regular.n_read, 2 * regular.n_seen});
+  ++account->n_priced;
+  account->row_price += std::max(0.0, with_drafts_s / regular_s - 1);
+  account->pass_price += predicted_draft_seconds(costs, 1, regular.n_rows) / regular_s;
+}
+
 }  // namespace
 
 void add_round(const DraftOutcome& outcome, std::optional<double> expected, SpeculationAccount* account) {
@@ -80,6 +90,7 @@ void add_step(const StepFacts& facts, const StepCosts& costs, SpeculationAccount
   kind.step_s += cost.step_s;
   kind.rest_s += facts.rest_s;
 
+  add_price(facts.regular, costs, account);
   const double predicted_s = mean_step_seconds(costs, cost.load());
   if (predicted_s > 0) add_prediction(facts, predicted_s, account);
   const double predicted_draft_s =

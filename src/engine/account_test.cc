@@ -51,6 +51,17 @@ TEST(Account, StepsThatWereNotExpectedToPayAreCounted) {
   EXPECT_NEAR(account.kinds[SpeculationAccount::kModel].expected_s, 1.9, 1e-6);
 }
 
+TEST(Account, ADraftedTokenHasThePriceOfItsRowAndItsPass) {
+  SpeculationAccount account;
+  add_step({{2, 1.2, true}, {2}, 2, 2, 0.1, 0.0}, {}, &account);
+  EXPECT_EQ(account.n_priced, 0) << "nothing was measured before";
+  // Two rows more take half of a regular step, as one token does; a pass for both 0.1 s.
+  add_step({{2, 1.2, true}, {2}, 2, 2, 0.1, 0.0}, costs_of({{2, 1.2}, {4, 1.8}}), &account);
+  EXPECT_EQ(account.n_priced, 1);
+  EXPECT_NEAR(account.row_price, 0.5, 1e-6);
+  EXPECT_NEAR(account.pass_price, 0.1 / 1.2, 1e-6);
+}
+
 TEST(Account, ARegularStepIsItsOwnEstimate) {
   SpeculationAccount account;
   add_step({{2, 1.5, true, 1, 0, 0.25}, {2}, 2, 2, 0.1, 0.0}, costs_of({{2, 1.2}}), &account);
