@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include "support/engine_run.h"
@@ -19,7 +20,7 @@ constexpr float kPresencePenalty = 0.8f;
 constexpr int kCounted = 3;           // tokens of a draw that are looked at
 constexpr TokenId kLastEndToken = 2;  // of the models used here; end tokens are banned
 // Standard deviations of a normal distribution, as which chi_square_z is distributed: passed by chance about 3 times in
-// a million, so once in 10,000 seeds by any of the 32 comparisons here. Seeds are fixed; what still differs from run to
+// a million, so once in 7,000 seeds by any of the 48 comparisons here. Seeds are fixed; what still differs from run to
 // run are the lengths that `goodput` chooses by the clock.
 constexpr double kMaxZ = 4.5;
 constexpr int kLeastDraws = 20000;  // for each rule
@@ -114,22 +115,51 @@ struct Drawn {
   SpeculationStats stats;
 };
 
-// n_draws for each policy. All requests run together, so that batches are mixed where one follows the other.
-Drawn draw(Engine& engine, const char* prompt, VerifyRule rule, int n_draws, int max_tokens) {
+/// How many draws there are, and in which batches.
+struct Draws {
+  int n_of_policy = 0;  // of each
+  int max_tokens = 0;   // at least kCounted; more are drafted for and not counted
+  /// Samples of a request, which runs alone: nobody waits for their places, so that tokens are worth different amounts
+  /// (speculation/token_worth.h). 0: all in one request, and all requests together, so that batches are mixed where one
+  /// follows the other.
+  int n_together = 0;
+};
+
+Request request_of(const char* prompt, VerifyRule rule, const char* draft_length, const Draws& draws) {
+  Request request;
+  request.prompt = prompt;
+  request.n = draws.n_together > 0 ? draws.n_together : draws.n_of_policy;
+  request.max_tokens = draws.max_tokens;
+  request.sampling = {
+      .temperature = 1.0f, .top_p = kTopP, .top_k = kTopK, .presence_penalty = kPresencePenalty, .ignore_eos = true};
+  request.speculation = {.drafter = DrafterChoice::kModel, .draft_length = draft_length, .verify = rule};
+  return request;
+}
+
+// All samples of a request, as if there had been one.
+RequestResult run_one_by_one(Engine& engine, Request request, int n_requests) {
+  RequestResult all;
+  for (int i = 0; i < n_requests; ++i) {
+    ++*request.seed;
+    RequestResult result = run_one(engine, request);
+    std::move(result.choices.begin(), result.choices.end(), std::back_inserter(all.choices));
+    all.prompt = std::move(result.prompt);
+  }
+  return all;
+}
+
+Drawn draw(Engine& engine, const char* prompt, VerifyRule rule, const Draws& draws) {
   std::vector<Request> requests;
   for (const char* draft_length : kDraftLengths) {
-    Request request;
-    request.prompt = prompt;
-    request.n = n_draws;
-    request.max_tokens = max_tokens;
-    request.seed = 2024 + requests.size();
-    request.sampling = {
-        .temperature = 1.0f, .top_p = kTopP, .top_k = kTopK, .presence_penalty = kPresencePenalty, .ignore_eos = true};
-    request.speculation = {.drafter = DrafterChoice::kModel, .draft_length = draft_length, .verify = rule};
-    requests.push_back(request);
+    requests.push_back(request_of(prompt, rule, draft_length, draws));
+    requests.back().seed = 2024 + 1000000 * requests.size();
   }
   engine.reset_stats();
-  const std::vector<RequestResult> results = run_all(engine, requests);
+  std::vector<RequestResult> results;
+  if (draws.n_together == 0) results = run_all(engine, requests);
+  for (size_t i = results.size(); i < requests.size(); ++i) {
+    results.push_back(run_one_by_one(engine, requests[i], draws.n_of_policy / draws.n_together));
+  }
   Drawn drawn{{}, {}, 0, results.front().prompt.prompt_tokens, engine.stats().speculation};
   for (size_t i = 0; i < results.size(); ++i) {
     int64_t n_drafted = 0;
@@ -146,11 +176,10 @@ Drawn draw(Engine& engine, const char* prompt, VerifyRule rule, int n_draws, int
   return drawn;
 }
 
-// n_draws: for each policy. max_tokens: at least kCounted; more are drafted for and not counted.
-void expect_main_models_distribution(Engine& engine, const char* prompt, int n_draws, int max_tokens) {
+void expect_main_models_distribution(Engine& engine, const char* prompt, const Draws& draws) {
   std::vector<Drawn> all;
   for (const VerifyRule rule : {VerifyRule::kRejection, VerifyRule::kBlock}) {
-    all.push_back(draw(engine, prompt, rule, n_draws, max_tokens));
+    all.push_back(draw(engine, prompt, rule, draws));
   }
   EXPECT_NE(all[0].counts, all[1].counts) << "the rules decided alike: the test proves nothing about one of them";
 
@@ -163,7 +192,7 @@ void expect_main_models_distribution(Engine& engine, const char* prompt, int n_d
     EXPECT_GE(drawn.n_draws, kLeastDraws);
     EXPECT_LT(z, kMaxZ) << "jointly";
     for (size_t i = 0; i < drawn.by_part.size(); ++i) {
-      EXPECT_LT(chi_square_z(expected, drawn.by_part[i], n_draws), kMaxZ) << kDraftLengths[i] << ", jointly";
+      EXPECT_LT(chi_square_z(expected, drawn.by_part[i], draws.n_of_policy), kMaxZ) << kDraftLengths[i] << ", jointly";
     }
     for (int i = 0; i < kCounted; ++i) {
       const double z_i = chi_square_z(marginal(expected, i), marginal(drawn.counts, i), drawn.n_draws);
@@ -181,14 +210,23 @@ TEST(Lossless, ThreeTokensOfTheDefaultModelHaveItsDistribution) {
   auto engine =
       load_engine({.model_path = default_model(), .draft_path = shipped_draft(), .max_batch = 128, .context_len = 256});
   ASSERT_NE(engine, nullptr);
-  expect_main_models_distribution(*engine, "My favourite thing about the summer is", 5000, kCounted + 1);
+  expect_main_models_distribution(*engine, "My favourite thing about the summer is", {5000, kCounted + 1});
 }
 
 TEST(Lossless, ThreeTokensOfATinyModelHaveItsDistribution) {
   auto engine = load_engine(
       {.model_path = tiny_model("tiny_gqa_tied_f32"), .draft_path = tiny_model("draft_padded"), .max_batch = 64});
   ASSERT_NE(engine, nullptr);
-  expect_main_models_distribution(*engine, "I think", 10000, kCounted + 1);
+  expect_main_models_distribution(*engine, "I think", {10000, kCounted + 1});
+}
+
+TEST(Lossless, SamplesThatAreWantedTogetherHaveTheTinyModelsDistribution) {
+  auto engine = load_engine({.model_path = tiny_model("tiny_gqa_tied_f32"),
+                             .draft_path = tiny_model("draft_padded"),
+                             .max_batch = 5,
+                             .n_threads = 1});
+  ASSERT_NE(engine, nullptr);
+  expect_main_models_distribution(*engine, "I think", {10000, 2 * kCounted, 5});
 }
 
 }  // namespace

@@ -204,14 +204,16 @@ class PolicyOnControl : public ::testing::TestWithParam<std::tuple<VerifyRule, s
   [[nodiscard]] bool is_block() const { return std::get<0>(GetParam()) == VerifyRule::kBlock; }
 };
 
+std::string name_of_control(const ::testing::TestParamInfo<PolicyOnControl::ParamType>& test) {
+  const std::string length = std::get<1>(test.param);
+  return std::string(std::get<0>(test.param) == VerifyRule::kBlock ? "Block_" : "Rejection_") +
+         length.substr(0, length.find(':'));
+}
+
 INSTANTIATE_TEST_SUITE_P(Policies, PolicyOnControl,
                          ::testing::Combine(::testing::Values(VerifyRule::kRejection, VerifyRule::kBlock),
                                             ::testing::ValuesIn(policies())),
-                         [](const auto& test) {
-                           const std::string length = std::get<1>(test.param);
-                           return std::string(std::get<0>(test.param) == VerifyRule::kBlock ? "Block_" : "Rejection_") +
-                                  length.substr(0, length.find(':'));
-                         });
+                         name_of_control);
 
 TEST_P(PolicyOnControl, FaultsAreFound) {
   std::vector<Fault> faults = {Fault::kDropUnlikelyDrafts, Fault::kBonusFromRowBefore, Fault::kResidualFromMain};
@@ -224,6 +226,19 @@ TEST_P(PolicyOnControl, FaultsAreFound) {
     EXPECT_GT(distance(faulty), 1e-3) << static_cast<int>(fault);
     EXPECT_GT(z_of(faulty, fault == Fault::kResidualOfRejection ? kTexts : kFewTexts), kMustReject)
         << static_cast<int>(fault);
+  }
+}
+
+// The same where n-grams draft, alone or in turns with the model: their drafts are certain, so none is unlikely.
+TEST_P(PolicyOnControl, FaultsBehindNgramsAreFound) {
+  for (const ToyDrafter drafter : {ToyDrafter::kNgram, ToyDrafter::kMixedRounds, ToyDrafter::kMixedPositions}) {
+    for (const Fault fault : {Fault::kBonusFromRowBefore, Fault::kResidualFromMain}) {
+      ToySetup faulty = setup(drafter);
+      EXPECT_LT(distance(faulty), 1e-12);
+      faulty.fault = fault;
+      EXPECT_GT(distance(faulty), 1e-3) << static_cast<int>(drafter) << " " << static_cast<int>(fault);
+      EXPECT_GT(z_of(faulty), kMustReject) << static_cast<int>(drafter) << " " << static_cast<int>(fault);
+    }
   }
 }
 
@@ -265,8 +280,13 @@ TEST_P(PolicyOnControl, LooksAtDistributionsAndAtCertainDraftsAreExact) {
 // policy. What `rejection` looks at is emitted, and all that these policies hear of other tokens is how sure the draft
 // was behind them, from which they learn too little for this fault to show: draft_end_exactness_test.cc and
 // kernels/sampling/verify_test.cc have policies that make more of it.
-TEST_P(PolicyOnControl, NoiseOfAnEarlierRoundIsFoundUnderBlock) {
-  if (!is_block()) return;
+class PolicyOnBlockControl : public PolicyOnControl {};
+
+INSTANTIATE_TEST_SUITE_P(Policies, PolicyOnBlockControl,
+                         ::testing::Combine(::testing::Values(VerifyRule::kBlock), ::testing::ValuesIn(policies())),
+                         name_of_control);
+
+TEST_P(PolicyOnBlockControl, NoiseOfAnEarlierRoundIsFound) {
   ToySetup faulty = setup(ToyDrafter::kModel, 4);
   faulty.fault = Fault::kPositionOnlyNoise;
   EXPECT_GT(z_of(faulty), kMustReject);
