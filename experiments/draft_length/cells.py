@@ -67,9 +67,10 @@ def all_cells():
               for batch in (1, 8)]
     # Their prompts take a minute each, and 32 of them 4 GB an engine.
     cells += [Cell(_LONG, 8, 0.0, every=2), Cell(_LONG, 8, 0.8, every=2),
-              Cell(_LONG, 32, 0.8, every=4, policies=("off", "fixed:1", "fixed:2", "bass", "goodput"))]
+              *(Cell(_LONG, 32, temperature, every=4, policies=("off", "fixed:1", "fixed:2", "bass", "goodput"))
+                for temperature in (0.0, 0.8))]
     cells += [Cell(_LONGER, 8, temperature, every=2,
-                   policies=("off", "fixed:1", "fixed:2", "fixed:3", "fixed:4", "bass", "goodput"))
+                   policies=("off", *FIXED, "bass", "goodput"))
               for temperature in (0.0, 0.8)]
     return cells
 

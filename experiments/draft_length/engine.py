@@ -34,8 +34,8 @@ def bench_policies(options, cell, prompts, policies, n_rounds=1, arguments=()):
     text = run_bass(options.bass, [
         "bench", "policies", "-m", options.model, "--prompts", "-", "--json", "--max-batch", cell.batch, "--temperature",
         cell.temperature, "--max-tokens", n_generated(options, cell), "--ignore-eos", "--verify", "block",
-        "--draft-lengths", ",".join(policies), "--rounds", n_rounds, *draft_arguments(options, cell), *arguments],
-        prompts)
+        "--draft-lengths", ",".join(policies), "--slice-ms", options.slice_ms, "--rounds", n_rounds,
+        *draft_arguments(options, cell), *arguments], prompts)
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -45,4 +45,6 @@ def add_engine_options(parser):
     add("-m", "--model", default="smollm2")
     add("-d", "--draft", default=None, metavar="FILE", help="default: the one that comes with smollm2")
     add("--max-tokens", type=int, default=96, metavar="N", help="generated a sequence (default: %(default)s)")
+    # Shorter ones find the caches full of the others' keys and values, longer ones the host in another mood.
+    add("--slice-ms", type=float, default=200, metavar="T", help="a policy's turn, in milliseconds (default: %(default)s)")
     add("--spec-bench", required=True, metavar="FILE.jsonl", help="github.com/hemingkx/Spec-Bench, question.jsonl")

@@ -152,6 +152,7 @@ def main():
     add("--rounds", type=int, default=3, metavar="N",
         help="default: %(default)s")
     add("--results", type=pathlib.Path, default=None, metavar="FILE.jsonl", help="the figures are added to it")
+    parser.set_defaults(slice_ms=20)  # the two engines of a policy meet the same machine
     options = parser.parse_args()
     options.policies = options.policies.split(",")
     by_task = load_prompts(options.spec_bench)
