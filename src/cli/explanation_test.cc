@@ -62,6 +62,20 @@ TEST(Explanation, NamesTheRuleThatIsUsed) {
   EXPECT_THAT(explanation_text(result_of(kNone, kGood), options), HasSubstr("verification match"));
 }
 
+TEST(Explanation, SaysWhatADraftedTokenCosts) {
+  const GenerateOptions options = options_of("goodput");
+  GenerationResult result = result_of(kNone, kGood);
+  EXPECT_THAT(explanation_text(result, options), Not(HasSubstr("A drafted token"))) << "no step could be told";
+  result.stats.account.n_priced = 4;
+  result.stats.account.row_price = 1.0;
+  EXPECT_THAT(explanation_text(result, options),
+              HasSubstr("A drafted token took as long as 0.25 tokens of regular decoding: it pays if"));
+  result.stats.account.pass_price = 4.0;
+  EXPECT_THAT(
+      explanation_text(result, options),
+      HasSubstr("1.25 tokens of regular decoding (0.25 for its row of a step, 1.00 for the draft model): none"));
+}
+
 TEST(Explanation, AdvisesWhatToLeaveOut) {
   GenerateOptions options = options_of("goodput");
   EXPECT_THAT(conclusion(result_of(kNone, kBad), options), HasSubstr("The draft model does not pay: leave -d out."));

@@ -94,12 +94,12 @@ std::string rows_table(const SpeculationAccount& account, const Explanation& exp
 std::string price_line(const Explanation& explanation) {
   if (!explanation.row_price.has_value()) return "";
   const double pass_price = explanation.pass_price.value_or(0);
+  const double price = *explanation.row_price + pass_price;
   const std::string parts = pass_price > 0 ? fmt::format(" ({:.2f} for its row of a step, {:.2f} for the draft model)",
                                                          *explanation.row_price, pass_price)
                                            : "";
-  return fmt::format(
-      "A drafted token took as long as {:.2f} tokens of regular decoding{}: it pays if it is accepted more often.\n",
-      *explanation.row_price + pass_price, parts);
+  return fmt::format("A drafted token took as long as {:.2f} tokens of regular decoding{}: {}.\n", price, parts,
+                     price < 1 ? "it pays if it is accepted more often" : "none can pay");
 }
 
 }  // namespace
