@@ -68,7 +68,4 @@ BASS_HD double predicted_attention_seconds(const AttentionCosts& costs, const St
   return predicted_by_fit(costs, costs.best, load);
 }
 
-/// What a row costs of that, whatever it sees.
-BASS_HD double attention_row_seconds(const AttentionCosts& costs) { return costs.fits[costs.best].seconds[0]; }
-
 }  // namespace bass

@@ -136,50 +136,21 @@ BASS_HD_CALL double chunk_step_seconds(const Batch& batch, const StepLoad& load)
   return clean_step_seconds(batch, later) / part + n_more * static_cast<double>(batch.costs.chunk_row_s);
 }
 
-BASS_HD_CALL bool is_in_chunk_step(const Batch& batch, const StepLoad& load) {
-  return load.has_chunk && batch.costs.chunk_row_s > 0 && batch.regular.n_rows > 0;
-}
-
 // Seconds of a step, as it is believed. Beside a prompt's chunk: the sequences' part of a later step, and the price of
 // the drafted rows.
 BASS_HD_CALL double step_seconds(const Batch& batch, const StepLoad& load) {
-  return is_in_chunk_step(batch, load) ? chunk_step_seconds(batch, load) : clean_step_seconds(batch, load);
+  const bool is_in_chunk_step = load.has_chunk && batch.costs.chunk_row_s > 0 && batch.regular.n_rows > 0;
+  return is_in_chunk_step ? chunk_step_seconds(batch, load) : clean_step_seconds(batch, load);
 }
 
-// Steps that differ from `load` in their rows alone: what is the same in all of them is asked for once. A plan compares
-// thousands.
-class StepsByRows {
- public:
-  // doubt: how little the costs of larger steps are trusted at least, 0 .. 1
-  BASS_HD StepsByRows(const Batch& batch, StepLoad load, double doubt)
-      : sizes_(batch.sizes), n_regular_(batch.regular.n_rows), doubt_(doubt), has_chunk_(load.has_chunk) {
-    load.n_rows = 0;
-    is_priced_by_row_ = is_in_chunk_step(batch, load);
-    base_s_ =
-        is_priced_by_row_ ? chunk_step_seconds(batch, load) : predicted_attention_seconds(batch.costs.attention, load);
-    row_s_ = is_priced_by_row_ ? double{batch.costs.chunk_row_s} : attention_row_seconds(batch.costs.attention);
-  }
-
-  BASS_HD double seconds(int n_rows) const {
-    const double rest_s = base_s_ + row_s_ * n_rows;
-    return is_priced_by_row_ ? rest_s : sizes_.of(n_rows).seconds + rest_s;
-  }
-  // With the hope that what was hardly measured takes less.
-  BASS_HD double hoped_seconds(int n_rows) const {
-    if (has_chunk_) return seconds(n_rows);  // nothing will be measured that could correct a hope
-    const double doubt = n_rows == n_regular_ ? 0 : doubt_;
-    return seconds(n_rows) * (1 - kOptimism * std::max(sizes_.of(n_rows).novelty, doubt));
-  }
-
- private:
-  SizeCosts& sizes_;
-  int n_regular_;
-  double doubt_;
-  bool has_chunk_;
-  bool is_priced_by_row_ = false;  // in a step that reads prompts
-  double base_s_ = 0;
-  double row_s_ = 0;  // beside what the table of sizes says
-};
+// The same with the hope that what was hardly measured takes less. doubt: how little the costs of larger steps are
+// trusted at least, 0 .. 1.
+BASS_HD_CALL double hoped_seconds(const Batch& batch, const StepLoad& load, double doubt) {
+  if (load.n_rows == batch.regular.n_rows) doubt = 0;
+  const double seconds = step_seconds(batch, load);
+  if (load.has_chunk) return seconds;  // nothing will be measured that could correct a hope
+  return seconds * (1 - kOptimism * std::max(batch.sizes.of(load.n_rows).novelty, doubt));
+}
 
 // Rows that drafts add to a step. How many tokens a model's draft keeps is known only when it has been drafted: their
 // mean, their variance and the most that they can be.
@@ -189,13 +160,16 @@ struct DraftedRows {
   double max = 0;
 };
 
-// Of a step with so many rows, which may be a fraction. seconds(n): of whole rows
+// Of a step whose rows are so many more than those of `load`, which may be a fraction. seconds(load): of whole rows
 template <class Seconds>
-BASS_HD_CALL double seconds_between(double n_rows, Seconds seconds) {
-  const int n_least = static_cast<int>(n_rows);
-  const double part = n_rows - n_least;
-  const double least = seconds(n_least);
-  return part <= 0 ? least : least + part * (seconds(n_least + 1) - least);
+BASS_HD_CALL double seconds_with(StepLoad load, double n_more, Seconds seconds) {
+  const int n_least = static_cast<int>(n_more);
+  const double part = n_more - n_least;
+  load.n_rows += n_least;
+  const double least = seconds(load);
+  if (part <= 0) return least;
+  ++load.n_rows;
+  return least + part * (seconds(load) - least);
 }
 
 // The mean over what a step's rows may come out as, a normal distribution in five parts: in front of a tile's edge,
@@ -204,17 +178,16 @@ BASS_HD_CALL double seconds_between(double n_rows, Seconds seconds) {
 BASS_HD_CALL double mean_seconds(const Batch& batch, const StepLoad& load, const DraftedRows& drafted, double doubt) {
   constexpr double kPlaces[] = {-1.6, -0.8, 0, 0.8, 1.6};  // standard deviations
   constexpr double kWeights[] = {0.10, 0.24, 0.32, 0.24, 0.10};
-  const StepsByRows steps(batch, load, doubt);
-  const auto believed = [&](int n_rows) { return steps.seconds(n_rows); };
-  const double mean_rows = load.n_rows + drafted.mean;
-  const double hoped = seconds_between(mean_rows, [&](int n_rows) { return steps.hoped_seconds(n_rows); });
+  const auto believed = [&](const StepLoad& at) { return step_seconds(batch, at); };
+  const double hoped =
+      seconds_with(load, drafted.mean, [&](const StepLoad& at) { return hoped_seconds(batch, at, doubt); });
   if (drafted.variance < kLeastVariance) return hoped;
-  const double at_mean = seconds_between(mean_rows, believed);
+  const double at_mean = seconds_with(load, drafted.mean, believed);
   if (at_mean <= 0) return hoped;
   const double room = std::min(drafted.mean, drafted.max - drafted.mean) / kPlaces[4];
   const double deviation = std::min(std::sqrt(drafted.variance), std::max(room, 0.0));
   double mean = 0;
-  for (int i = 0; i < 5; ++i) mean += kWeights[i] * seconds_between(mean_rows + kPlaces[i] * deviation, believed);
+  for (int i = 0; i < 5; ++i) mean += kWeights[i] * seconds_with(load, drafted.mean + kPlaces[i] * deviation, believed);
   return mean * hoped / at_mean;
 }
 

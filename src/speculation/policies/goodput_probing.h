@@ -57,9 +57,9 @@ BASS_HD_CALL ProbeCost planned_cost(const Batch& batch) {
 BASS_HD_CALL double option_cost(const Batch& batch, const Option& option) {
   StepLoad load = batch.regular;
   load.n_seen += option.n_more_seen;
-  const StepsByRows steps(batch, load, /*doubt=*/0);
-  const double seconds = seconds_between(load.n_rows + option.n_more, [&](int n) { return steps.seconds(n); });
-  return seconds - step_seconds(batch, batch.regular) + option.passes_s + option.reading_s;
+  const auto believed = [&](const StepLoad& at) { return step_seconds(batch, at); };
+  return seconds_with(load, option.n_more, believed) - step_seconds(batch, batch.regular) + option.passes_s +
+         option.reading_s;
 }
 
 BASS_HD_CALL bool has_free_looks(const Batch& batch) {
