@@ -51,18 +51,6 @@ std::vector<Request> mixed_requests(bool seeded_sampling) {
   return requests;
 }
 
-void expect_same_outputs(const std::vector<RequestResult>& expected, const std::vector<RequestResult>& actual) {
-  ASSERT_EQ(expected.size(), actual.size());
-  for (size_t i = 0; i < expected.size(); ++i) {
-    ASSERT_EQ(expected[i].choices.size(), actual[i].choices.size());
-    for (size_t k = 0; k < expected[i].choices.size(); ++k) {
-      EXPECT_EQ(expected[i].choices[k].tokens, actual[i].choices[k].tokens) << "request " << i << " choice " << k;
-      EXPECT_EQ(expected[i].choices[k].logprobs, actual[i].choices[k].logprobs) << "request " << i << " choice " << k;
-      EXPECT_EQ(expected[i].choices[k].reason, actual[i].choices[k].reason);
-    }
-  }
-}
-
 std::vector<RequestResult> run_regular(const std::vector<Request>& requests) {
   auto engine = load_engine({.model_path = tiny_model(kMain), .max_batch = 1, .n_threads = 1});
   std::vector<Request> regular = requests;

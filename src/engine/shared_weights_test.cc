@@ -33,13 +33,6 @@ class SharedWeights : public ::testing::Test {
     }
     return run_all(engine, requests);
   }
-  static void expect_same(const std::vector<RequestResult>& expected, const std::vector<RequestResult>& actual) {
-    ASSERT_EQ(expected.size(), actual.size());
-    for (size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_EQ(expected[i].choices.front().tokens, actual[i].choices.front().tokens);
-      EXPECT_EQ(expected[i].choices.front().logprobs, actual[i].choices.front().logprobs);
-    }
-  }
   std::string copy_of(const std::string& name) {
     const std::string path = folder_ / (name + ".gguf");
     std::filesystem::copy_file(tiny_model(name), path, std::filesystem::copy_options::skip_existing);
@@ -80,11 +73,11 @@ TEST_F(SharedWeights, OfBothModelsGiveTheSameBitsWithoutTheFilesAndOutliveTheirF
 
     const std::vector<RequestResult> expected = run(*first);
     first = nullptr;
-    expect_same(expected, run(*second));
+    expect_same_outputs(expected, run(*second));
     options.weights_from = second.get();
     auto third = load_engine(options);
     ASSERT_NE(third, nullptr);
-    expect_same(expected, run(*third));
+    expect_same_outputs(expected, run(*third));
   }
 }
 
@@ -107,7 +100,8 @@ TEST_F(SharedWeights, OfTheMainModelServeAnEngineWithAnotherDraftOrNone) {
   ASSERT_NE(without_again, nullptr);
 
   const std::vector<RequestResult> expected = run(*without);
-  for (Engine* engine : {with.get(), with_other.get(), without_again.get()}) expect_same(expected, run(*engine));
+  for (Engine* engine : {with.get(), with_other.get(), without_again.get()})
+    expect_same_outputs(expected, run(*engine));
   EXPECT_GT(with->stats().speculation.drafted, 0);
 }
 

@@ -99,6 +99,19 @@ inline std::vector<RequestResult> run_all(Engine& engine, const std::vector<Requ
 
 inline RequestResult run_one(Engine& engine, const Request& request) { return run_all(engine, {request}).front(); }
 
+/// Tokens, their log-probabilities to the bit, and ends.
+inline void expect_same_outputs(const std::vector<RequestResult>& expected, const std::vector<RequestResult>& actual) {
+  ASSERT_EQ(expected.size(), actual.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(expected[i].choices.size(), actual[i].choices.size());
+    for (size_t k = 0; k < expected[i].choices.size(); ++k) {
+      EXPECT_EQ(expected[i].choices[k].tokens, actual[i].choices[k].tokens) << "request " << i << " choice " << k;
+      EXPECT_EQ(expected[i].choices[k].logprobs, actual[i].choices[k].logprobs) << "request " << i << " choice " << k;
+      EXPECT_EQ(expected[i].choices[k].reason, actual[i].choices[k].reason);
+    }
+  }
+}
+
 /// Log-probabilities of the tokens 1.. of a text, computed as a prompt.
 inline RequestResult score(Engine& engine, std::vector<TokenId> tokens) {
   Request request;
