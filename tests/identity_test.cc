@@ -5,6 +5,7 @@
 #include "support/engine_run.h"
 #include "support/temp_folder.h"
 #include "support/test_models.h"
+#include "support/timed_executor.h"
 
 namespace bass::testing {
 namespace {
@@ -73,7 +74,9 @@ TEST_P(DefaultModelIdentity, TokensAndLogprobsEqualRegularDecoding) {
                         .max_batch = test.max_batch,
                         .context_len = 512};
   options.attention = test.attention;
-  auto engine = load_engine(options);
+  // So that drafts pay on any machine.
+  const Pace pace = constant_pace(std::string_view(test.draft_length) == "goodput" ? 0.03 : 0);
+  auto engine = load_timed_engine(options, &pace);
   ASSERT_NE(engine, nullptr);
   std::vector<Request> requests = requests_of(test.max_batch == 1 ? 3 : 10);
   // Accepted tokens behind an end token are not emitted and not counted: without end tokens all are.

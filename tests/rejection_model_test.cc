@@ -8,8 +8,10 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <string_view>
 
 #include "support/engine_run.h"
+#include "support/timed_executor.h"
 
 namespace bass::testing {
 namespace {
@@ -123,6 +125,7 @@ struct Draws {
   /// (speculation/token_worth.h). 0: all in one request, and all requests together, so that batches are mixed where one
   /// follows the other.
   int n_together = 0;
+  bool is_timed = false;  // steps take what the test says, so that `goodput` drafts on any machine
 };
 
 Request request_of(const char* prompt, VerifyRule rule, const char* draft_length, const Draws& draws) {
@@ -171,7 +174,11 @@ Drawn draw(Engine& engine, const char* prompt, VerifyRule rule, const Draws& dra
       ++drawn.n_draws;
       n_drafted += choice.stats.speculation.drafted;
     }
-    EXPECT_GT(n_drafted, 0) << kDraftLengths[i] << " drafted nothing: the test proves nothing about it";
+    std::printf("%s: %lld drafted\n", kDraftLengths[i], static_cast<long long>(n_drafted));
+    // Without times that are the test's, `goodput` drafts where that pays on this machine, which may be nowhere.
+    const bool may_draft_nothing = !draws.is_timed && std::string_view(kDraftLengths[i]) == "goodput";
+    EXPECT_GT(n_drafted, may_draft_nothing ? -1 : draws.n_of_policy)
+        << kDraftLengths[i] << " drafted little: the test proves nothing about it";
   }
   return drawn;
 }
@@ -213,20 +220,23 @@ TEST(Lossless, ThreeTokensOfTheDefaultModelHaveItsDistribution) {
   expect_main_models_distribution(*engine, "My favourite thing about the summer is", {5000, kCounted + 1});
 }
 
-TEST(Lossless, ThreeTokensOfATinyModelHaveItsDistribution) {
-  auto engine = load_engine(
-      {.model_path = tiny_model("tiny_gqa_tied_f32"), .draft_path = tiny_model("draft_padded"), .max_batch = 64});
+// Steps take long beside what rows and drafts add, so that drafts pay on every machine and `goodput` drafts.
+void expect_tiny_models_distribution(EngineOptions options, Draws draws) {
+  draws.is_timed = true;
+  options.model_path = tiny_model("tiny_gqa_tied_f32");
+  options.draft_path = tiny_model("draft_padded");
+  const Pace pace = constant_pace(3e-4 + 2e-5 * options.max_batch);
+  auto engine = load_timed_engine(options, &pace);
   ASSERT_NE(engine, nullptr);
-  expect_main_models_distribution(*engine, "I think", {10000, kCounted + 1});
+  expect_main_models_distribution(*engine, "I think", draws);
+}
+
+TEST(Lossless, ThreeTokensOfATinyModelHaveItsDistribution) {
+  expect_tiny_models_distribution({.max_batch = 64}, {10000, kCounted + 1});
 }
 
 TEST(Lossless, SamplesThatAreWantedTogetherHaveTheTinyModelsDistribution) {
-  auto engine = load_engine({.model_path = tiny_model("tiny_gqa_tied_f32"),
-                             .draft_path = tiny_model("draft_padded"),
-                             .max_batch = 5,
-                             .n_threads = 1});
-  ASSERT_NE(engine, nullptr);
-  expect_main_models_distribution(*engine, "I think", {10000, 2 * kCounted, 5});
+  expect_tiny_models_distribution({.max_batch = 5, .n_threads = 1}, {5000, 2 * kCounted, 5});
 }
 
 }  // namespace

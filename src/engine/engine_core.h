@@ -3,6 +3,7 @@
 
 #include <array>
 #include <condition_variable>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -26,10 +27,13 @@
 
 namespace bass {
 
+/// Puts something around an engine's executor: so tests have steps that take as long as they say.
+using ExecutorWrapper = std::function<std::unique_ptr<Executor>(std::unique_ptr<Executor>)>;
+
 class EngineCore final : public Engine {
  public:
   /// Loads everything and starts the engine's thread.
-  static Result<std::unique_ptr<EngineCore>> create(const EngineOptions& options);
+  static Result<std::unique_ptr<EngineCore>> create(const EngineOptions& options, const ExecutorWrapper& wrap = {});
   ~EngineCore() override;
 
   [[nodiscard]] Status check(const Request& request) const override;
@@ -49,14 +53,15 @@ class EngineCore final : public Engine {
 
  private:
   EngineCore() = default;
-  static Result<std::unique_ptr<EngineCore>> create_on(OpenedDevice device, const EngineOptions& options);
+  static Result<std::unique_ptr<EngineCore>> create_on(OpenedDevice device, const EngineOptions& options,
+                                                       const ExecutorWrapper& wrap);
   void take_shared_models();
   [[nodiscard]] bool is_shared(const ModelFile& file) const;
   Status load_models();
   [[nodiscard]] Result<std::shared_ptr<const ModelFile>> open_file(const std::string& path) const;
   void measure_vocabulary();
   [[nodiscard]] Status check_script() const;
-  Status make_executor();
+  Status make_executor(const ExecutorWrapper& wrap);
   /// Of the device that runs the models.
   struct ModelMemory {
     int64_t available_bytes = 0;  // for weights and KV caches

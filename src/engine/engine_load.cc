@@ -56,27 +56,28 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
   }
 }
 
-Result<std::unique_ptr<EngineCore>> EngineCore::create(const EngineOptions& options) {
+Result<std::unique_ptr<EngineCore>> EngineCore::create(const EngineOptions& options, const ExecutorWrapper& wrap) {
   BASS_RETURN_IF_ERROR(validate_options(options));
   BASS_ASSIGN_OR_RETURN(OpenedDevice device, open_named_device(options.device));
   const bool may_fall_back = options.device == "auto" && device.gpu != nullptr;
-  Result<std::unique_ptr<EngineCore>> engine = create_on(std::move(device), options);
+  Result<std::unique_ptr<EngineCore>> engine = create_on(std::move(device), options, wrap);
   // The GPU has too little memory, or lacks what this model needs. What is wrong with a file, it is here too; what is
   // wrong with the program must be told.
   if (engine.ok() || !may_fall_back || engine.status().code() == StatusCode::kInternal) return engine;
   OpenedDevice cpu{.name = "cpu", .note = fmt::format("running on the CPU: {}", engine.status().message())};
-  Result<std::unique_ptr<EngineCore>> on_cpu = create_on(std::move(cpu), options);
+  Result<std::unique_ptr<EngineCore>> on_cpu = create_on(std::move(cpu), options, wrap);
   return on_cpu.ok() ? std::move(on_cpu) : std::move(engine);
 }
 
-Result<std::unique_ptr<EngineCore>> EngineCore::create_on(OpenedDevice device, const EngineOptions& options) {
+Result<std::unique_ptr<EngineCore>> EngineCore::create_on(OpenedDevice device, const EngineOptions& options,
+                                                          const ExecutorWrapper& wrap) {
   std::unique_ptr<EngineCore> engine(new EngineCore());
   engine->options_ = options;
   engine->options_.device = device.name;
   engine->device_note_ = device.note;
   engine->gpu_ = std::move(device.gpu);
   BASS_RETURN_IF_ERROR(engine->load_models());
-  BASS_RETURN_IF_ERROR(engine->make_executor());
+  BASS_RETURN_IF_ERROR(engine->make_executor(wrap));
   engine->weights_from_ = nullptr;
   engine->thread_ = std::thread([core = engine.get()] { core->loop(); });
   return engine;
@@ -189,7 +190,7 @@ Status EngineCore::check_script() const {
   return options_.trace == nullptr ? ok_status() : invalid_argument("drafts are traced or scripted, not both");
 }
 
-Status EngineCore::make_executor() {
+Status EngineCore::make_executor(const ExecutorWrapper& wrap) {
   BASS_RETURN_IF_ERROR(check_script());
   BASS_ASSIGN_OR_RETURN(const ModelMemory memory, model_memory());
   BASS_RETURN_IF_ERROR(check_memory(memory));
@@ -213,6 +214,7 @@ Status EngineCore::make_executor() {
   } else {
     BASS_ASSIGN_OR_RETURN(executor_, make_cpu_executor(*main_, draft_.get(), executor_options));
   }
+  if (wrap) executor_ = wrap(std::move(executor_));
   BASS_RETURN_IF_ERROR(main_->gguf->check_intact());  // the weights were read just now
   if (draft_) BASS_RETURN_IF_ERROR(draft_->gguf->check_intact());
 
