@@ -238,8 +238,8 @@ std::function<Conditions(int)> rows_change_for_a_while(int n_sequences, double f
 }
 
 // As far as it goes today: what a size takes is believed to have grown when most of its latest times say so, since
-// others' work makes times longer, too; and what drafts must beat is measured one step in 64 only. So these changes are
-// not done with in 50 steps on all machines, as others are (.97, .92, .96).
+// others' work makes times longer, too. So these changes are not done with in 50 steps on all machines, as others are
+// (.97, .92, .96).
 void expect_nearly_recovered(const std::vector<Summary>& summaries, double mean_of_best, double least_of_best,
                              double least_of_regular) {
   for (const Summary& summary : summaries) {
@@ -254,7 +254,7 @@ TEST(Adversity, RowsBesideTheFirstThatGetDearerAndCheaper) {
     for (const double factor : {3.0, 1.0 / 3}) {
       const auto conditions = [=](int n) { return rows_change_for_a_while(n, factor, acceptance); };
       const char* const name = factor > 1 ? "rows x 3 and back" : "rows / 3 and back";
-      expect_nearly_recovered(run_all(conditions, {1, 4, 16}, {500, 1000}, name), 0.91, 0.7, 0.76);
+      expect_nearly_recovered(run_all(conditions, {1, 4, 16}, {500, 1000}, name), 0.92, 0.74, 0.85);
     }
   }
 }
@@ -277,7 +277,7 @@ TEST(Adversity, AConstantTimeThatComesAndGoes) {
     for (const double more_s : {1.0, 3.0}) {
       const auto conditions = [=](int n) { return longer_for_a_while(n, more_s, acceptance); };
       const std::string name = "steps + " + std::to_string(static_cast<int>(more_s)) + " s and back";
-      expect_nearly_recovered(run_all(conditions, {1, 4, 16}, {500, 1000}, name.c_str()), 0.91, 0.7, 0.74);
+      expect_nearly_recovered(run_all(conditions, {1, 4, 16}, {500, 1000}, name.c_str()), 0.91, 0.74, 0.85);
     }
   }
 }
@@ -333,7 +333,7 @@ std::function<Conditions(int)> mixed_contexts(int n_sequences) {
 
 TEST(Adversity, ContextsOfVeryDifferentLengths) {
   // One sequence alone swings from one to the other in the steps that are judged.
-  expect_recovered(run_all(mixed_contexts, {1, 4, 16}, {250, 500, 750}, "contexts of 100 and 4000"), 0.89, 0.95);
+  expect_recovered(run_all(mixed_contexts, {1, 4, 16}, {250, 500, 750}, "contexts of 100 and 4000"), 0.88, 0.95);
 }
 
 // The same, of sequences whose contexts are told, on a machine that reads them for several rows of a sequence at the

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "speculation/step_prediction.h"
 
@@ -11,7 +12,8 @@ namespace {
 
 constexpr double kCommon = 0.8;  // of what a size takes more or less than before: the machine's doing, which all share
 constexpr int kCommonTimes = 7;  // measurements of a size, none of them stale, before it says anything about others
-constexpr double kFading = 0.995;  // of an entry's measurements, with each step that measures others
+constexpr double kMuchShorter = 0.8;  // than any time that an entry knows
+constexpr double kFading = 0.995;     // of an entry's measurements, with each step that measures others
 constexpr double kScatterRate = 0.05;
 constexpr double kMaxScatter = 0.5;
 constexpr double kMaxSlowed = 5;
@@ -102,12 +104,27 @@ void note_measured(int idx, StepCosts* costs) {
   costs->log_level_at[idx] = costs->log_level;
 }
 
+// Others' work makes no time shorter: where an entry was not measured lately, or was moved up with the table since, a
+// time far below all that it knows says that these are old. So one step that is taken to see whether it got cheaper is
+// enough. If it had only followed others, it was wrong to, and they need not follow it.
+void forget_longer_times(double sample, int idx, StepCosts* costs) {
+  const bool was_moved_up = costs->log_level - costs->log_level_at[idx] > step_prediction::kMaxMove;
+  const bool is_old = was_moved_up || costs->n_steps - costs->last_measured[idx] > StepCosts::kStaleSteps;
+  if (!is_old || costs->recent[idx].n == 0) return;
+  const auto times = std::span(costs->recent[idx].seconds).first(static_cast<size_t>(costs->recent[idx].n));
+  const float shortest = *std::min_element(times.begin(), times.end());
+  if (sample >= kMuchShorter * shortest) return;
+  scale(static_cast<float>(sample) / shortest, &costs->step_s[idx], &costs->recent[idx]);
+  if (was_moved_up) costs->n_in_row[idx] = 0;
+}
+
 // freshness: what the entry's measurements so far count, 0 .. 1
 void add_step_time(double sample, double freshness, int idx, StepCosts* costs) {
   if (is_kept(*costs, idx)) {
     costs->kept_s[idx] = costs->step_s[idx] / costs->kept_level;
     costs->n_measured[idx] = 0;
   }
+  forget_longer_times(sample, idx, costs);
   const auto n_kept = static_cast<int>(std::lround(freshness * costs->recent[idx].n));
   add_time(static_cast<float>(sample), n_kept, &costs->recent[idx]);
   costs->step_s[idx] = typical_seconds(costs->recent[idx]);

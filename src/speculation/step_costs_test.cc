@@ -161,6 +161,39 @@ TEST(StepCosts, ASizeThatIsMeasuredNowAndThenIsLearntToBeDearer) {
   EXPECT_GT(predicted_step_seconds(costs, StepLoad{10}) / predicted_step_seconds(costs, StepLoad{8}), 1.6);
 }
 
+// A size that is tried now and then, to see whether it got cheaper, and one that followed others while it was not
+// measured. Longer times are believed as before: any may be another program's doing.
+TEST(StepCosts, OneMuchShorterTimeIsEnoughWhereWhatIsKnownIsOld) {
+  constexpr int kTried = 8, kUsed = 32;
+  StepCosts costs;
+  measure(costs, kTried, 2.0, 20);
+  const StepCosts recent = costs;
+  measure(costs, kUsed, 4.0, 2 * StepCosts::kStaleSteps);
+  const StepCosts old = costs;
+  measure(costs, kTried, 1.0);
+  EXPECT_NEAR(costs.step_s[kTried], 1.0, 0.02);
+  EXPECT_NEAR(costs.step_s[kUsed], 4.0, 0.02) << "others do not follow a single time";
+  costs = old;
+  measure(costs, kTried, 3.0);
+  EXPECT_NEAR(costs.step_s[kTried], 2.0, 0.02);
+  costs = old;
+  measure(costs, kTried, 1.7);
+  EXPECT_GT(costs.step_s[kTried], 1.8) << "times differ by so much";
+  costs = recent;
+  measure(costs, kTried, 1.0);
+  EXPECT_GT(costs.step_s[kTried], 1.8) << "measured just now: one of twelve";
+
+  // What is used gets dearer, and what is not is believed to: but it is as it was.
+  costs = StepCosts();
+  measure(costs, kTried, 2.0, 20);
+  measure(costs, kUsed, 4.0, 20);
+  measure(costs, kUsed, 40.0, 20);
+  EXPECT_GT(costs.step_s[kTried], 6.0);
+  measure(costs, kTried, 2.0);
+  EXPECT_NEAR(costs.step_s[kTried], 2.0, 0.02);
+  EXPECT_NEAR(costs.step_s[kUsed], 40.0, 0.5);
+}
+
 TEST(StepCosts, WhatWasMeasuredBeforeTheMachineChangedIsStale) {
   StepCosts costs;
   measure(costs, 4, 1.0, 50);
