@@ -23,12 +23,15 @@ BASS_SIMD_INLINE void clear(I32x16 (&sums)[kRows][kColumns]) {
   }
 }
 
+inline constexpr int kPairsAtOnce = 4;  // of int16, in the innermost loops
+
 /// What is read after the chunk in work. Asking for all of it at once would keep the kernel waiting for free buffers,
 /// so the loops ask for a few cache lines at a time; pages lie apart, so the processor does not foresee them.
 struct Ahead {
   const std::byte* next;
   const std::byte* end;
-  bool is_staged;  // into the second level (read_ahead.h); the loops are regular enough for the first level's prefetch
+  bool is_staged;  // into the second level (ReadAhead::stages_keys); the loops are regular enough for the first level's
+                   // prefetch
 
   /// n_lines is known where this is inlined. Up to n_lines - 1 lines behind the end are asked for, which does no harm.
   BASS_SIMD_INLINE void ask(int n_lines) {
@@ -151,7 +154,7 @@ BASS_SIMD_INLINE MergeFactors wide_softmax(RowBlock& block, const Chunk& chunk, 
 
 /// One chunk for kVectors blocks of 16 rows.
 template <int kVectors>
-BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_dim, Ahead& ahead) {
+__attribute__((noinline)) void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_dim, Ahead& ahead) {
   alignas(64) float scores[kVectors][kKvPageLen * kLanes];
   alignas(64) int32_t weights[kVectors][kKvPageLen / 2 * kLanes];
   F32x16 m_chunk[kVectors];
@@ -159,17 +162,20 @@ BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_
   for (int j = 0; j < kKvPageLen; j += kWideTile) {
     I32x16 sums[kWideTile][kVectors];
     clear(sums);
-    for (int pair = 0; pair < head_dim / 2; ++pair) {
-      ahead.ask(pair % 2);
-      I32x16 q[kVectors];
+    for (int pairs = 0; pairs < head_dim / 2; pairs += kPairsAtOnce) {
+      ahead.ask(kPairsAtOnce / 2);
+#pragma GCC unroll 8
+      for (int pair = pairs; pair < pairs + kPairsAtOnce; ++pair) {
+        I32x16 q[kVectors];
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) q[v] = load_i32(blocks[v].q + pair * kLanes);
-      const int16_t* k = chunk.head.k + (pair * kKvPageLen + j) * 2;
+        for (int v = 0; v < kVectors; ++v) q[v] = load_i32(blocks[v].q + pair * kLanes);
+        const int16_t* k = chunk.head.k + (pair * kKvPageLen + j) * 2;
 #pragma GCC unroll 16
-      for (int i = 0; i < kWideTile; ++i) {
-        const I32x16 keys = broadcast_pair(k + 2 * i);
+        for (int i = 0; i < kWideTile; ++i) {
+          const I32x16 keys = broadcast_pair(k + 2 * i);
 #pragma GCC unroll 16
-        for (int v = 0; v < kVectors; ++v) sums[i][v] = dot_i16(sums[i][v], keys, q[v]);
+          for (int v = 0; v < kVectors; ++v) add_dot_i16(&sums[i][v], keys, q[v]);
+        }
       }
     }
 #pragma GCC unroll 16
@@ -197,17 +203,20 @@ BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_
   for (int d = 0; d < head_dim; d += kWideTile) {
     I32x16 sums[kWideTile][kVectors];
     clear(sums);
-    for (int pair = 0; pair < kKvPageLen / 2; ++pair) {
-      ahead.ask(pair % 2);
-      I32x16 w[kVectors];
+    for (int pairs = 0; pairs < kKvPageLen / 2; pairs += kPairsAtOnce) {
+      ahead.ask(kPairsAtOnce / 2);
+#pragma GCC unroll 8
+      for (int pair = pairs; pair < pairs + kPairsAtOnce; ++pair) {
+        I32x16 w[kVectors];
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) w[v] = load_i32(weights[v] + pair * kLanes);
-      const int16_t* values = chunk.head.v + (pair * head_dim + d) * 2;
+        for (int v = 0; v < kVectors; ++v) w[v] = load_i32(weights[v] + pair * kLanes);
+        const int16_t* values = chunk.head.v + (pair * head_dim + d) * 2;
 #pragma GCC unroll 16
-      for (int i = 0; i < kWideTile; ++i) {
-        const I32x16 value = broadcast_pair(values + 2 * i);
+        for (int i = 0; i < kWideTile; ++i) {
+          const I32x16 value = broadcast_pair(values + 2 * i);
 #pragma GCC unroll 16
-        for (int v = 0; v < kVectors; ++v) sums[i][v] = dot_i16(sums[i][v], value, w[v]);
+          for (int v = 0; v < kVectors; ++v) add_dot_i16(&sums[i][v], value, w[v]);
+        }
       }
     }
 #pragma GCC unroll 16
@@ -227,8 +236,6 @@ BASS_SIMD_INLINE void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_
 // A page's lines are spread over all of the chunk's work, as evenly as the loops allow: a line for each pair of a key
 // (in AVX-512's registers), two for each of a value's, and what is left, a quarter, beside the softmax. Up to
 // kPairsAtOnce pairs ask together: the loops would else be half about that.
-inline constexpr int kPairsAtOnce = 4;
-
 // Not inlined, as narrow_values is not: the constants of the softmax between them would take their registers.
 template <int kRows>
 __attribute__((noinline)) Ahead narrow_scores(const RowBlock& block, const Chunk& chunk, int head_dim,
@@ -250,7 +257,7 @@ __attribute__((noinline)) Ahead narrow_scores(const RowBlock& block, const Chunk
         for (int r = 0; r < kRows; ++r) {
           const I32x16 q = broadcast_i32(block.q[r * (head_dim / 2) + pair]);
 #pragma GCC unroll 16
-          for (int v = 0; v < kScoreVectors; ++v) sums[r][v] = dot_i16(sums[r][v], keys[v], q);
+          for (int v = 0; v < kScoreVectors; ++v) add_dot_i16(&sums[r][v], keys[v], q);
         }
       }
     }
@@ -356,7 +363,7 @@ BASS_SIMD_INLINE void narrow_columns(RowBlock& block, const Chunk& chunk, int he
       for (int r = 0; r < kRows; ++r) {
         const I32x16 w = broadcast_pair(weights[r] + 2 * pair);
 #pragma GCC unroll 16
-        for (int v = 0; v < kVectors; ++v) sums[r][v] = dot_i16(sums[r][v], values[v], w);
+        for (int v = 0; v < kVectors; ++v) add_dot_i16(&sums[r][v], values[v], w);
       }
     }
   }
@@ -446,12 +453,18 @@ inline void attend_rows(const KvShape& shape, const AttentionUnit& unit, int fir
                       unit.chunk_states != nullptr,
                       shape.score_cap * kLog2E};
     if (chunk.leaves_state) rows.clear_sums();
-    Ahead ahead{next, next == nullptr ? nullptr : next + shape.head_bytes(), read_ahead().is_staged()};
+    Ahead ahead{next, next == nullptr ? nullptr : next + shape.head_bytes(), read_ahead().stages_keys};
     int b = 0;
     for (; b + kWideVectors <= rows.n_wide(); b += kWideVectors) {
       wide_chunk<kWideVectors>(rows.block(b), chunk, head_dim, ahead);
     }
-    for (; b < rows.n_wide(); ++b) wide_chunk<1>(rows.block(b), chunk, head_dim, ahead);
+    if constexpr (kWideVectors > 2) {
+      if (b + 2 <= rows.n_wide()) {
+        wide_chunk<2>(rows.block(b), chunk, head_dim, ahead);
+        b += 2;
+      }
+    }
+    if (b < rows.n_wide()) wide_chunk<1>(rows.block(b++), chunk, head_dim, ahead);
     if (rows.n_narrow() > 0) {
       narrow_chunk_rows<kMaxNarrowRows>(rows.n_narrow(), *rows.block(b), chunk, head_dim, ahead);
     }

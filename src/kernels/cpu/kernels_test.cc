@@ -56,7 +56,7 @@ TEST(ReadAheadTest, AWrongNameIsRefusedAndTheRightOnesAreNamed) {
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(result.status().message(), HasSubstr("l4"));
-  for (const char* name : {"l1", "staged", "far", ""}) {
+  for (const char* name : {"l1", "mixed", "staged", "far", ""}) {
     EXPECT_THAT(result.status().message(), HasSubstr(name));
     setenv("BASS_READ_AHEAD", name, 1);
     EXPECT_TRUE(select_kernels().ok()) << name;

@@ -54,7 +54,7 @@ inline int64_t pair_dot_peak(int64_t n_iterations) {
   start_apart(sums);
   for (int64_t i = 0; i < n_iterations; ++i) {
 #pragma GCC unroll 16
-    for (auto& sum : sums) sum = dot_i16(sum, pairs, factors);
+    for (auto& sum : sums) add_dot_i16(&sum, pairs, factors);
     pairs = bit_xor(pairs, factors);  // no iteration is redundant
   }
   I32x16 total = zero_i32();

@@ -12,9 +12,10 @@ namespace bass::cpu {
 namespace {
 
 constexpr char kVariable[] = "BASS_READ_AHEAD";
-constexpr ReadAhead kStaged{"staged", 12288, 1024};
-constexpr ReadAhead kFar{"far", 16384, 0};
-constexpr const ReadAhead* kAll[] = {&kReadAheadOfFirstLevel, &kStaged, &kFar};
+constexpr ReadAhead kStaged{"staged", 12288, 1024, true};
+constexpr ReadAhead kFar{"far", 16384, 0, false};
+constexpr ReadAhead kMixed{"mixed", 8192, 0, true};
+constexpr const ReadAhead* kAll[] = {&kReadAheadOfFirstLevel, &kMixed, &kStaged, &kFar};
 
 const ReadAhead* find(std::string_view name) {
   for (const ReadAhead* one : kAll) {
@@ -27,6 +28,15 @@ bool is_amd() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   return __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
+
+bool is_intel() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_is("intel");
 #else
   return false;
 #endif
@@ -47,6 +57,7 @@ int processor_family() {
 
 const ReadAhead& of_processor() {
   constexpr int kFamilyOfZen5 = 26;
+  if (is_intel()) return kMixed;
   if (!is_amd()) return kReadAheadOfFirstLevel;
   return processor_family() >= kFamilyOfZen5 ? kFar : kStaged;
 }
@@ -73,7 +84,7 @@ Status check_read_ahead() {
   const char* forced = std::getenv(kVariable);
   if (forced == nullptr || *forced == '\0' || find(forced) != nullptr) return ok_status();
   return invalid_argument(std::string(kVariable) + "=" + forced +
-                          ": it may be l1, staged or far (unset, it is chosen for this processor)");
+                          ": it may be l1, mixed, staged or far (unset, it is chosen for this processor)");
 }
 
 }  // namespace bass::cpu

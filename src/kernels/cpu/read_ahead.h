@@ -14,17 +14,21 @@ struct ReadAhead {
   ptrdiff_t distance;
   /// 0: they are asked for into the first level. Else into the second, and what lies at this distance into the first.
   ptrdiff_t near_distance;
+  /// The next page's keys and values are asked for into the second level, else into the first.
+  bool stages_keys;
 
   [[nodiscard]] bool is_staged() const { return near_distance > 0; }
 };
 
-inline constexpr ReadAhead kReadAheadOfFirstLevel{"l1", 8192, 0};
+inline constexpr ReadAhead kReadAheadOfFirstLevel{"l1", 8192, 0, false};
 
 /// The one for this processor, chosen once by its maker and family, or the one that BASS_READ_AHEAD names:
 ///   staged  AMD before Zen 5. A core of Zen 4 has 24 reads of its first level in flight, which is about 14 GB/s; the
 ///           second level has more, and reads 20.
 ///   far     AMD from Zen 5 on: into the first level, 16 KiB ahead.
-///   l1      Everywhere else. On Intel's Emerald Rapids asking the second level was slower.
+///   mixed   Intel: weights into the first level, keys and values, which come from memory where contexts are long, into
+///           the second. On Emerald Rapids asking the second level for weights was slower.
+///   l1      Everywhere else.
 /// docs/performance.md, "Reading ahead", has the figures.
 const ReadAhead& read_ahead();
 

@@ -298,12 +298,12 @@ BASS_SIMD_INLINE F32x16 reduce_max(const F32x16 (&rows)[kRows]) {
 
 // --- dot products of int16 pairs
 
-BASS_SIMD_INLINE I32x16 dot_i16(I32x16 acc, I32x16 a, I32x16 b) {
+BASS_SIMD_INLINE void add_dot_i16(I32x16* acc, I32x16 a, I32x16 b) {
 #ifdef __AVXVNNI__
-  return {_mm256_dpwssd_avx_epi32(acc.lo, a.lo, b.lo), _mm256_dpwssd_avx_epi32(acc.hi, a.hi, b.hi)};
+  *acc = {_mm256_dpwssd_avx_epi32(acc->lo, a.lo, b.lo), _mm256_dpwssd_avx_epi32(acc->hi, a.hi, b.hi)};
 #else
-  return {_mm256_add_epi32(acc.lo, _mm256_madd_epi16(a.lo, b.lo)),
-          _mm256_add_epi32(acc.hi, _mm256_madd_epi16(a.hi, b.hi))};
+  *acc = {_mm256_add_epi32(acc->lo, _mm256_madd_epi16(a.lo, b.lo)),
+          _mm256_add_epi32(acc->hi, _mm256_madd_epi16(a.hi, b.hi))};
 #endif
 }
 

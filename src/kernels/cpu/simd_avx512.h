@@ -22,7 +22,7 @@ inline constexpr int kMatmulTiles = 2;
 inline constexpr int kMatmulRows = 8;
 inline constexpr int kFloatMatmulRows = 8;  // of float weights
 // Attention, rows in lanes: kWideVectors vectors of rows and kWideTile positions (or columns of head_dim) in flight.
-inline constexpr int kWideVectors = 2;
+inline constexpr int kWideVectors = 3;
 inline constexpr int kWideTile = 8;
 // Attention, one row after the other: vectors of positions, or of head_dim, in flight for each row.
 inline constexpr int kScoreVectors = 2;
@@ -260,10 +260,10 @@ BASS_SIMD_INLINE F32x16 reduce_max(const F32x16 (&rows)[kRows]) {
 
 // --- dot products of int16 pairs
 
-// In assembly because GCC 12 copies the sums of an unrolled loop from register to register, and some to memory.
-BASS_SIMD_INLINE I32x16 dot_i16(I32x16 acc, I32x16 a, I32x16 b) {
-  asm("vpdpwssd %2, %1, %0" : "+v"(acc.v) : "v"(a.v), "v"(b.v));
-  return acc;
+// In assembly, and with the sum in its place, because GCC 12 copies the sums of an unrolled loop from register to
+// register, and some to memory.
+BASS_SIMD_INLINE void add_dot_i16(I32x16* acc, I32x16 a, I32x16 b) {
+  asm("vpdpwssd %2, %1, %0" : "+v"(acc->v) : "v"(a.v), "v"(b.v));
 }
 
 // --- byte dot products

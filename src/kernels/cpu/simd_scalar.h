@@ -310,11 +310,11 @@ BASS_SIMD_INLINE F32x16 reduce_max(const F32x16 (&rows)[kRows]) {
 // --- dot products of int16 pairs
 
 /// Adds to every lane the two products of its low and of its high halves, which are signed and above -32768.
-BASS_SIMD_INLINE I32x16 dot_i16(I32x16 acc, I32x16 a, I32x16 b) {
-  return detail::each_lane<I32x16>([&](int i) {
+BASS_SIMD_INLINE void add_dot_i16(I32x16* acc, I32x16 a, I32x16 b) {
+  *acc = detail::each_lane<I32x16>([&](int i) {
     const int32_t low = static_cast<int16_t>(a.v[i]) * static_cast<int16_t>(b.v[i]);
     const int32_t high = (a.v[i] >> 16) * (b.v[i] >> 16);
-    return detail::wrap(detail::u32(acc.v[i]) + detail::u32(low) + detail::u32(high));
+    return detail::wrap(detail::u32(acc->v[i]) + detail::u32(low) + detail::u32(high));
   });
 }
 
