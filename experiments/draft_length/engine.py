@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 import sys
 
-_SHIPPED = pathlib.Path(__file__).resolve().parents[2] / "models" / "smollm2-135m-draft.gguf"
+SHIPPED = pathlib.Path(__file__).resolve().parents[2] / "models" / "smollm2-135m-draft.gguf"
 
 
 def run_bass(bass, arguments, lines=()):
@@ -22,7 +22,7 @@ def draft_arguments(options, cell):
     if cell.draft == "none":
         return ["--drafter", "ngram"]
     # By its path: a program that was copied does not find the one that comes with the model, and goes on without.
-    return ["-d", (options.draft or _SHIPPED) if cell.draft == "shipped" else options.poor_draft]
+    return ["-d", (options.draft or SHIPPED) if cell.draft == "shipped" else options.poor_draft]
 
 
 def n_generated(options, cell):

@@ -105,6 +105,7 @@ def replay(options, cell, paths, costs):
 def compare(options, cell, by_task, folder, costs_folder):
     prompts = prompts_of(cell, by_task, 0)
     policies = ["off", *options.policies]
+    bench_policies(options, cell, prompts, policies)  # so that costs are known, as in replays
     rows = bench_policies(options, cell, prompts, 2 * policies, options.rounds, ["--explain-speculation"])
     measured, telling = {}, []  # of each policy an engine that is predicted, and one that tells what steps cost
     for place, row in enumerate(rows):

@@ -18,7 +18,7 @@ import pathlib
 import tempfile
 
 from analysis import geometric_mean
-from engine import run_bass
+from engine import SHIPPED, run_bass
 
 TASKS = ("code", "chat", "summarization", "translation")
 TEMPERATURES = (0.8, 0.0)
@@ -77,11 +77,12 @@ def over_algorithm_1(cells):
     return (geometric_mean(ratios) if ratios else math.nan), len(ratios)
 
 
-def write_trace(options, temperature, directory, arguments=()):
-    """Of the prompts that the options name (add_trace_options). The file."""
+def write_trace(options, temperature, directory, draft=None):
+    """Of the prompts that the options name (add_trace_options). draft: a file; None: that of the options. The file."""
     trace = pathlib.Path(directory) / f"{temperature}.trace"
     trace.write_text(run_bass(options.bass, ["bench", "trace", "-m", options.model, "--prompts", "-", "--temperature",
-                                             temperature, "--max-tokens", options.max_tokens, *arguments],
+                                             temperature, "--max-tokens", options.max_tokens, "-d",
+                                             draft or options.draft or SHIPPED],
                               traced_prompts(options.prompts)), encoding="utf-8")
     return trace
 
@@ -90,6 +91,7 @@ def add_trace_options(parser):
     parser.add_argument("prompts", help="of bench/drafts/prompts.py")
     parser.add_argument("--bass", default="bass", help="the program")
     parser.add_argument("-m", "--model", default="smollm2")
+    parser.add_argument("-d", "--draft", default=None, metavar="FILE", help="default: the one that comes with smollm2")
     parser.add_argument("--max-tokens", type=int, default=96, metavar="N", help="traced a prompt (default: %(default)s)")
 
 
@@ -104,12 +106,16 @@ def replay(options, directory):
                 yield {**json.loads(line), "temperature": temperature}
 
 
+def rounded(value):
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
 def results_of(options):
     """A row for each policy in each cell."""
     if options.results is not None and options.results.exists():
         return [json.loads(line) for line in options.results.read_text(encoding="utf-8").splitlines()]
     with tempfile.TemporaryDirectory() as directory:
-        rows = [{key: row[key] for key in KEPT} for row in replay(options, directory)]
+        rows = [{key: rounded(row[key]) for key in KEPT} for row in replay(options, directory)]
     if options.results is not None:
         options.results.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return rows

@@ -11,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiment
 import analysis  # noqa: E402
 import cells  # noqa: E402
 import replays  # noqa: E402
+import rules  # noqa: E402
 
 
 def rounds_of(speeds, n=8, noise=0.03, seed=1):
@@ -137,3 +138,13 @@ def test_replays_are_summed_up_by_cell():
     assert "| `goodput` | 1.100 | 1.10 | 0.550 | 0.778 |" in replays.summary_table(found)
     assert replays.batch_table(found).endswith("| m | 0.8 | 8 | 1.41 | 1.10 | 1.10 | 0.55 | 1.10 | 1.10 |")
     assert replays.over_algorithm_1(found) == (pytest.approx(2.0), 1)
+
+
+def test_cells_where_block_accepts_less_are_found():
+    row = {"draft": "shipped", "task": "chat", "drafter": "model", "length": 2, "rejection": 0.5, "block": 0.49,
+           "block_given_prefix": 0.55}
+    rows = [row, {**row, "length": 3}, {**row, "drafter": "ngram", "block_given_prefix": 0.5}]
+    assert rules.worse_cells(rows) == []
+    assert rules.table(rows).splitlines()[2:] == ["| shipped | chat | 2 | 0.500 | 0.550 | 10.0 % | 0.490 |"]
+    worse = {**row, "block_given_prefix": 0.499}
+    assert rules.worse_cells([*rows, worse]) == [worse]
