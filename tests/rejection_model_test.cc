@@ -175,9 +175,11 @@ Drawn draw(Engine& engine, const char* prompt, VerifyRule rule, const Draws& dra
       n_drafted += choice.stats.speculation.drafted;
     }
     std::printf("%s: %lld drafted\n", kDraftLengths[i], static_cast<long long>(n_drafted));
-    // Without times that are the test's, `goodput` drafts where that pays on this machine, which may be nowhere.
-    const bool may_draft_nothing = !draws.is_timed && std::string_view(kDraftLengths[i]) == "goodput";
-    EXPECT_GT(n_drafted, may_draft_nothing ? -1 : draws.n_of_policy)
+    // `goodput` drafts where that pays: in steps that take what the test says, mostly; else perhaps nowhere.
+    const bool is_goodput = std::string_view(kDraftLengths[i]) == "goodput";
+    EXPECT_GT(n_drafted, !is_goodput      ? draws.n_of_policy
+                         : draws.is_timed ? draws.n_of_policy / 4
+                                          : -1)
         << kDraftLengths[i] << " drafted little: the test proves nothing about it";
   }
   return drawn;
@@ -225,7 +227,7 @@ void expect_tiny_models_distribution(EngineOptions options, Draws draws) {
   draws.is_timed = true;
   options.model_path = tiny_model("tiny_gqa_tied_f32");
   options.draft_path = tiny_model("draft_padded");
-  const Pace pace = constant_pace(3e-4 + 2e-5 * options.max_batch);
+  const Pace pace = constant_pace(5e-4 + 2e-5 * options.max_batch);
   auto engine = load_timed_engine(options, &pace);
   ASSERT_NE(engine, nullptr);
   expect_main_models_distribution(*engine, "I think", draws);

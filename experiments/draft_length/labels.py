@@ -50,7 +50,7 @@ def main():
     add_trace_options(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        trace = write_trace(options, 0.8, directory, ["--verify", "match"])
+        trace = write_trace(options, 0.8, directory, arguments=["--verify", "match"])
         columns = [gains(options, trace, n_steps, n_seeds) for n_steps, n_seeds in RUNS]
     print("| policy | sequences | " + " | ".join(f"{n_steps} steps, {n_seeds} seeds" for n_steps, n_seeds in RUNS) + " |")
     print("|---|---|" + "---|" * len(RUNS))

@@ -77,12 +77,19 @@ def over_algorithm_1(cells):
     return (geometric_mean(ratios) if ratios else math.nan), len(ratios)
 
 
-def write_trace(options, temperature, directory, draft=None):
-    """Of the prompts that the options name (add_trace_options). draft: a file; None: that of the options. The file."""
+def draft_arguments(options, draft=None):
+    """draft: a file; None: that of the options, or the one that comes with the model, which a program that was copied
+    does not find."""
+    draft = draft or options.draft or (SHIPPED if options.model == "smollm2" else None)
+    return [] if draft is None else ["-d", draft]
+
+
+def write_trace(options, temperature, directory, draft=None, arguments=()):
+    """Of the prompts that the options name (add_trace_options). The file."""
     trace = pathlib.Path(directory) / f"{temperature}.trace"
     trace.write_text(run_bass(options.bass, ["bench", "trace", "-m", options.model, "--prompts", "-", "--temperature",
-                                             temperature, "--max-tokens", options.max_tokens, "-d",
-                                             draft or options.draft or SHIPPED],
+                                             temperature, "--max-tokens", options.max_tokens,
+                                             *draft_arguments(options, draft), *arguments],
                               traced_prompts(options.prompts)), encoding="utf-8")
     return trace
 

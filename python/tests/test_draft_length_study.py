@@ -1,5 +1,6 @@
 """The statistics and the plan of experiments/draft_length."""
 
+import argparse
 import json
 import pathlib
 import random
@@ -138,6 +139,14 @@ def test_replays_are_summed_up_by_cell():
     assert "| `goodput` | 1.100 | 1.10 | 0.550 | 0.778 |" in replays.summary_table(found)
     assert replays.batch_table(found).endswith("| m | 0.8 | 8 | 1.41 | 1.10 | 1.10 | 0.55 | 1.10 | 1.10 |")
     assert replays.over_algorithm_1(found) == (pytest.approx(2.0), 1)
+
+
+def test_traces_name_the_draft_that_comes_with_the_model():
+    options = argparse.Namespace(model="smollm2", draft=None)
+    assert replays.draft_arguments(options) == ["-d", replays.SHIPPED]
+    assert replays.draft_arguments(options, "poor.gguf") == ["-d", "poor.gguf"]
+    assert replays.draft_arguments(argparse.Namespace(model="other.gguf", draft=None)) == []
+    assert replays.draft_arguments(argparse.Namespace(model="other.gguf", draft="its.gguf")) == ["-d", "its.gguf"]
 
 
 def test_cells_where_block_accepts_less_are_found():

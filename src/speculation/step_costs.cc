@@ -106,7 +106,8 @@ void note_measured(int idx, StepCosts* costs) {
 
 // Others' work makes no time shorter: where an entry was not measured lately, or was moved up with the table since, a
 // time far below all that it knows says that these are old. So one step that is taken to see whether it got cheaper is
-// enough. If it had only followed others, it was wrong to, and they need not follow it.
+// enough. If it had only followed others, it was wrong to, and they need not follow it; else the machine
+// may have become faster, and they follow as they do where what is typical moves.
 void forget_longer_times(double sample, int idx, StepCosts* costs) {
   const bool was_moved_up = costs->log_level - costs->log_level_at[idx] > step_prediction::kMaxMove;
   const bool is_old = was_moved_up || costs->n_steps - costs->last_measured[idx] > StepCosts::kStaleSteps;

@@ -71,9 +71,10 @@ struct StepCosts {
 void learn_chunk_cost(const StepCost& cost, int n_chunk_rows, const StepLoad& regular, StepCosts* costs);
 
 /// Learns from a clean step. A size is believed to take what its typical latest step took (recent_times.h). Where that
-/// moves, most of it is the machine's doing and moves the whole table. An entry of an earlier run counts
-/// less with each measurement, and those that are not measured yet follow the median of those that are: the machine may
-/// be another one today.
+/// moves, most of it is the machine's doing and moves the whole table. One time that is far below all that is known of
+/// a size that was not measured lately, or only moved with the table, is believed at once. An entry of an earlier run
+/// counts less with each measurement, and those that are not measured yet follow the median of those that are: the
+/// machine may be another one today.
 void learn_step_cost(const StepCost& cost, StepCosts* costs);
 
 }  // namespace bass

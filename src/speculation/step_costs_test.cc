@@ -173,6 +173,13 @@ TEST(StepCosts, OneMuchShorterTimeIsEnoughWhereWhatIsKnownIsOld) {
   measure(costs, kTried, 1.0);
   EXPECT_NEAR(costs.step_s[kTried], 1.0, 0.02);
   EXPECT_NEAR(costs.step_s[kUsed], 4.0, 0.02) << "others do not follow a single time";
+  costs = recent;
+  measure(costs, kUsed, 4.0, StepCosts::kStaleSteps + 1);
+  measure(costs, kTried, 1.0);
+  EXPECT_NEAR(costs.step_s[kTried], 1.0, 0.02);
+  EXPECT_LT(costs.step_s[kUsed], 3.0) << "both were measured lately: the machine may be faster";
+  measure(costs, kUsed, 4.0, 12);
+  EXPECT_NEAR(costs.step_s[kUsed], 4.0, 0.02) << "or not";
   costs = old;
   measure(costs, kTried, 3.0);
   EXPECT_NEAR(costs.step_s[kTried], 2.0, 0.02);

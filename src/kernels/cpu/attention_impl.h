@@ -152,7 +152,7 @@ BASS_SIMD_INLINE MergeFactors wide_softmax(RowBlock& block, const Chunk& chunk, 
   return merge_chunk(block, chunk, m_chunk, l_chunk, weight_sum);
 }
 
-/// One chunk for kVectors blocks of 16 rows.
+/// One chunk for kVectors blocks of 16 rows. Not inlined: beside others of them the sums would not stay in registers.
 template <int kVectors>
 __attribute__((noinline)) void wide_chunk(RowBlock* blocks, const Chunk& chunk, int head_dim, Ahead& ahead) {
   alignas(64) float scores[kVectors][kKvPageLen * kLanes];
