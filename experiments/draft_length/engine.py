@@ -17,12 +17,18 @@ def run_bass(bass, arguments, lines=()):
     return done.stdout
 
 
+def draft_of(options):
+    """The file that the options name, or the one that comes with the model: by its path, as a program that was copied does
+    not find it and goes on without. None: there is none."""
+    return options.draft or (SHIPPED if options.model == "smollm2" else None)
+
+
 def draft_arguments(options, cell):
     """What names the drafts of a cell. Options: draft, poor_draft (paths or None)."""
     if cell.draft == "none":
         return ["--drafter", "ngram"]
-    # By its path: a program that was copied does not find the one that comes with the model, and goes on without.
-    return ["-d", (options.draft or SHIPPED) if cell.draft == "shipped" else options.poor_draft]
+    draft = draft_of(options) if cell.draft == "shipped" else options.poor_draft
+    return [] if draft is None else ["-d", draft]
 
 
 def n_generated(options, cell):

@@ -18,7 +18,7 @@ import pathlib
 import tempfile
 
 from analysis import geometric_mean
-from engine import SHIPPED, run_bass
+from engine import draft_of, run_bass
 
 TASKS = ("code", "chat", "summarization", "translation")
 TEMPERATURES = (0.8, 0.0)
@@ -78,9 +78,8 @@ def over_algorithm_1(cells):
 
 
 def draft_arguments(options, draft=None):
-    """draft: a file; None: that of the options, or the one that comes with the model, which a program that was copied
-    does not find."""
-    draft = draft or options.draft or (SHIPPED if options.model == "smollm2" else None)
+    """draft: a file; None: that of the options"""
+    draft = draft or draft_of(options)
     return [] if draft is None else ["-d", draft]
 
 

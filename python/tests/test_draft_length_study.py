@@ -11,6 +11,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments" / "draft_length"))
 import analysis  # noqa: E402
 import cells  # noqa: E402
+import engine  # noqa: E402
 import replays  # noqa: E402
 import rules  # noqa: E402
 
@@ -143,7 +144,7 @@ def test_replays_are_summed_up_by_cell():
 
 def test_traces_name_the_draft_that_comes_with_the_model():
     options = argparse.Namespace(model="smollm2", draft=None)
-    assert replays.draft_arguments(options) == ["-d", replays.SHIPPED]
+    assert replays.draft_arguments(options) == ["-d", engine.SHIPPED]
     assert replays.draft_arguments(options, "poor.gguf") == ["-d", "poor.gguf"]
     assert replays.draft_arguments(argparse.Namespace(model="other.gguf", draft=None)) == []
     assert replays.draft_arguments(argparse.Namespace(model="other.gguf", draft="its.gguf")) == ["-d", "its.gguf"]

@@ -24,22 +24,15 @@ const ReadAhead* find(std::string_view name) {
   return nullptr;
 }
 
-bool is_amd() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  return __builtin_cpu_is("amd");
-#else
-  return false;
-#endif
-}
+enum class Maker { kAmd, kIntel, kOther };
 
-bool is_intel() {
+Maker processor_maker() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  return __builtin_cpu_is("intel");
-#else
-  return false;
+  if (__builtin_cpu_is("amd")) return Maker::kAmd;
+  if (__builtin_cpu_is("intel")) return Maker::kIntel;
 #endif
+  return Maker::kOther;
 }
 
 // As the makers count them: the base family, and where that is 15 the extended one with it.
@@ -57,9 +50,15 @@ int processor_family() {
 
 const ReadAhead& of_processor() {
   constexpr int kFamilyOfZen5 = 26;
-  if (is_intel()) return kMixed;
-  if (!is_amd()) return kReadAheadOfFirstLevel;
-  return processor_family() >= kFamilyOfZen5 ? kFar : kStaged;
+  switch (processor_maker()) {
+    case Maker::kAmd:
+      return processor_family() >= kFamilyOfZen5 ? kFar : kStaged;
+    case Maker::kIntel:
+      return kMixed;
+    case Maker::kOther:
+      break;
+  }
+  return kReadAheadOfFirstLevel;
 }
 
 const ReadAhead& choose() {
@@ -76,7 +75,7 @@ const ReadAhead& read_ahead() {
 }
 
 bool masks_are_free() {
-  static const bool are_free = is_amd();
+  static const bool are_free = processor_maker() == Maker::kAmd;
   return are_free;
 }
 
