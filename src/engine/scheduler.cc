@@ -224,6 +224,7 @@ void Scheduler::make_room(Sequence* sequence) {
   const int n_new = request->max_text_len - static_cast<int>(request->prompt.size());
   sequence->output.reserve(static_cast<size_t>(n_new));
   sequence->proposed.reserve(kMaxDraftLen);
+  request->policy->outcomes.reserve(static_cast<size_t>(options_.max_batch));
   sequence->main_pages.reserve_ids(request->max_text_len);
   if (request->uses_draft_model) {
     sequence->draft_pages.reserve_ids(request->max_text_len);

@@ -88,6 +88,7 @@ void StepSampling::reserve_for(const StepPlan& plan) {
     result.failed = false;
     result.error = ok_status();
     result.tokens.clear();
+    result.tokens.reserve(kMaxDraftLen + 1);
     result.target_logprobs.assign(segment.targets.size(), 0.0f);
     result.target_argmax.assign(segment.targets.size(), 0);
     result.top5.clear();

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <vector>
 
 #include "allocation/allocator.h"
 #include "base/thread_team.h"
@@ -17,6 +18,7 @@
 #include "model/synthetic_model.h"
 #include "support/engine_run.h"
 #include "support/temp_folder.h"
+#include "support/timed_executor.h"
 
 namespace bass::testing {
 namespace {
@@ -55,14 +57,15 @@ class SteadyStateTest : public ::testing::Test {
   }
   static void TearDownTestSuite() { folder_.reset(); }
 
-  static std::unique_ptr<Engine> load() {
+  static EngineOptions engine_options() {
     EngineOptions options;
     options.model_path = options.draft_path = path_;
     options.max_batch = kSamples;
     options.n_threads = 1;  // and the other processor for the consumer
     options.kv_memory_mib = 64;
-    return load_engine(options);
+    return options;
   }
+  static std::unique_ptr<Engine> load() { return load_engine(engine_options()); }
 
  private:
   static inline std::unique_ptr<TempFolder> folder_;
@@ -136,6 +139,34 @@ TEST_P(SteadyStateOf, AllocatesNothing) {
         *engine, make_request(rule, drafter, draft_length == std::string("fixed") ? "fixed:3" : draft_length),
         /*keeps=*/true);
     ASSERT_GE(n, 0);
+    n_least = n_least < 0 ? n : std::min(n_least, n);
+  }
+  EXPECT_EQ(n_least, 0);
+}
+
+// Drafts that are short, as no row pays, and become as long as they can be while the steady state is watched.
+TEST_F(SteadyStateTest, LongerDraftsAllocateNothing) {
+  constexpr int kCheapFrom = kFirst + 50;  // steps: behind the beginning of the watch
+  constexpr double kStep = 1e-3;
+  const Pace pace = [](int step, int n_rows) {
+    const double rows = n_rows / double{kSamples};
+    return step < kCheapFrom ? kStep * rows * rows : 20 * kStep;  // so that a pass of the draft hardly counts
+  };
+  int64_t n_least = -1;
+  for (int i = 0; i < kTries && n_least != 0; ++i) {
+    std::vector<TimedStep> steps;
+    steps.reserve(kSamples * kMaxTokens);
+    const auto engine = load_timed_engine(engine_options(), &pace, &steps);
+    ASSERT_NE(engine, nullptr);
+    const int64_t n = allocations_between(
+        *engine, make_request(VerifyRule::kRejection, DrafterChoice::kModel, "goodput"), /*keeps=*/true);
+    ASSERT_GE(n, 0);
+    const auto longest = [](auto begin, auto end) {
+      return std::max_element(begin, end, [](auto& a, auto& b) { return a.n_drafted < b.n_drafted; })->n_drafted;
+    };
+    ASSERT_GT(static_cast<int>(steps.size()), kCheapFrom);
+    const auto change = steps.begin() + kCheapFrom;
+    ASSERT_LT(longest(steps.begin(), change), longest(change, steps.end()));
     n_least = n_least < 0 ? n : std::min(n_least, n);
   }
   EXPECT_EQ(n_least, 0);
