@@ -2,9 +2,9 @@
 // Include after a simd_*.h and math_impl.h.
 //
 // A row is one query head of one token. A unit walks its chunks once, all rows together, so that K and V are read once.
-// Rows go 16 to a block. Full blocks (and those of more than kMaxNarrowRows) have a row in each lane; the rows that
-// remain are computed one by one, with positions or columns of head_dim in the lanes. The bits are the same: the sums
-// of integers are exact, and everything else is done for each row by itself in one order.
+// Many rows go 16 to a block with a row in each lane ("wide"); few, and those that remain, are computed one by one in
+// blocks of up to kMaxNarrowRows, with positions or columns of head_dim in the lanes ("narrow"). The bits are the same:
+// the sums of integers are exact, and everything else is done for each row by itself in one order.
 #pragma once
 
 #include "kernels/cpu/attention_rows_impl.h"
@@ -230,6 +230,24 @@ __attribute__((noinline)) void wide_chunk(RowBlock* blocks, const Chunk& chunk, 
   }
 }
 
+/// One chunk for the first of n_blocks blocks; returns of how many. One by itself is what takes longest, for its rows.
+inline int wide_chunks(RowBlock* blocks, int n_blocks, const Chunk& chunk, int head_dim, Ahead& ahead) {
+  if constexpr (kWideVectors > 2) {
+    if (n_blocks >= kWideVectors && n_blocks != kWideVectors + 1) {
+      wide_chunk<kWideVectors>(blocks, chunk, head_dim, ahead);
+      return kWideVectors;
+    }
+  }
+  if constexpr (kWideVectors > 1) {
+    if (n_blocks >= 2) {
+      wide_chunk<2>(blocks, chunk, head_dim, ahead);
+      return 2;
+    }
+  }
+  wide_chunk<1>(blocks, chunk, head_dim, ahead);
+  return 1;
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Row by row
 
@@ -255,7 +273,7 @@ __attribute__((noinline)) Ahead narrow_scores(const RowBlock& block, const Chunk
         }
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) {
-          const I32x16 q = broadcast_i32(block.q[r * (head_dim / 2) + pair]);
+          const I32x16 q = broadcast_i32(block.q[r * kNarrowPairs + pair]);
 #pragma GCC unroll 16
           for (int v = 0; v < kScoreVectors; ++v) add_dot_i16(&sums[r][v], keys[v], q);
         }
@@ -371,16 +389,16 @@ BASS_SIMD_INLINE void narrow_columns(RowBlock& block, const Chunk& chunk, int he
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
-      float* o = block.o + r * head_dim + d + v * kLanes;
+      float* o = block.o + (d + v * kLanes + r) * kLanes;
       store(o, fma(to_f32(sums[r][v]), broadcast(new_sum[r]), mul(load(o), broadcast(old_o[r]))));
     }
   }
 }
 
 template <int kRows>
-__attribute__((noinline)) void narrow_values(RowBlock& block, const Chunk& chunk, int head_dim,
-                                             const int16_t (&weights)[kRows][kKvPageLen], const MergeFactors& factors,
-                                             Ahead ahead) {
+__attribute__((noinline)) Ahead narrow_values(RowBlock& block, const Chunk& chunk, int head_dim,
+                                              const int16_t (&weights)[kRows][kKvPageLen], const MergeFactors& factors,
+                                              Ahead ahead) {
   alignas(64) float old_o[kLanes];
   alignas(64) float new_sum[kLanes];
   store(old_o, factors.old_o);
@@ -393,11 +411,12 @@ __attribute__((noinline)) void narrow_values(RowBlock& block, const Chunk& chunk
   for (; d < head_dim; d += kLanes) {
     narrow_columns<kRows, 1>(block, chunk, head_dim, weights, old_o, new_sum, d, ahead);
   }
+  return ahead;
 }
 
-/// One chunk for the first kRows rows of a block.
+/// One chunk for the kRows rows of a block; returns what is left to be asked for.
 template <int kRows>
-BASS_SIMD_INLINE void narrow_chunk(RowBlock& block, const Chunk& chunk, int head_dim, Ahead ahead) {
+BASS_SIMD_INLINE Ahead narrow_chunk(RowBlock& block, const Chunk& chunk, int head_dim, Ahead ahead) {
   alignas(64) float scores[kRows][kKvPageLen];
   alignas(64) int16_t weights[kRows][kKvPageLen];
   ahead = narrow_scores<kRows>(block, chunk, head_dim, scores, ahead);
@@ -406,18 +425,18 @@ BASS_SIMD_INLINE void narrow_chunk(RowBlock& block, const Chunk& chunk, int head
   const MergeFactors factors = chunk.is_past
                                    ? narrow_softmax<kRows, true>(block, chunk, scores, weights, softmax_lines, ahead)
                                    : narrow_softmax<kRows, false>(block, chunk, scores, weights, softmax_lines, ahead);
-  narrow_values<kRows>(block, chunk, head_dim, weights, factors, ahead);
+  return narrow_values<kRows>(block, chunk, head_dim, weights, factors, ahead);
 }
 
 template <int kRows>
-BASS_SIMD_INLINE void narrow_chunk_rows(int n_rows, RowBlock& block, const Chunk& chunk, int head_dim,
-                                        const Ahead& ahead) {
+BASS_SIMD_INLINE Ahead narrow_chunk_rows(int n_rows, RowBlock& block, const Chunk& chunk, int head_dim,
+                                         const Ahead& ahead) {
   if constexpr (kRows == 1) {
-    narrow_chunk<1>(block, chunk, head_dim, ahead);
+    return narrow_chunk<1>(block, chunk, head_dim, ahead);
   } else if (n_rows == kRows) {
-    narrow_chunk<kRows>(block, chunk, head_dim, ahead);
+    return narrow_chunk<kRows>(block, chunk, head_dim, ahead);
   } else {
-    narrow_chunk_rows<kRows - 1>(n_rows, block, chunk, head_dim, ahead);
+    return narrow_chunk_rows<kRows - 1>(n_rows, block, chunk, head_dim, ahead);
   }
 }
 
@@ -454,19 +473,10 @@ inline void attend_rows(const KvShape& shape, const AttentionUnit& unit, int fir
                       shape.score_cap * kLog2E};
     if (chunk.leaves_state) rows.clear_sums();
     Ahead ahead{next, next == nullptr ? nullptr : next + shape.head_bytes(), read_ahead().stages_keys};
-    int b = 0;
-    for (; b + kWideVectors <= rows.n_wide(); b += kWideVectors) {
-      wide_chunk<kWideVectors>(rows.block(b), chunk, head_dim, ahead);
-    }
-    if constexpr (kWideVectors > 2) {
-      if (b + 2 <= rows.n_wide()) {
-        wide_chunk<2>(rows.block(b), chunk, head_dim, ahead);
-        b += 2;
-      }
-    }
-    if (b < rows.n_wide()) wide_chunk<1>(rows.block(b++), chunk, head_dim, ahead);
-    if (rows.n_narrow() > 0) {
-      narrow_chunk_rows<kMaxNarrowRows>(rows.n_narrow(), *rows.block(b), chunk, head_dim, ahead);
+    for (int b = 0; b < rows.n_wide();) b += wide_chunks(rows.block(b), rows.n_wide() - b, chunk, head_dim, ahead);
+    for (int b = rows.n_wide(); b < rows.n_blocks(); ++b) {
+      RowBlock* block = rows.block(b);
+      ahead = narrow_chunk_rows<kMaxNarrowRows>(block->n_rows, *block, chunk, head_dim, ahead);
     }
     if (!chunk.leaves_state) continue;
     rows.store_states(unit.chunk_states + (c - unit.first_chunk) * unit.chunk_stride);

@@ -7,12 +7,21 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
 
+/// One block with a row in each lane takes longer than all of its rows one behind the other, where that can take two.
+inline constexpr int kMinWideRows = kWideVectors == 1 ? kMaxNarrowRows + 1 : 2 * kLanes;
+
 inline constexpr int kMaxRowBlocks = (kMaxAttentionRows + kLanes - 1) / kLanes;
 
-/// 16 rows, with a row in each lane ("wide") or one behind the other ("narrow").
+/// Pairs of a narrow row lie so far from those of the next. A constant, as a number of each row's own would take a
+/// register.
+inline constexpr int kNarrowPairs = kMaxHeadDim / 2;
+
+/// Up to 16 rows, with a row in each lane ("wide") or one behind the other ("narrow").
 struct RowBlock {
-  int32_t* q;  // int16 pairs along head_dim; wide: [head_dim / 2, kLanes], narrow: [rows, head_dim / 2]
-  float* o;    // wide: [head_dim, kLanes], narrow: [rows, head_dim]
+  int first_row;  // of those of UnitRows
+  int n_rows;
+  int32_t* q;  // int16 pairs along head_dim; wide: [head_dim / 2, kLanes], narrow: [rows, kNarrowPairs]
+  float* o;    // wide: [head_dim, kLanes], narrow: [head_dim / kLanes, kLanes, kLanes], columns innermost
   alignas(64) int32_t position[kLanes];  // the last one that the row sees
   alignas(64) int32_t first_seen[kLanes];
   alignas(64) float q_scale[kLanes];  // fl(s_q c)
@@ -46,12 +55,11 @@ class UnitRows {
         n_rows_(n_rows),
         score_factor_(shape.score_scale > 0 ? kLog2E * shape.score_scale
                                             : kLog2E / __builtin_sqrtf(static_cast<float>(shape.head_dim))) {
-    n_narrow_ = n_rows % kLanes;
-    if (n_narrow_ > kMaxNarrowRows) n_narrow_ = 0;
-    n_wide_ = (n_rows - n_narrow_ + kLanes - 1) / kLanes;
-    const int n_lanes = n_wide_ * kLanes + n_narrow_;  // more than rows where the last wide block is not full
-    for (int b = 0; b * kLanes < n_lanes; ++b) {
-      blocks_[b].q = q_ + static_cast<ptrdiff_t>(b) * kLanes * shape.head_dim / 2;
+    divide();
+    int32_t* q = q_;
+    for (int b = 0; b < n_blocks_; ++b) {
+      blocks_[b].q = q;
+      q += kLanes * (b < n_wide_ ? shape.head_dim / 2 : kNarrowPairs);
       blocks_[b].o = o_ + static_cast<ptrdiff_t>(b) * kLanes * shape.head_dim;
       open_block(b);
     }
@@ -59,26 +67,25 @@ class UnitRows {
   UnitRows(const UnitRows&) = delete;
   UnitRows& operator=(const UnitRows&) = delete;
 
-  [[nodiscard]] int n_wide() const { return n_wide_; }      // blocks
-  [[nodiscard]] int n_narrow() const { return n_narrow_; }  // rows of the block behind them
+  [[nodiscard]] int n_blocks() const { return n_blocks_; }
+  [[nodiscard]] int n_wide() const { return n_wide_; }  // the first of them
   RowBlock* block(int b) { return &blocks_[b]; }
   [[nodiscard]] int first_position() const { return first_position_; }  // the lowest that some row still sees
   [[nodiscard]] int last_first_seen() const { return last_first_seen_; }
 
   void clear_sums() {
-    const int n_blocks = n_wide_ + (n_narrow_ > 0 ? 1 : 0);
-    for (int i = 0; i < n_blocks * shape_.head_dim; ++i) store(o_ + static_cast<ptrdiff_t>(i) * kLanes, zero_f32());
+    for (int i = 0; i < n_blocks_ * shape_.head_dim; ++i) store(o_ + static_cast<ptrdiff_t>(i) * kLanes, zero_f32());
   }
 
   /// states: of the whole unit
   void store_states(float* states) const {
     const ptrdiff_t len = attention_state_len(shape_.head_dim);
     float* rows = states + first_row_ * len;
-    for (int b = 0; b * kLanes < n_rows_; ++b) {
+    for (int b = 0; b < n_blocks_; ++b) {
       float* outs[kLanes];
       for (int lane = 0; lane < kLanes; ++lane) {
-        const int r = b * kLanes + lane;
-        outs[lane] = r < n_rows_ ? rows + r * len : nullptr;
+        const int r = blocks_[b].first_row + lane;
+        outs[lane] = lane < blocks_[b].n_rows ? rows + r * len : nullptr;
         if (outs[lane] == nullptr) continue;
         outs[lane][shape_.head_dim] = blocks_[b].m[lane];
         outs[lane][shape_.head_dim + 1] = blocks_[b].l[lane];
@@ -89,11 +96,11 @@ class UnitRows {
   }
 
   void store_results() const {
-    for (int b = 0; b * kLanes < n_rows_; ++b) {
+    for (int b = 0; b < n_blocks_; ++b) {
       float* outs[kLanes];
       for (int lane = 0; lane < kLanes; ++lane) {
-        const int r = b * kLanes + lane;
-        outs[lane] = r < n_rows_ ? token_of(r).out : nullptr;
+        const int r = blocks_[b].first_row + lane;
+        outs[lane] = lane < blocks_[b].n_rows ? token_of(r).out : nullptr;
         if (outs[lane] != nullptr) outs[lane] += head_of(r);
       }
       store_rows(b, outs, [](F32x16 o, F32x16 l) { return result_of(o, l); });
@@ -111,10 +118,10 @@ class UnitRows {
   void store_rows(int b, float* const* outs, Function of) const {
     const float* o = blocks_[b].o;
     if (b >= n_wide_) {
-      for (int lane = 0; lane < n_narrow_; ++lane, o += shape_.head_dim) {
+      for (int lane = 0; lane < blocks_[b].n_rows; ++lane, o += kLanes) {
         if (outs[lane] == nullptr) continue;
         const F32x16 l = broadcast(blocks_[b].l[lane]);
-        for (int d = 0; d < shape_.head_dim; d += kLanes) store(outs[lane] + d, of(load(o + d), l));
+        for (int d = 0; d < shape_.head_dim; d += kLanes) store(outs[lane] + d, of(load(o + d * kLanes), l));
       }
       return;
     }
@@ -129,20 +136,37 @@ class UnitRows {
     }
   }
 
+  // Wide blocks first, of which the last need not be full, then narrow ones of about as many rows each.
+  void divide() {
+    const int n_full = n_rows_ < kMinWideRows ? 0 : n_rows_ / kLanes;
+    const int n_rest = n_rows_ - n_full * kLanes;
+    const bool are_wide = n_rows_ >= kMinWideRows && n_rest > kMaxNarrowRows;
+    n_wide_ = n_full + (are_wide ? 1 : 0);
+    const int n_narrow = are_wide ? 0 : (n_rest + kMaxNarrowRows - 1) / kMaxNarrowRows;
+    n_blocks_ = n_wide_ + n_narrow;
+    for (int b = 0; b < n_blocks_; ++b) {
+      const int begin = b < n_wide_ ? b * kLanes : n_full * kLanes + n_rest * (b - n_wide_) / n_narrow;
+      const int end = b < n_wide_ ? begin + kLanes : n_full * kLanes + n_rest * (b - n_wide_ + 1) / n_narrow;
+      blocks_[b].first_row = begin;
+      blocks_[b].n_rows = (end < n_rows_ ? end : n_rows_) - begin;
+    }
+  }
+
   void open_block(int b) {
-    const int n_lanes = b < n_wide_ ? kLanes : n_narrow_;
     RowBlock& rows = blocks_[b];
+    const int n_lanes = b < n_wide_ ? kLanes : rows.n_rows;
     store_i32(rows.position, zero_i32());
     store_i32(rows.first_seen, zero_i32());
     store(rows.q_scale, zero_f32());
     store(rows.m, broadcast(-__builtin_inff()));
     store(rows.l, zero_f32());
     store(rows.u, zero_f32());
-    const int n_o = (b < n_wide_ ? kLanes : n_narrow_) * shape_.head_dim;
-    for (int i = 0; i < n_o; i += kLanes) store(rows.o + i, zero_f32());
+    for (int d = 0; d < shape_.head_dim; d += kLanes) {
+      for (int i = 0; i < n_lanes; ++i) store(rows.o + (d + i) * kLanes, zero_f32());
+    }
     for (int lane = 0; lane < n_lanes; ++lane) {
-      const int r = b * kLanes + lane;
-      open_row(r < n_rows_ ? r : n_rows_ - 1, rows, lane);  // lanes behind the last row repeat it
+      const int row_of_block = lane < rows.n_rows ? lane : rows.n_rows - 1;  // lanes behind the last row repeat it
+      open_row(rows.first_row + row_of_block, rows, lane);
     }
   }
 
@@ -158,15 +182,16 @@ class UnitRows {
     const float scale = quantise_by_norm(token.q + head_of(r), head_dim, q);
     rows.q_scale[lane] = scale * score_factor_;
     if (wide) {
-      for (int i = 0; i < head_dim / 2; ++i) __builtin_memcpy(&rows.q[i * kLanes + lane], &q[2 * i], sizeof(int32_t));
+      int32_t* pair = rows.q + lane;  // of its own: the compiler would read rows.q for each
+      for (int i = 0; i < head_dim; i += 2, pair += kLanes) __builtin_memcpy(pair, q + i, sizeof(*pair));
     } else {
-      __builtin_memcpy(rows.q + lane * (head_dim / 2), q, sizeof(*q) * static_cast<size_t>(head_dim));
+      __builtin_memcpy(rows.q + lane * kNarrowPairs, q, sizeof(*q) * static_cast<size_t>(head_dim));
     }
     if (unit_.before == nullptr) return;
-    float* o = rows.o + (wide ? lane : lane * head_dim);
-    const int stride = wide ? kLanes : 1;
     const float* state = unit_.before + static_cast<ptrdiff_t>(first_row_ + r) * attention_state_len(head_dim);
-    for (int d = 0; d < head_dim; ++d) o[d * stride] = state[d];
+    for (int d = 0; d < head_dim; ++d) {
+      rows.o[wide ? d * kLanes + lane : (d / kLanes * kLanes + lane) * kLanes + d % kLanes] = state[d];
+    }
     rows.m[lane] = state[head_dim];
     rows.l[lane] = state[head_dim + 1];
   }
@@ -176,12 +201,12 @@ class UnitRows {
   int first_row_;
   int n_rows_;
   float score_factor_;  // c of kernels.h, "attend"
+  int n_blocks_ = 0;
   int n_wide_ = 0;
-  int n_narrow_ = 0;
   int first_position_ = INT32_MAX;
   int last_first_seen_ = 0;
   RowBlock blocks_[kMaxRowBlocks];
-  alignas(64) int32_t q_[kMaxRowBlocks * kLanes * kMaxHeadDim / 2];
+  alignas(64) int32_t q_[kMaxRowBlocks * kLanes * kNarrowPairs];
   alignas(64) float o_[kMaxRowBlocks * kLanes * kMaxHeadDim];
 };
 

@@ -213,6 +213,13 @@ TEST_P(AttentionTest, HasTheBitsOfTheReferenceForEveryLength) {
   expect_reference_bits({16, 120}, {33, 1, 0, 0});  // more rows than are computed together
 }
 
+// However they are divided into blocks.
+TEST_P(AttentionTest, HasTheBitsOfTheReferenceForEveryNumberOfRows) {
+  for (int n_rows = 1; n_rows <= kMaxAttentionRows + 1; ++n_rows) {
+    expect_reference_bits({16, 1, 1 + n_rows % 2}, {40, n_rows, 0, 0});
+  }
+}
+
 TEST_P(AttentionTest, HasTheBitsOfTheReferenceForEveryWindow) {
   for (const int window : {1, 5, 31, 32, 33, 64, 100}) {
     for (const int group_size : {1, 3, 8}) {
@@ -259,7 +266,7 @@ TEST_P(AttentionTest, GivesATokenTheSameBitsInEveryBatch) {
 TEST_P(AttentionTest, RunsOfChunksGiveTheBitsOfOneRun) {
   constexpr Shape kShape{32, 3};
   for (const Query& query : {Query{150, 1, 0, 0}, Query{126, 6, 0, 0}, Query{120, 40, 0, 0}, Query{127, 3, 2, 1},
-                             Query{150, 1, 0, 0, 40}, Query{126, 6, 0, 0, 33, 0.1f, 4.0f}}) {
+                             Query{130, 10, 0, 0}, Query{150, 1, 0, 0, 40}, Query{126, 6, 0, 0, 33, 0.1f, 4.0f}}) {
     const KvPages kv(kernels_, kShape.head_dim, kShape.number_bytes, query.start + query.n_tokens, rng_);
     const std::vector<float> q = random_q(kShape, query.n_tokens);
     const std::vector<float> whole = attend(kernels_, kv, kShape.group_size, query, q.data());
