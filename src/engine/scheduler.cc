@@ -42,6 +42,10 @@ Scheduler::Scheduler(const SchedulerOptions& options, const StepCosts* costs, Ex
   running_.reserve(max_batch);
   ended_.reserve(max_batch + 1);  // and one that could not start
   prefilling_.reserve(max_batch);
+  weighed_.reserve(max_batch);
+  jobs_.reserve(max_batch);
+  candidates_.reserve(max_batch);
+  candidate_owners_.reserve(max_batch);
 }
 
 int Scheduler::own_pages(const RequestState& request) const {
@@ -61,6 +65,8 @@ void Scheduler::watch(RequestState* request) {
 
 void Scheduler::schedule(int max_step_tokens, StepPlan* plan, std::vector<SegmentOwner>* owners) {
   plan->clear();
+  plan->main_copies.reserve(static_cast<size_t>(options_.max_batch));
+  plan->draft_copies.reserve(static_cast<size_t>(options_.max_batch));
   owners->clear();
   n_draft_rows_ = 0;
   n_distributions_ = 0;

@@ -53,22 +53,25 @@ void StepSampling::prepare(const StepPlan& plan) {
   drafts_.assign(n_segments, Draft{});
   last_rows_.assign(n_segments, std::numeric_limits<int>::max());
   block_rounds_.assign(n_segments, BlockVerification{});
-  size_t n_stored = 0, n_likely = 0;
-  for (size_t i = 0; i < n_segments; ++i) start_draft(plan.segments[i], &drafts_[i], &n_stored, &n_likely);
+  size_t n_stored = 0;
+  for (size_t i = 0; i < n_segments; ++i) start_draft(plan.segments[i], &drafts_[i], &n_stored);
   BASS_CHECK(n_stored <= static_cast<size_t>(n_stored_rows_));
-  if (likely_tokens_.size() < n_likely) likely_tokens_.resize(n_likely);
+  const auto has_likely = [](const Draft& draft) { return draft.has_likely_tokens; };
+  const size_t n_likely = n_segments * kMaxDraftLen * kMaxLikelyTokens;
+  if (likely_tokens_.size() < n_likely && std::any_of(drafts_.begin(), drafts_.end(), has_likely)) {
+    likely_tokens_.resize(n_likely);
+  }
   reserve_for(plan);
 }
 
-void StepSampling::start_draft(const SegmentPlan& segment, Draft* draft, size_t* n_stored, size_t* n_likely) {
+void StepSampling::start_draft(const SegmentPlan& segment, Draft* draft, size_t* n_stored) {
   draft->is_look = segment.is_look;
   draft->n = static_cast<int>(segment.proposed.size());
   std::copy(segment.proposed.begin(), segment.proposed.end(), draft->tokens.begin());
   if (segment.n_model_drafts == 0) return;
   if (knows_agreement(segment.sampling)) {
     draft->has_likely_tokens = true;
-    draft->likely_begin = *n_likely;
-    *n_likely += static_cast<size_t>(segment.n_model_drafts) * kMaxLikelyTokens;
+    draft->likely_begin = static_cast<size_t>(draft - drafts_.data()) * kMaxDraftLen * kMaxLikelyTokens;
   }
   if (!needs_draft_distribution(segment.sampling)) return;
   draft->has_stored_rows = true;
@@ -76,13 +79,14 @@ void StepSampling::start_draft(const SegmentPlan& segment, Draft* draft, size_t*
   *n_stored += static_cast<size_t>(segment.n_model_drafts);
 }
 
+// For drafts of any length: a later step's may be longer than all before it, and steps are not to allocate.
 void StepSampling::reserve_for(const StepPlan& plan) {
   const size_t n_segments = plan.segments.size();
   size_t n_rows = 0;
   if (result_.segments.size() < n_segments) result_.segments.resize(n_segments);
   for (size_t i = 0; i < n_segments; ++i) {
     const SegmentPlan& segment = plan.segments[i];
-    n_rows += segment.tokens.size() + static_cast<size_t>(segment.n_drafts()) + 1;
+    n_rows += segment.tokens.size() + (segment.wants_sample ? kMaxDraftLen : 0) + 1;
     SegmentResult& result = result_.segments[i];
     result.n_accepted = result.n_looked_at = result.n_agreed = 0;
     result.failed = false;

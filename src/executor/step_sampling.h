@@ -155,7 +155,7 @@ class StepSampling {
     RowVerdict stop;  // of the token behind the last accepted one
   };
 
-  void start_draft(const SegmentPlan& segment, Draft* draft, size_t* n_stored, size_t* n_likely);
+  void start_draft(const SegmentPlan& segment, Draft* draft, size_t* n_stored);
   void reserve_for(const StepPlan& plan);
   void want(const WantedRow& row);
   void find_block_rounds();
@@ -231,7 +231,8 @@ class StepSampling {
   std::vector<Draft> drafts_;      // [n_segments]
   AlignedBuffer stored_memory_;    // f16 [n_stored_rows_, n_draft_entries]: q of drafts that are to be verified
   int n_stored_rows_ = 0;
-  std::vector<LikelyToken> likely_tokens_;  // [drafts, kMaxLikelyTokens]: of a model's drafts under `match`
+  std::vector<LikelyToken>
+      likely_tokens_;  // [segments, kMaxDraftLen, kMaxLikelyTokens]: of models' drafts under `match`
   std::vector<WantedRow> wanted_;
   std::vector<int> wanted_rows_;      // WantedRow::row of each
   std::vector<float> chances_;        // [wanted] of drafted tokens to be accepted, where that is known

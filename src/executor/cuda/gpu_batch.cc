@@ -37,6 +37,7 @@ GpuBatch::GpuBatch(Device* device, Staging* staging, const GpuBatchOptions& opti
   const size_t n_pages = n_segments * static_cast<size_t>(options.max_pages) + 2;
   rows_.reserve(n_rows);
   segments_.reserve(n_segments);
+  pages_.reserve(n_pages);
   const size_t row_bytes = Staging::aligned(n_rows * sizeof(DeviceRow));
   const size_t segment_bytes = Staging::aligned(n_segments * sizeof(DeviceSegment));
   memory_ = DeviceBuffer(device, row_bytes + segment_bytes + n_pages * sizeof(int32_t));

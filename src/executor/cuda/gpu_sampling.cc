@@ -62,6 +62,9 @@ bool GpuSampling::reserve_staging(const ExecutorOptions& options) {
   const auto n_segments = static_cast<size_t>(max_segments_);
   const auto n_rows = static_cast<size_t>(options.max_rows());
   const size_t n_rounds = n_segments + n_rows / kLogitsBlockRows + 1;  // blocks of logits cut some of them
+  row_tasks_.reserve(n_rows);
+  round_tasks_.reserve(n_rounds);
+  round_rows_.reserve(n_rounds);
   const size_t n_proposable =
       shape_.draft_vocabulary.empty() ? 0 : shape_.draft_vocabulary.size() + kMaxPromptHeadTokens;
   const size_t task_bytes =
