@@ -230,28 +230,26 @@ __attribute__((noinline)) void wide_chunk(RowBlock* blocks, const Chunk& chunk, 
   }
 }
 
-/// One chunk for the first of n_blocks blocks; returns of how many. One by itself is what takes longest, for its rows.
-inline int wide_chunks(RowBlock* blocks, int n_blocks, const Chunk& chunk, int head_dim, Ahead& ahead) {
-  if constexpr (kWideVectors > 2) {
-    if (n_blocks >= kWideVectors && n_blocks != kWideVectors + 1) {
-      wide_chunk<kWideVectors>(blocks, chunk, head_dim, ahead);
-      return kWideVectors;
-    }
-  }
-  if constexpr (kWideVectors > 1) {
-    if (n_blocks >= 2) {
+/// One chunk for the first of n_blocks blocks; returns of how many, kMost at most. Of kMost > 1 there are two blocks at
+/// least, and none is left to go by itself (kMinWideRows).
+template <int kMost>
+int wide_chunks(RowBlock* blocks, int n_blocks, const Chunk& chunk, int head_dim, Ahead& ahead) {
+  static_assert(kMost == 1 || kMost == 3);
+  if constexpr (kMost > 1) {
+    if (n_blocks == 2 || n_blocks == kMost + 1) {
       wide_chunk<2>(blocks, chunk, head_dim, ahead);
       return 2;
     }
   }
-  wide_chunk<1>(blocks, chunk, head_dim, ahead);
-  return 1;
+  wide_chunk<kMost>(blocks, chunk, head_dim, ahead);
+  return kMost;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Row by row
 
-// A page's lines are spread over all of the chunk's work, as evenly as the loops allow: a line for each pair of a key
+// A page's lines are spread over all of a block's work, the first one's where there are several, as evenly as the loops
+// allow: a line for each pair of a key
 // (in AVX-512's registers), two for each of a value's, and what is left, a quarter, beside the softmax. Up to
 // kPairsAtOnce pairs ask together: the loops would else be half about that.
 // Not inlined, as narrow_values is not: the constants of the softmax between them would take their registers.
@@ -473,7 +471,8 @@ inline void attend_rows(const KvShape& shape, const AttentionUnit& unit, int fir
                       shape.score_cap * kLog2E};
     if (chunk.leaves_state) rows.clear_sums();
     Ahead ahead{next, next == nullptr ? nullptr : next + shape.head_bytes(), read_ahead().stages_keys};
-    for (int b = 0; b < rows.n_wide();) b += wide_chunks(rows.block(b), rows.n_wide() - b, chunk, head_dim, ahead);
+    for (int b = 0; b < rows.n_wide();)
+      b += wide_chunks<kWideVectors>(rows.block(b), rows.n_wide() - b, chunk, head_dim, ahead);
     for (int b = rows.n_wide(); b < rows.n_blocks(); ++b) {
       RowBlock* block = rows.block(b);
       ahead = narrow_chunk_rows<kMaxNarrowRows>(block->n_rows, *block, chunk, head_dim, ahead);

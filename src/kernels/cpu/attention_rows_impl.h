@@ -1,4 +1,4 @@
-// The rows of an attention unit: rounded queries, sums and the running softmax, in blocks of 16 rows.
+// The rows of an attention unit: rounded queries, sums and the running softmax, in blocks of up to 16 rows.
 // Include after a simd_*.h and math_impl.h.
 #pragma once
 
@@ -7,8 +7,9 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
 
-/// One block with a row in each lane takes longer than all of its rows one behind the other, where that can take two.
-inline constexpr int kMinWideRows = kWideVectors == 1 ? kMaxNarrowRows + 1 : 2 * kLanes;
+/// From so many rows on blocks have a row in each lane: with kWideVectors > 1 from those on that fill two of them, as
+/// one by itself takes longer than its rows one behind the other.
+inline constexpr int kMinWideRows = (kWideVectors == 1 ? 0 : kLanes) + kMaxNarrowRows + 1;
 
 inline constexpr int kMaxRowBlocks = (kMaxAttentionRows + kLanes - 1) / kLanes;
 

@@ -265,8 +265,9 @@ TEST_P(AttentionTest, GivesATokenTheSameBitsInEveryBatch) {
 
 TEST_P(AttentionTest, RunsOfChunksGiveTheBitsOfOneRun) {
   constexpr Shape kShape{32, 3};
-  for (const Query& query : {Query{150, 1, 0, 0}, Query{126, 6, 0, 0}, Query{120, 40, 0, 0}, Query{127, 3, 2, 1},
-                             Query{130, 10, 0, 0}, Query{150, 1, 0, 0, 40}, Query{126, 6, 0, 0, 33, 0.1f, 4.0f}}) {
+  for (const Query& query :
+       {Query{150, 1, 0, 0}, Query{126, 6, 0, 0}, Query{120, 40, 0, 0}, Query{127, 3, 2, 1}, Query{130, 10, 0, 0},
+        Query{130, 13, 0, 0}, Query{150, 1, 0, 0, 40}, Query{126, 6, 0, 0, 33, 0.1f, 4.0f}}) {
     const KvPages kv(kernels_, kShape.head_dim, kShape.number_bytes, query.start + query.n_tokens, rng_);
     const std::vector<float> q = random_q(kShape, query.n_tokens);
     const std::vector<float> whole = attend(kernels_, kv, kShape.group_size, query, q.data());
