@@ -36,7 +36,7 @@ def test_shards_hold_what_was_asked_for(bass, run, tiny, tmp_path):
 
 def test_killed_and_run_again_it_gives_the_same_data(bass, run, start, tiny, tmp_path):
     """kill -9 at several moments; also within the writing of a shard, which leaves a partial file."""
-    arguments = ["generate", "-m", tiny, "--tokens", 400, *SMALL]
+    arguments = ["generate", "-m", tiny, "--tokens", 1000, *SMALL]
     assert run(bass, *arguments, "--work", tmp_path / "a").code == 0
     expected = shards(tmp_path / "a")
     assert len(expected) >= 3

@@ -65,7 +65,7 @@ def test_killed_it_goes_on_from_the_checkpoint(bass, run, start, work, tiny):
 
 def test_interrupted_and_resumed_it_ends_with_the_same_weights(bass, run, start, work, tiny, tmp_path):
     """SIGTERM between two updates: the order of batches and the optimizer's state come from the checkpoint."""
-    arguments = train(work, tiny, "--positions", 1500)
+    arguments = train(work, tiny, "--positions", 3000)
     assert run(bass, *arguments).code == 0
     expected = read_checkpoint(work / "train")
     (work / "train").rename(tmp_path / "first")

@@ -18,9 +18,9 @@ TEST(StepProfile, GivesEveryMomentToOnePart) {
   StepProfile profile;
   profile.set_n_threads(2);
   ThreadTeam team(2);
+  const auto begin = Clock::now();
   profile.end_part(StepPart::kCommit);
   profile.end_step(/*is_decode=*/false);
-  const auto begin = Clock::now();
   team.run([&](const TeamContext& context) {
     for (const StepPart part : {StepPart::kEmbed, StepPart::kNorm, StepPart::kQkv}) end_part(&profile, context, part);
   });
@@ -29,8 +29,7 @@ TEST(StepProfile, GivesEveryMomentToOnePart) {
   profile.end_step(/*is_decode=*/true);
   EXPECT_EQ(profile.n_steps(), 1);
   EXPECT_GT(total_seconds(profile), 0);
-  constexpr double kBetweenTheClocks = 1e-3;
-  EXPECT_LT(total_seconds(profile), outer_s + kBetweenTheClocks);
+  EXPECT_LE(total_seconds(profile), outer_s);
   EXPECT_EQ(profile.part(StepPart::kHead).seconds, 0);
 }
 

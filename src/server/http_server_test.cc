@@ -112,7 +112,7 @@ TEST_F(ServerTest, ManyCallersGetTheirOwnAnswers) {
 }
 
 std::string long_call(bool is_streamed) {
-  return post(kCompletions, fmt::format(R"({{"prompt": [1, 5, 9], "n": 3000, "max_tokens": 200, "ignore_eos": true,
+  return post(kCompletions, fmt::format(R"({{"prompt": [1, 5, 9], "n": 1000, "max_tokens": 200, "ignore_eos": true,
                                              "stream": {}}})",
                                         is_streamed));
 }

@@ -286,10 +286,10 @@ def test_jsonl_nested_deep_is_no_signals_death(run, tmp_path, key, begin, end):
     ({"prompt": "word " * 1_000_000}, ["the prompt has at least", "the context holds 8192", "shorten the prompt"]),
 ], ids=["bias", "length"])
 def test_jsonl_is_looked_through_before_it_is_run(run, smollm2, tmp_path, bad, needles):
-    long = "".join('{"prompt": "%d %s"}\n' % (i, "The quick brown fox. " * 300) for i in range(3000))
+    long = "".join('{"prompt": "%d %s"}\n' % (i, "The quick brown fox. " * 300) for i in range(1000))
     (tmp_path / "prompts.jsonl").write_text(long + json.dumps({"prompt": "a", **bad}) + "\n")
-    check_refused(run("generate", "-m", smollm2, "--prompts", "prompts.jsonl"), "prompts.jsonl:3001: ", *needles,
-                  limit_s=2)  # of 22 MB
+    check_refused(run("generate", "-m", smollm2, "--prompts", "prompts.jsonl"), "prompts.jsonl:1001: ", *needles,
+                  limit_s=2)  # of 7 MB and more
 
 
 def test_jsonl_invalid_utf8(run, tmp_path):

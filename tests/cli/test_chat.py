@@ -118,8 +118,10 @@ def test_ctrl_c_stops_the_answer_and_then_the_program(binary, smollm2):
         length = len(terminal.output)
         terminal.read_until(lambda output, begin=length: len(output) > begin + 150)
         os.write(terminal.master, b"\x03")
+        hit = time.monotonic()
         terminal.read_until(lambda output, n=n_prompts: output.count(b"\n> ") == n)
-        os.write(terminal.master, b"\x03")  # the key was hit twice: the same wish
+        if time.monotonic() < hit + SAME_WISH_S / 3:
+            os.write(terminal.master, b"\x03")  # the key was hit twice: the same wish
         time.sleep(SAME_WISH_S)
     assert terminal.child.poll() is None
     os.write(terminal.master, b"\x03")

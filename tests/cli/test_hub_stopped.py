@@ -43,7 +43,7 @@ def test_stopped_it_goes_on_later(binary, bass, hub, environment, cache, number,
 
 
 def test_two_at_once_fetch_once(binary, hub, environment, cache):
-    hub.files = {"a.gguf": big(1 << 20)}
+    hub.files = {"a.gguf": big(4 << 20)}
     processes = [start_slowly(binary, hub, environment)]
     processes.append(subprocess.Popen(processes[0].args, env={**os.environ, **environment}, stderr=subprocess.PIPE))
     assert [process.wait(TIMEOUT_S) for process in processes] == [0, 0]
@@ -69,7 +69,7 @@ def test_the_lock_is_the_one_of_other_programs(binary, bass, hub, environment, c
 
 def test_a_bar_on_a_terminal(binary, hub, environment, tmp_path):
     from test_terminal import Terminal, screen
-    hub.files, hub.piece, hub.pause_s = {"a-long-name-of-a-file.gguf": big(1 << 20)}, 128 << 10, 0.05
+    hub.files, hub.piece, hub.pause_s = {"a-long-name-of-a-file.gguf": big(4 << 20)}, 128 << 10, 0.05
     terminal = Terminal([binary, "pull", "org/model"], 60, 10, env=environment, cwd=tmp_path)
     code, output = terminal.finish()
     assert code == 0
@@ -77,4 +77,4 @@ def test_a_bar_on_a_terminal(binary, hub, environment, tmp_path):
     assert len(bars) > 3 and " %  " in bars[1] and "/s" in bars[2] and " left" in bars[2]
     assert all(len(bar) < 60 for bar in bars[1:-1])
     lines = screen(output, 60, 10)
-    assert lines[0].startswith("a-long-name-of-a-file.gguf: 1.0 MiB in ") and lines[1].startswith("org/model is ready: ")
+    assert lines[0].startswith("a-long-name-of-a-file.gguf: 4.0 MiB in ") and lines[1].startswith("org/model is ready: ")

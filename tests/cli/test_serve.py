@@ -367,7 +367,7 @@ def test_more_calls_than_allowed(binary, smollm2):
 
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
 def test_calls_that_run_may_end(binary, smollm2, signal_number):
-    with serving(binary, "-m", smollm2) as server:
+    with serving(binary, "-m", smollm2, "--drain", PATIENCE_S) as server:
         connection = server.begin(COMPLETIONS, **{**LONG, "max_tokens": 300})
         server.wait_for("calls_running", 1)
         server.process.send_signal(signal_number)

@@ -163,11 +163,22 @@ def test_ctrl_c_on_the_terminal(binary, smollm2):
     assert after.count("cancelled") == 4, "what there is is printed"
 
 
+def wait_until_it_computes(child):
+    """Until its processors' time is several times what loading the model takes."""
+    end = time.monotonic() + TIMEOUT_S
+    while child.poll() is None and time.monotonic() < end:
+        with open(f"/proc/{child.pid}/stat", encoding="ascii") as file:
+            user_ticks = int(file.read().rpartition(") ")[2].split()[11])
+        if user_ticks >= 2 * os.sysconf("SC_CLK_TCK"):
+            return
+        time.sleep(0.02)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_signals_without_a_terminal(binary, smollm2, number):
     with subprocess.Popen([binary, "generate", "-m", smollm2, *LONG, "--json"], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as child:
-        time.sleep(2)
+        wait_until_it_computes(child)
         child.send_signal(number)
         out, _ = child.communicate(timeout=30)
     assert child.returncode == 130
@@ -178,7 +189,7 @@ def test_a_signal_that_comes_twice_is_one_wish(binary, smollm2):
     """`timeout` signals the process and its group; a wrapper passes on what the terminal has sent to both."""
     with subprocess.Popen([binary, "generate", "-m", smollm2, *LONG, "--json"], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as child:
-        time.sleep(2)
+        wait_until_it_computes(child)
         for _ in range(3):
             child.send_signal(signal.SIGTERM)
             time.sleep(0.005)
@@ -241,7 +252,7 @@ def test_a_later_ctrl_c_ends_at_once(binary, tiny):
     """Also a program that waits for whoever reads its results."""
     with nobody_reads() as pipe, subprocess.Popen([binary, "generate", "-m", tiny, "-p", "a", "--json"], stdout=pipe,
                                                   stderr=subprocess.PIPE) as child:
-        time.sleep(1)
+        wait_until_it_writes(child)
         child.send_signal(signal.SIGINT)
         time.sleep(SAME_WISH_S)
         assert child.poll() is None
