@@ -228,6 +228,8 @@ Status EngineCore::make_executor(const ExecutorWrapper& wrap) {
   read_costs();
   regular_batch_.emplace(options_.max_batch);
   scheduler_ = std::make_unique<Scheduler>(scheduler_options, &costs_, executor_.get());
+  plan_.main_copies.reserve(static_cast<size_t>(options_.max_batch));  // steps are not to allocate
+  plan_.draft_copies.reserve(static_cast<size_t>(options_.max_batch));
   return ok_status();
 }
 

@@ -65,8 +65,6 @@ void Scheduler::watch(RequestState* request) {
 
 void Scheduler::schedule(int max_step_tokens, StepPlan* plan, std::vector<SegmentOwner>* owners) {
   plan->clear();
-  plan->main_copies.reserve(static_cast<size_t>(options_.max_batch));
-  plan->draft_copies.reserve(static_cast<size_t>(options_.max_batch));
   owners->clear();
   n_draft_rows_ = 0;
   n_distributions_ = 0;

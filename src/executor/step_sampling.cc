@@ -69,10 +69,7 @@ void StepSampling::start_draft(const SegmentPlan& segment, Draft* draft, size_t*
   draft->n = static_cast<int>(segment.proposed.size());
   std::copy(segment.proposed.begin(), segment.proposed.end(), draft->tokens.begin());
   if (segment.n_model_drafts == 0) return;
-  if (knows_agreement(segment.sampling)) {
-    draft->has_likely_tokens = true;
-    draft->likely_begin = static_cast<size_t>(draft - drafts_.data()) * kMaxDraftLen * kMaxLikelyTokens;
-  }
+  draft->has_likely_tokens = knows_agreement(segment.sampling);
   if (!needs_draft_distribution(segment.sampling)) return;
   draft->has_stored_rows = true;
   draft->stored_begin = *n_stored;
@@ -160,17 +157,17 @@ void StepSampling::draft_row(RowSampler& row_sampler, int segment_idx, const flo
   draft.has_ended = stop.drops(draft.survival);
   if (draft.has_ended) return;  // before the token is drawn
   draft.has_ended = stop.ends_behind(draft.survival);
-  if (draft.has_likely_tokens) keep_likely_tokens(row_sampler, q, logits, &draft);
+  if (draft.has_likely_tokens) keep_likely_tokens(row_sampler, q, logits, segment_idx);
   if (draft.has_stored_rows) q = store_draft_row(row_sampler, q, stored_row(draft, draft.n));
   draft.tokens[static_cast<size_t>(draft.n)] = draft_token(*kernels_, q, params, round_position(segment_idx, draft.n));
   ++draft.n;
 }
 
 void StepSampling::keep_likely_tokens(RowSampler& row_sampler, const RowDistribution& q, const float* logits,
-                                      Draft* draft) {
-  const auto i = static_cast<size_t>(draft->n);
-  draft->n_likely[i] =
-      likely_tokens(row_sampler, q, logits, likely_tokens_.data() + draft->likely_begin + i * kMaxLikelyTokens);
+                                      int segment_idx) {
+  Draft& draft = drafts_[static_cast<size_t>(segment_idx)];
+  draft.n_likely[static_cast<size_t>(draft.n)] =
+      likely_tokens(row_sampler, q, logits, likely_tokens_of(segment_idx, draft.n));
 }
 
 void StepSampling::want(const WantedRow& row) {
@@ -305,8 +302,7 @@ float StepSampling::match_chance(RowSampler& row_sampler, size_t wanted_idx, con
   const LikelyToken certain{draft.tokens[k], 1.0f};
   std::span<const LikelyToken> likely(&certain, 1);
   if (draft.has_likely_tokens) {
-    likely = std::span(likely_tokens_)
-                 .subspan(draft.likely_begin + k * kMaxLikelyTokens, static_cast<size_t>(draft.n_likely[k]));
+    likely = {likely_tokens_of(wanted.segment, wanted.idx), static_cast<size_t>(draft.n_likely[k])};
   }
   const std::optional<AgreementBounds> bounds = agreement_chance(row_sampler, p, row_logits(wanted_idx), likely);
   if (bounds && bounds->width() <= kWidestBounds) return static_cast<float>(bounds->estimate());

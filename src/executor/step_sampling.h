@@ -59,8 +59,7 @@ class StepSampling {
     bool has_ended = false;   // before as many as were planned
     size_t stored_begin = 0;  // index into the stored rows of the first q row, if rows are stored
     bool has_stored_rows = false;
-    size_t likely_begin = 0;  // index into the likely tokens of the first drafted token, if they are kept
-    std::array<int, kMaxDraftLen> n_likely{};  // of each drafted token
+    std::array<int, kMaxDraftLen> n_likely{};  // of each drafted token, if they are kept
     bool has_likely_tokens = false;
 
     [[nodiscard]] int n_verified() const { return is_look ? 0 : n; }
@@ -177,7 +176,7 @@ class StepSampling {
   DecodeRow load_decode_row(RowSampler& sampler, size_t wanted_idx);
   DecodeRow load_looked_at_row(RowSampler& sampler, size_t wanted_idx);
   void load_q(RowSampler& sampler, const WantedRow& wanted, DecodeRow* row);
-  void keep_likely_tokens(RowSampler& sampler, const RowDistribution& q, const float* logits, Draft* draft);
+  void keep_likely_tokens(RowSampler& sampler, const RowDistribution& q, const float* logits, int segment_idx);
   [[nodiscard]] float match_chance(RowSampler& sampler, size_t wanted_idx, const RowDistribution& p);
   void end_round_at(const WantedRow& wanted);
   [[nodiscard]] bool is_behind_end(const WantedRow& wanted) {
@@ -189,6 +188,11 @@ class StepSampling {
   template <class Process>
   void for_each_row(const TeamContext& context, int n, StepPart part, Process process);
 
+  /// Where the likely tokens of the draft_idx-th drafted token of a segment are kept. [kMaxLikelyTokens]
+  [[nodiscard]] LikelyToken* likely_tokens_of(int segment_idx, int draft_idx) {
+    const size_t idx = static_cast<size_t>(segment_idx) * kMaxDraftLen + static_cast<size_t>(draft_idx);
+    return likely_tokens_.data() + idx * kMaxLikelyTokens;
+  }
   /// The stored q of the idx-th drafted token of a segment. [n_draft_entries]
   [[nodiscard]] uint16_t* stored_row(const Draft& draft, int idx) const {
     return stored_memory_.as<uint16_t>() +
@@ -231,8 +235,8 @@ class StepSampling {
   std::vector<Draft> drafts_;      // [n_segments]
   AlignedBuffer stored_memory_;    // f16 [n_stored_rows_, n_draft_entries]: q of drafts that are to be verified
   int n_stored_rows_ = 0;
-  std::vector<LikelyToken>
-      likely_tokens_;  // [segments, kMaxDraftLen, kMaxLikelyTokens]: of models' drafts under `match`
+  /// [segments, kMaxDraftLen, kMaxLikelyTokens]: of models' drafts under `match`
+  std::vector<LikelyToken> likely_tokens_;
   std::vector<WantedRow> wanted_;
   std::vector<int> wanted_rows_;      // WantedRow::row of each
   std::vector<float> chances_;        // [wanted] of drafted tokens to be accepted, where that is known
