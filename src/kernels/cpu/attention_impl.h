@@ -248,11 +248,10 @@ int wide_chunks(RowBlock* blocks, int n_blocks, const Chunk& chunk, int head_dim
 // ---------------------------------------------------------------------------------------------------------------------
 // Row by row
 
-// A page's lines are spread over all of a block's work, the first one's where there are several, as evenly as the loops
-// allow: a line for each pair of a key
-// (in AVX-512's registers), two for each of a value's, and what is left, a quarter, beside the softmax. Up to
-// kPairsAtOnce pairs ask together: the loops would else be half about that.
-// Not inlined, as narrow_values is not: the constants of the softmax between them would take their registers.
+// A page's lines are spread over all of a block's work (the first one's where there are several), as evenly as the
+// loops allow: a line for each pair of a key (in AVX-512's registers), two for each of a value's, and what is left, a
+// quarter, beside the softmax. Up to kPairsAtOnce pairs ask together: the loops would else be half about that. Not
+// inlined, as narrow_values is not: the constants of the softmax between them would take their registers.
 template <int kRows>
 __attribute__((noinline)) Ahead narrow_scores(const RowBlock& block, const Chunk& chunk, int head_dim,
                                               float (&scores)[kRows][kKvPageLen], Ahead ahead) {

@@ -139,18 +139,17 @@ class UnitRows {
 
   // Wide blocks first, of which the last need not be full, then narrow ones of about as many rows each.
   void divide() {
-    const int n_full = n_rows_ < kMinWideRows ? 0 : n_rows_ / kLanes;
-    const int n_rest = n_rows_ - n_full * kLanes;
-    const bool are_wide = n_rows_ >= kMinWideRows && n_rest > kMaxNarrowRows;
-    n_wide_ = n_full + (are_wide ? 1 : 0);
-    const int n_narrow = are_wide ? 0 : (n_rest + kMaxNarrowRows - 1) / kMaxNarrowRows;
-    n_blocks_ = n_wide_ + n_narrow;
-    for (int b = 0; b < n_blocks_; ++b) {
-      const int begin = b < n_wide_ ? b * kLanes : n_full * kLanes + n_rest * (b - n_wide_) / n_narrow;
-      const int end = b < n_wide_ ? begin + kLanes : n_full * kLanes + n_rest * (b - n_wide_ + 1) / n_narrow;
-      blocks_[b].first_row = begin;
-      blocks_[b].n_rows = (end < n_rows_ ? end : n_rows_) - begin;
-    }
+    if (n_rows_ >= kMinWideRows) n_wide_ = n_rows_ / kLanes + (n_rows_ % kLanes > kMaxNarrowRows ? 1 : 0);
+    for (int b = 0; b < n_wide_; ++b) add_block(b * kLanes, (b + 1) * kLanes < n_rows_ ? (b + 1) * kLanes : n_rows_);
+    const int begin = n_wide_ * kLanes;
+    const int n_rest = n_rows_ - begin;  // not above 0 behind a wide block that is not full
+    const int n_narrow = n_rest > 0 ? (n_rest + kMaxNarrowRows - 1) / kMaxNarrowRows : 0;
+    for (int i = 0; i < n_narrow; ++i) add_block(begin + n_rest * i / n_narrow, begin + n_rest * (i + 1) / n_narrow);
+  }
+
+  void add_block(int begin, int end) {
+    blocks_[n_blocks_].first_row = begin;
+    blocks_[n_blocks_++].n_rows = end - begin;
   }
 
   void open_block(int b) {

@@ -27,7 +27,8 @@ inline constexpr int kWideTile = 8;
 // Attention, one row after the other: vectors of positions, or of head_dim, in flight for each row.
 inline constexpr int kScoreVectors = 2;
 constexpr int value_vectors(int n_rows) { return n_rows <= 6 ? 4 : 2; }  // sums and values have registers
-inline constexpr int kMaxNarrowRows = 12;                                // of a block: the sums of 14 have no registers
+// Rows of such a block, at most: 24 sums, and registers for what they are of.
+inline constexpr int kMaxNarrowRows = 12;
 
 struct F32x16 {
   __m512 v;
