@@ -1,0 +1,419 @@
+// Drafting and verification on an emulated GPU: what the CPU executor's rules give, for every processor, rule and kind
+// of draft.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/device_testing.h"
+#include "kernels/cuda/sampling/sampling_kernels.h"
+#include "kernels/cuda/sampling/sampling_testing.h"
+#include "kernels/sampling/distribution.h"
+
+namespace bass::cuda {
+namespace {
+
+using testing::all_devices;
+using testing::cpu_kernels;
+using testing::DeviceArray;
+using testing::random_logits;
+using testing::same_float;
+
+/// A request's parameters in the host's memory.
+struct Request {
+  SamplingParams params;
+  std::vector<LogitBias> bias;
+  std::vector<TokenId> banned;
+  std::vector<TokenId> prompt;
+  std::vector<TokenId> output;
+  std::vector<float> main_logits;   // [n_drafted + 1, n]
+  std::vector<float> draft_logits;  // [n_drafted, n]; empty: the drafts are the host's
+  std::vector<TokenId> drafted;
+  std::vector<TokenId> draft_ids;  // ProposableTokens; empty: all
+  size_t n_vocabulary = 0;
+  int n_drafted = 0;
+  uint32_t round_start = 0;
+
+  [[nodiscard]] ProposableTokens tokens(const TokenId* ids) const { return {{ids, draft_ids.size()}, n_vocabulary}; }
+  [[nodiscard]] int n_entries(int n) const { return draft_ids.empty() ? n : static_cast<int>(draft_ids.size()); }
+  [[nodiscard]] bool stores() const {
+    return !draft_logits.empty() && normalise_for_verification(params) == Normalise::kYes;
+  }
+};
+
+Request random_request(int n, std::mt19937& random) {
+  const auto one_in = [&](unsigned k) { return random() % k == 0; };
+  const auto token = [&] { return static_cast<TokenId>(random() % static_cast<unsigned>(n)); };
+  Request r;
+  constexpr VerifyRule kRules[] = {VerifyRule::kMatch, VerifyRule::kRejection, VerifyRule::kBlock};
+  r.params.rule = kRules[random() % 3];
+  r.params.temperature = one_in(6) ? 0.0f : one_in(2) ? 1.0f : 0.3f + static_cast<float>(random() % 20) / 10;
+  if (one_in(3)) r.params.top_k = 1 + static_cast<int32_t>(random() % static_cast<unsigned>(n));
+  if (one_in(3)) r.params.top_p = static_cast<float>(1 + random() % 99) / 100;
+  if (one_in(4)) r.params.min_p = static_cast<float>(1 + random() % 50) / 200;
+  if (one_in(4)) r.params.repetition_penalty = 1.3f;
+  if (one_in(4)) r.params.presence_penalty = 0.4f;
+  if (one_in(4)) r.params.frequency_penalty = 0.2f;
+  if (one_in(4)) {
+    for (int i = 0; i < 5; ++i) r.bias.push_back({token(), static_cast<float>(i) - 1.5f});
+    r.bias.push_back(r.bias.front());
+  }
+  if (one_in(4)) {
+    for (int i = 0; i < 4; ++i) r.banned.push_back(i < 2 ? i : token());
+  }
+  for (int i = 0; i < 20; ++i) r.prompt.push_back(token());
+  for (int i = 0; i < 9; ++i) r.output.push_back(token());
+  r.params.seed = random();
+  r.params.sample_idx = static_cast<uint32_t>(random() % 4);
+  r.n_drafted = static_cast<int>(random() % 5);
+  r.round_start = static_cast<uint32_t>(30 + random() % 100);
+  r.main_logits = random_logits(static_cast<size_t>((r.n_drafted + 1) * n), random, 2.0f);
+  if (one_in(8)) r.main_logits[random() % r.main_logits.size()] = one_in(2) ? NAN : INFINITY;
+  if (one_in(3)) {
+    for (int i = 0; i < r.n_drafted; ++i) r.drafted.push_back(token());
+    return r;
+  }
+  r.drafted.resize(static_cast<size_t>(r.n_drafted));
+  r.draft_logits = r.main_logits;
+  r.draft_logits.resize(static_cast<size_t>(r.n_drafted * n));
+  std::normal_distribution<float> normal(0.0f, 0.5f);
+  for (float& x : r.draft_logits) x = std::isfinite(x) ? x + normal(random) : 0.0f;
+  if (one_in(2)) return r;
+  for (TokenId id = 0; id < n; ++id) {
+    if (!one_in(3)) r.draft_ids.push_back(id);
+  }
+  r.n_vocabulary = r.draft_ids.size() - r.draft_ids.size() / 4;  // the others stand beside it, ascending too
+  std::vector<TokenId> vocabulary, beside;
+  for (size_t i = 0; i < r.draft_ids.size(); ++i) (i % 4 == 3 ? beside : vocabulary).push_back(r.draft_ids[i]);
+  r.n_vocabulary = vocabulary.size();
+  r.draft_ids = vocabulary;
+  r.draft_ids.insert(r.draft_ids.end(), beside.begin(), beside.end());
+  return r;
+}
+
+/// What the CPU executor makes of a round.
+struct CpuRound {
+  std::vector<TokenId> drafted;
+  std::vector<RowVerdict> emitted;
+  std::vector<float> chances;
+};
+
+class CpuSampling {
+ public:
+  CpuSampling(const Request& request, int n)
+      : r_(request), n_(n), sampler_(&cpu_kernels(), n), p_sampler_(&cpu_kernels(), n) {
+    r_.params.bias = request.bias.data();
+    r_.params.n_bias = static_cast<int32_t>(request.bias.size());
+    r_.params.banned = request.banned.data();
+    r_.params.n_banned = static_cast<int32_t>(request.banned.size());
+  }
+
+  CpuRound run() {
+    CpuRound round;
+    round.drafted = r_.drafted;
+    if (!r_.draft_logits.empty()) draft(&round);
+    return is_judged_as_block(r_.params) ? judge(round) : verify(round);
+  }
+
+ private:
+  struct Row {
+    RowDistribution p, q;
+    DraftedToken draft;
+  };
+
+  [[nodiscard]] TokenHistory history(const CpuRound& round, int n_drafts) const {
+    return {r_.prompt, r_.output, std::span<const TokenId>(round.drafted).first(static_cast<size_t>(n_drafts))};
+  }
+  [[nodiscard]] RoundPosition at(int idx) const {
+    return {r_.round_start + static_cast<uint32_t>(idx), r_.round_start};
+  }
+  [[nodiscard]] const float* logits(int idx) const { return r_.main_logits.data() + idx * n_; }
+
+  void draft(CpuRound* round) {
+    const ProposableTokens tokens = r_.tokens(r_.draft_ids.data());
+    const int n_entries = r_.n_entries(n_);
+    for (int i = 0; i < r_.n_drafted; ++i) {
+      RowDistribution q = sampler_.build(r_.draft_logits.data() + i * n_, n_entries, r_.params, history(*round, i),
+                                         Normalise::kNo, tokens);
+      stored_.emplace_back(static_cast<size_t>(n_entries));
+      if (r_.stores()) q = store_draft_row(sampler_, q, stored_.back().data());
+      round->drafted[static_cast<size_t>(i)] = draft_token(cpu_kernels(), q, r_.params, at(i));
+    }
+  }
+
+  void load(const CpuRound& round, int idx, Row* row) {
+    const bool is_extra = idx == r_.n_drafted;
+    row->draft = {};
+    if (!is_extra) row->draft.token = round.drafted[static_cast<size_t>(idx)];
+    if (!is_extra && r_.stores()) {
+      row->q = load_draft_row(sampler_, stored_[static_cast<size_t>(idx)].data(), n_, r_.tokens(r_.draft_ids.data()));
+      row->draft.q = &row->q;
+    }
+    row->p = sampler_.build(logits(idx), n_, r_.params, history(round, idx),
+                            is_extra ? Normalise::kNo : normalise_for_verification(r_.params));
+  }
+
+  CpuRound verify(CpuRound round) {
+    for (int k = 0;; ++k) {
+      Row row;
+      load(round, k, &row);
+      if (k == r_.n_drafted) {
+        round.emitted.push_back(regular_row(sampler_, row.p, logits(k), r_.params, at(k).position));
+        return round;
+      }
+      if (normalise_for_verification(r_.params) == Normalise::kYes) {
+        round.chances.push_back(static_cast<float>(acceptance_chance(sampler_, row.p, row.draft)));
+      }
+      round.emitted.push_back(verify_row(sampler_, row.p, logits(k), r_.params, at(k), row.draft));
+      if (!round.emitted.back().accepted) return round;
+    }
+  }
+
+  CpuRound judge(CpuRound round) {
+    BlockRound block;
+    std::vector<RowVerdict> verdicts;
+    for (int k = 0; k <= r_.n_drafted && !block.is_over(); ++k) {
+      if (k == r_.n_drafted) {
+        judge_last_block_row(r_.params, at(k), &block);
+        break;
+      }
+      Row row;
+      load(round, k, &row);
+      const BlockRow seen = look_at_block_row(row.p, logits(k), row.draft);
+      round.chances.push_back(static_cast<float>(acceptance_chance(sampler_, row.p, row.draft)));
+      const double mass =
+          needs_residual_mass(r_.params, at(k), block) ? residual_mass(sampler_, row.p, block.joint, row.draft) : 0;
+      verdicts.push_back(seen.verdict);
+      judge_block_row(seen, r_.params, at(k), mass, &block);
+    }
+    round.emitted.assign(verdicts.begin(), verdicts.begin() + block.n_accepted);
+    Row row;
+    load(round, block.n_accepted, &row);
+    const int k = block.n_accepted;
+    round.emitted.push_back(k == r_.n_drafted
+                                ? regular_row(sampler_, row.p, logits(k), r_.params, at(k).position)
+                                : block_residual(sampler_, row.p, logits(k), r_.params, at(k), row.draft, block));
+    return round;
+  }
+
+  Request r_;
+  int n_;
+  RowSampler sampler_;
+  RowSampler p_sampler_;
+  std::vector<std::vector<uint16_t>> stored_;
+};
+
+/// The same requests on a device.
+class DeviceRounds {
+ public:
+  DeviceRounds(Device* device, const std::vector<Request>& requests, int n) : device_(device), n_(n) {
+    for (const Request& r : requests) add(r);
+  }
+
+  std::vector<RoundOutcome> run(const std::vector<Request>& requests, int block_rows) {
+    const DeviceArray<SequenceTask> tasks(device_, tasks_);
+    draft(requests, tasks.data());
+    return verify(requests, tasks.data(), block_rows);
+  }
+
+  std::vector<TokenId> drafted(size_t i) const { return drafted_[i]->read(); }
+
+ private:
+  template <class T>
+  T* keep(const std::vector<T>& values) {
+    auto array = std::make_shared<DeviceArray<T>>(device_, values);
+    T* data = array->data();
+    kept_.push_back(std::move(array));
+    return values.empty() ? nullptr : data;
+  }
+
+  void add(const Request& r) {
+    SequenceTask task;
+    task.params = r.params;
+    task.params.bias = keep(r.bias);
+    task.params.n_bias = static_cast<int32_t>(r.bias.size());
+    task.params.banned = keep(r.banned);
+    task.params.n_banned = static_cast<int32_t>(r.banned.size());
+    task.prompt = {keep(r.prompt), r.prompt.size()};
+    task.output = {keep(r.output), r.output.size()};
+    task.round_start = r.round_start;
+    task.n_drafted = r.n_drafted;
+    std::vector<TokenId> drafted = r.drafted;
+    drafted.resize(kMaxRoundDrafts, -1);
+    drafted_.push_back(std::make_shared<DeviceArray<TokenId>>(device_, drafted));
+    task.drafted = drafted_.back()->data();
+    if (r.stores()) task.stored = keep(std::vector<uint16_t>(static_cast<size_t>(kMaxRoundDrafts * n_), 0xFFFF));
+    task.stored_stride = n_;
+    task.tokens = r.tokens(keep(r.draft_ids));
+    if (r.draft_ids.empty()) task.tokens = {};
+    task.n_draft_tokens = n_;
+    tasks_.push_back(task);
+  }
+
+  LogitsBlock logits_block(const std::vector<float>& logits) {
+    LogitsBlock block;
+    const size_t n_rows = logits.size() / static_cast<size_t>(n_);
+    block.logits = keep(logits);
+    block.stride = n_;
+    block.n_rows = static_cast<int32_t>(n_rows);
+    block.n_tokens = n_;
+    block.scratch = keep(std::vector<float>(n_rows * 3 * static_cast<size_t>(n_), NAN));
+    block.keys = keep(std::vector<uint64_t>(n_rows * static_cast<size_t>(n_), 77));
+    block.scratch_len = n_;
+    return block;
+  }
+
+  void draft(const std::vector<Request>& requests, const SequenceTask* tasks) {
+    for (int idx = 0; idx < kMaxRoundDrafts; ++idx) {
+      std::vector<float> logits;
+      std::vector<int32_t> sequences;
+      for (size_t i = 0; i < requests.size(); ++i) {
+        const Request& r = requests[i];
+        if (r.draft_logits.empty() || r.n_drafted <= idx) continue;
+        logits.insert(logits.end(), r.draft_logits.begin() + idx * n_, r.draft_logits.begin() + (idx + 1) * n_);
+        sequences.push_back(static_cast<int32_t>(i));
+      }
+      if (sequences.empty()) return;
+      const DraftRows kernel{logits_block(logits), tasks, keep(sequences), idx};
+      launch(*device_, kernel, kernel.shape());
+    }
+  }
+
+  std::vector<RoundOutcome> verify(const std::vector<Request>& requests, const SequenceTask* tasks, int block_rows) {
+    std::vector<RowTask> rows;
+    std::vector<int32_t> first_rows;
+    std::vector<float> logits;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      first_rows.push_back(static_cast<int32_t>(rows.size()));
+      for (int k = 0; k <= requests[i].n_drafted; ++k)
+        rows.push_back({static_cast<int32_t>(i), k, RowKind::kDecode, 0});
+      logits.insert(logits.end(), requests[i].main_logits.begin(), requests[i].main_logits.end());
+    }
+    RowOutcome* outcomes = keep(std::vector<RowOutcome>(rows.size()));
+    int32_t* last_rows = keep(std::vector<int32_t>(requests.size(), INT32_MAX));
+    JudgedRound* judged = keep(std::vector<JudgedRound>(requests.size()));
+    for (size_t begin = 0; begin < rows.size(); begin += static_cast<size_t>(block_rows)) {
+      const size_t end = std::min(rows.size(), begin + static_cast<size_t>(block_rows));
+      const auto first = static_cast<ptrdiff_t>(begin), last = static_cast<ptrdiff_t>(end);
+      const LogitsBlock block = logits_block({logits.begin() + first * n_, logits.begin() + last * n_});
+      const RowTask* block_tasks = keep(std::vector<RowTask>(rows.begin() + first, rows.begin() + last));
+      const VerifyRows kernel{block, tasks, block_tasks, outcomes + begin, last_rows};
+      launch(*device_, kernel, kernel.shape());
+      std::vector<RoundTask> rounds;
+      for (size_t i = begin; i < end; ++i) {
+        if (!is_judged_as_block(requests[static_cast<size_t>(rows[i].sequence)].params)) continue;
+        if (rows[i].idx == 0 || i == begin) rounds.push_back({rows[i].sequence, static_cast<int32_t>(i - begin), 0});
+        ++rounds.back().n_rows;
+      }
+      if (rounds.empty()) continue;
+      const WeighRows weigh{block, tasks, block_tasks, outcomes + begin, judged};
+      launch(*device_, weigh, weigh.shape());
+      const JudgeRounds judge{
+          block, tasks, block_tasks, outcomes + begin, keep(rounds), judged, static_cast<int32_t>(rounds.size())};
+      launch(*device_, judge, judge.shape());
+    }
+    const DeviceArray<RoundOutcome> results(device_, std::vector<RoundOutcome>(requests.size()));
+    const CollectRounds collect{tasks,  outcomes,       keep(first_rows),
+                                judged, results.data(), static_cast<int32_t>(requests.size())};
+    launch(*device_, collect, collect.shape());
+    return results.read();
+  }
+
+  Device* device_;
+  int n_;
+  std::vector<SequenceTask> tasks_;
+  std::vector<std::shared_ptr<DeviceArray<TokenId>>> drafted_;
+  std::vector<std::shared_ptr<void>> kept_;
+};
+
+void expect_rounds_of_the_cpu(const std::vector<Request>& requests, int n, int block_rows, int* n_accepted) {
+  for (const std::unique_ptr<Device>& device : all_devices()) {
+    DeviceRounds rounds(device.get(), requests, n);
+    const std::vector<RoundOutcome> results = rounds.run(requests, block_rows);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const CpuRound expected = CpuSampling(requests[i], n).run();
+      const std::vector<TokenId> drafted = rounds.drafted(i);
+      for (size_t k = 0; k < expected.drafted.size(); ++k) EXPECT_EQ(drafted[k], expected.drafted[k]) << i << ", " << k;
+      ASSERT_EQ(results[i].n_accepted + 1, static_cast<int>(expected.emitted.size())) << i;
+      bool failed = false;
+      for (size_t k = 0; k < expected.emitted.size(); ++k) {
+        EXPECT_EQ(results[i].tokens[k], expected.emitted[k].token) << i << ", " << k;
+        EXPECT_TRUE(same_float(results[i].logprobs[k], expected.emitted[k].logprob)) << i << ", " << k;
+        failed |= expected.emitted[k].is_degenerate;
+      }
+      EXPECT_EQ(results[i].failed != 0, failed) << i;
+      EXPECT_LE(results[i].n_labels, static_cast<int>(expected.chances.size())) << i;
+      for (int k = 0; k < results[i].n_labels; ++k) {
+        EXPECT_TRUE(same_float(results[i].chances[k], expected.chances[static_cast<size_t>(k)])) << i << ", " << k;
+      }
+      *n_accepted += results[i].n_accepted;
+    }
+  }
+}
+
+TEST(GpuRounds, AreTheCpusForEveryProcessorAndRule) {
+  std::mt19937 random(5);
+  int n_accepted = 0;
+  for (const int n : {40, 300, 5000}) {
+    std::vector<Request> requests;
+    for (int i = 0; i < (n > 1000 ? 12 : 40); ++i) requests.push_back(random_request(n, random));
+    expect_rounds_of_the_cpu(requests, n, 64, &n_accepted);
+  }
+  EXPECT_GT(n_accepted, 60);
+}
+
+TEST(GpuRounds, RoundsThatSpanBlocksOfLogitsAreTheSame) {
+  std::mt19937 random(6);
+  std::vector<Request> requests;
+  for (int i = 0; i < 25; ++i) {
+    requests.push_back(random_request(60, random));
+    requests.back().params.rule = VerifyRule::kBlock;
+    if (requests.back().params.is_greedy()) requests.back().params.temperature = 0.8f;
+  }
+  int n_accepted = 0;
+  for (const int block_rows : {1, 3, 64}) expect_rounds_of_the_cpu(requests, 60, block_rows, &n_accepted);
+  EXPECT_GT(n_accepted, 20);
+}
+
+TEST(GpuRounds, RowsAreScored) {
+  constexpr int kTokens = 777;
+  std::mt19937 random(8);
+  std::vector<float> logits = random_logits(3 * kTokens, random);
+  logits[2 * kTokens + 5] = NAN;
+  for (const std::unique_ptr<Device>& device : all_devices()) {
+    const DeviceArray<float> rows(device.get(), logits);
+    const DeviceArray<float> scratch(device.get(), std::vector<float>(9 * kTokens));
+    const DeviceArray<uint64_t> keys(device.get(), std::vector<uint64_t>(3 * kTokens));
+    const DeviceArray<RowTask> tasks(
+        device.get(), {{0, 0, RowKind::kTarget, 12}, {0, 0, RowKind::kTop, 0}, {0, 0, RowKind::kTarget, 3}});
+    const DeviceArray<RowOutcome> outcomes(device.get(), std::vector<RowOutcome>(3));
+    const VerifyRows kernel{{rows.data(), kTokens, 3, kTokens, scratch.data(), keys.data(), kTokens},
+                            nullptr,
+                            tasks.data(),
+                            outcomes.data(),
+                            nullptr};
+    launch(*device, kernel, kernel.shape());
+    const std::vector<RowOutcome> found = outcomes.read();
+    const cpu::RowStats stats = cpu_kernels().row_stats(logits.data(), kTokens);
+    EXPECT_TRUE(same_float(found[0].verdict.logprob, logits[12] - stats.log_sum_exp));
+    EXPECT_EQ(found[0].verdict.token, stats.argmax);
+    EXPECT_TRUE(found[2].verdict.is_degenerate);
+    const float* second = logits.data() + kTokens;
+    const float log_sum_exp = cpu_kernels().row_stats(second, kTokens).log_sum_exp;
+    std::vector<std::pair<float, int>> order;
+    for (int i = 0; i < kTokens; ++i) order.emplace_back(-(second[i] - log_sum_exp), i);
+    std::sort(order.begin(), order.end());
+    ASSERT_EQ(found[1].n_top, kTopTokens);
+    for (size_t k = 0; k < kTopTokens; ++k) {
+      EXPECT_EQ(found[1].top[k], order[k].second);
+      EXPECT_TRUE(same_float(found[1].top_logprobs[k], -order[k].first));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bass::cuda
