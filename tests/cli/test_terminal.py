@@ -172,6 +172,7 @@ def wait_until_it_computes(child):
         if user_ticks >= 2 * os.sysconf("SC_CLK_TCK"):
             return
         time.sleep(0.02)
+    raise AssertionError("it does not compute")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
