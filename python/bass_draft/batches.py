@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from bass_draft.features import TextFeatures
+from bass_draft.row_counts import pad_rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Example:
 
 @dataclasses.dataclass
 class Batch:
-    """tokens, positions, texts: [n_rows]; taps: bfloat16 [n_rows, n_taps, main_width] of the position before, or None;
+    """n_rows counts the texts' rows, and behind them a few that are no text's (text -1; row_counts.py says why).
+    tokens, positions, texts: [n_rows]; taps: bfloat16 [n_rows, n_taps, main_width] of the position before, or None;
     is_answer: [n_rows]. Teacher, of the answers' rows (others have none): the likeliest next tokens of each row as
     indices into the draft's vocabulary (those outside of it have probability 0) and their probabilities
     [n_rows, n_top], and `tail`, the probability of all tokens that are not among the likeliest: [n_rows]."""
@@ -71,16 +73,17 @@ def make_batch(group: Sequence[Example], indices: np.ndarray) -> Batch:
     """indices: draft_indices()."""
     lengths = [example.n_rows for example in group]
     join = lambda parts: np.concatenate(list(parts))
+    padded = lambda values, fill=0: pad_rows(torch.from_numpy(values), fill)
     positions = join(np.arange(n) for n in lengths)
-    is_answer = positions >= np.repeat([example.first for example in group], lengths)
-    answers = lambda values: torch.from_numpy(_spread(values, is_answer))
+    is_answer = padded(positions >= np.repeat([example.first for example in group], lengths))
+    answers = lambda values: torch.from_numpy(_spread(values, is_answer.numpy()))
     top = indices[join(example.features.top_ids for example in group)]
     probabilities = np.exp(join(example.features.top_logprobs for example in group))
     tail = np.clip(1 - probabilities.sum(1), 0, 1)
     return Batch(
-        tokens=torch.from_numpy(join(example.features.tokens for example in group).astype(np.int64)),
-        positions=torch.from_numpy(positions), texts=torch.from_numpy(np.repeat(np.arange(len(group)), lengths)),
-        taps=_taps_before(group), is_answer=torch.from_numpy(is_answer), top=answers(np.maximum(top, 0)),
+        tokens=padded(join(example.features.tokens for example in group).astype(np.int64)),
+        positions=padded(positions), texts=padded(np.repeat(np.arange(len(group)), lengths), -1),
+        taps=_taps_before(group), is_answer=is_answer, top=answers(np.maximum(top, 0)),
         tail=answers(tail.astype(np.float32)), best=answers(top[:, 0]),
         top_probabilities=answers(np.where(top >= 0, probabilities, 0).astype(np.float32)))
 
@@ -97,4 +100,4 @@ def _taps_before(group: Sequence[Example]) -> torch.Tensor | None:
         return None
     bits = np.concatenate([example.features.taps for example in group])
     # Into a first row of a text comes the last one of the text before; it is not looked at.
-    return torch.roll(torch.from_numpy(bits).view(torch.bfloat16), 1, 0)
+    return torch.roll(pad_rows(torch.from_numpy(bits).view(torch.bfloat16)), 1, 0)

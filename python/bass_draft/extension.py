@@ -12,14 +12,16 @@ from torch.nn import functional
 from bass_draft.batches import Batch, Example, make_batch
 from bass_draft.main_model import MainHead
 from bass_draft.model import DraftModel
+from bass_draft.row_counts import pad_rows
 
 MAX_TOKENS = 1024  # of one prompt, the last ones: as in the engine
 
 
 @dataclasses.dataclass(frozen=True)
 class Extension:
-    """ids: [n_ext] tokens beside the vocabulary, ascending; rows: [n_ext, width] of the main model's head; is_own:
-    [n_texts, n_ext], whether a text's prompt has the token; indices: [main_n_vocab], draft_indices() of both."""
+    """Tokens beside the vocabulary, ascending, and places behind them that are nobody's (row_counts.py): n_ext in all.
+    rows: [n_ext, width] of the main model's head; is_own: [n_texts, n_ext], whether a text's prompt has the token; indices:
+    [main_n_vocab], draft_indices() of both."""
 
     rows: torch.Tensor
     is_own: torch.Tensor
@@ -27,9 +29,9 @@ class Extension:
     bias: torch.Tensor | None = None  # [n_ext]
 
     def logits(self, model: DraftModel, h: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
-        """[n, n_draft_vocab + n_ext] of rows h [n, width] of the texts [n]."""
-        logits = model.logits(h)
-        more = functional.linear(model.output_norm(h).to(self.rows.dtype), self.rows)
+        """[n, n_draft_vocab + n_ext] of the first rows of h [at least n, width], which are of the texts [n]."""
+        logits = model.logits(h)[:len(texts)]
+        more = functional.linear(model.output_norm(h).to(self.rows.dtype), self.rows)[:len(texts)]
         more = more if self.bias is None else more + self.bias
         return torch.cat((logits, more.masked_fill(~self.is_own[texts], -torch.inf).to(logits.dtype)), -1)
 
@@ -44,9 +46,10 @@ class ExtendedBatch:
 
     def logits(self, model: DraftModel, h: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """Of the rows `rows` [n] of the batch; h: [n_rows, width] of all of them."""
+        h = pad_rows(h[rows])
         if self.extension is None:
-            return model.logits(h[rows])
-        return self.extension.logits(model, h[rows], self.batch.texts[rows])
+            return model.logits(h)[:len(rows)]
+        return self.extension.logits(model, h, self.batch.texts[rows])
 
 
 def make_extended_batch(model: DraftModel, group: Sequence[Example], indices: np.ndarray, device: str) -> ExtendedBatch:
@@ -70,7 +73,7 @@ def extend(group: Sequence[Example], indices: np.ndarray, head: MainHead, like: 
     ids = np.unique(np.concatenate(own)).astype(np.int64)
     both = indices.copy()
     both[ids] = indices.max() + 1 + np.arange(len(ids))
-    is_own = torch.from_numpy(np.stack([np.isin(ids, tokens) for tokens in own])).to(like.device)
+    padded = lambda values: pad_rows(torch.from_numpy(values))
+    is_own = padded(np.stack([np.isin(ids, tokens) for tokens in own], 1)).T.to(like.device)
     bias = head.bias(ids)
-    return Extension(torch.from_numpy(head.rows(ids)).to(like), is_own, both,
-                     None if bias is None else torch.from_numpy(bias).to(like.device))
+    return Extension(padded(head.rows(ids)).to(like), is_own, both, None if bias is None else padded(bias).to(like.device))

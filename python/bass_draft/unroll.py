@@ -10,6 +10,8 @@ import dataclasses
 
 import torch
 
+from bass_draft.row_counts import chosen_rows
+
 # Not -inf: rows that see nothing (positions < s - 1, which nobody uses) must not become NaN, whose gradient spreads.
 _HIDDEN = -1e30
 
@@ -45,11 +47,11 @@ def rotate(x: torch.Tensor, positions: torch.Tensor, base: float) -> torch.Tenso
 
 def rows_of_rounds(wanted: torch.Tensor, n_steps: int) -> torch.Tensor:
     """Indices of the rows that the rows `wanted` [n_rows] (bool) look at as drafted ones: themselves and n_steps - 1 in
-    front of each."""
+    front of each. A few more may follow."""
     needed = wanted.clone()
     for distance in range(1, n_steps):
         needed[:-distance] |= wanted[distance:]
-    return needed.nonzero().flatten()
+    return chosen_rows(needed)
 
 
 def unrolled_attention(q: torch.Tensor, steps: list[StepKeys], rows: Rows, committed_rows: Rows) -> torch.Tensor:
