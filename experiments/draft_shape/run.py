@@ -73,7 +73,7 @@ def train(options, variant):
     arguments = ["train", *common, "--shape", variant.kind, "--layers", variant.depth, "--width", variant.width, "--ffn",
                  variant.ffn, "--draft-vocab", variant.vocabulary, "--positions", variant.n_positions, "--cache-gib", 200]
     call_tool([*arguments, *([] if variant.from_main else ["--no-main-weights"])], options)
-    call_tool(["export", "-o", draft, *common, "--type", "q4_0"], options)
+    call_tool(["export", "-o", draft, *common, "--type", "q4_0"], options)  # all drafts are rounded alike, behind it
     last = (work / "train" / "log.jsonl").read_text(encoding="utf-8").splitlines()[-1]
     log = json.loads(last)
     return draft, work, {"loss": log["loss"], "seconds": log["seconds"], **log["held_out"]["all"]}

@@ -5,6 +5,7 @@ import io
 import json
 import pathlib
 import pickle
+import random
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,29 @@ class Checkpoint:
     seconds: float = 0.0
     n_positions: int = 0  # answer rows, counted each time that they are trained on
     n_updates: int = 0
-    n_shards_done: int = 0  # over all epochs
-    n_batches: int = 0  # of the present shard
+    epoch: int = 0
+    done: list[int] = dataclasses.field(default_factory=list)  # shards of the epoch: there may be more of them next time
+    shard: int | None = None  # in work,
+    n_batches: int = 0  # and how many batches of it are done
     is_done: bool = False
     loss: str = ""  # in words
+    matrix_type: str = "q8_0"  # that the training is for
+    before: str = ""  # what the draft that it began with was made from, in words
+
+    def begin_shard(self, n_shards: int, seed: int) -> None:
+        """Goes on with the one in work, or with the next one, in an order that the seed fixes: each once an epoch, also
+        those that have come since."""
+        if self.shard is not None and self.shard < n_shards:
+            return
+        if len(self.done) >= n_shards:
+            self.epoch, self.done = self.epoch + 1, []
+        order = list(range(n_shards))
+        random.Random(f"{seed} epoch {self.epoch}").shuffle(order)
+        self.shard = next(shard for shard in order if shard not in self.done)
+
+    def end_shard(self) -> None:
+        self.done.append(self.shard)
+        self.shard, self.n_batches = None, 0
     acceptance: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -47,7 +67,6 @@ def save_checkpoint(directory: pathlib.Path, model: DraftModel, optimizer: torch
 
 def read_checkpoint(directory: pathlib.Path) -> dict[str, Any] | None:
     """None where training has not begun."""
-    remove_partial_files(directory)
     path = checkpoint_path(directory)
     if not path.exists():
         return None
@@ -56,13 +75,16 @@ def read_checkpoint(directory: pathlib.Path) -> dict[str, Any] | None:
             content = torch.load(path, map_location="cpu", weights_only=True)
         except (RuntimeError, EOFError, KeyError, pickle.UnpicklingError) as error:
             raise UserError(f"{path}: not a whole checkpoint ({error}); delete it") from error
-    content["state"] = Checkpoint(vocabulary=content["vocabulary"].numpy(), **json.loads(content["state"]))
+    names = {field.name for field in dataclasses.fields(Checkpoint)}  # another version may have had others
+    values = {name: value for name, value in json.loads(content["state"]).items() if name in names}
+    content["state"] = Checkpoint(vocabulary=content["vocabulary"].numpy(), **values)
     return content
 
 
 def load_checkpoint(directory: pathlib.Path, model: DraftModel, optimizer: torch.optim.Optimizer,
                     vocabulary: np.ndarray) -> Checkpoint:
     """Fills model and optimizer from the folder's checkpoint; a new one if there is none."""
+    remove_partial_files(directory)
     content = read_checkpoint(directory)
     if content is None:
         return Checkpoint(vocabulary)

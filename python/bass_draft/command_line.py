@@ -101,10 +101,12 @@ def make_parser() -> argparse.ArgumentParser:
     common, work_beside_output, budget = options.add_common, options.add_work_from_output, options.add_budget
     text, shape, training = options.add_text, options.add_shape, options.add_training
     add("make", _make, "a draft for a model: text, training, file", common, work_beside_output, budget,
-        options.add_share, text, shape, training, options.add_file)
+        options.add_share, text, shape, training, options.add_type, options.add_file)
     add("generate", _generate, "write the model's own text", common, options.add_work, budget, text)
-    add("train", _train, "train a draft on that text", common, options.add_work, budget, shape, training)
-    add("export", _export, "write the trained draft as a file", common, work_beside_output, options.add_file)
+    add("train", _train, "train a draft on that text", common, options.add_work, budget, shape, training,
+        options.add_type)
+    add("export", _export, "write the trained draft as a file", common, work_beside_output, options.add_export_type,
+        options.add_file)
     add("eval", _eval, "measure a draft on prompts of yours", common, options.add_evaluation)
     return parser
 

@@ -34,11 +34,8 @@ class Corpus:
         texts = text_shards.read_shard(self._directory, 0)
         return [(texts[i].task, example) for i, example in self._examples(0) if i % _HELD_OUT_EVERY == 0]
 
-    def shard_groups(self, epoch: int, place: int, seed: int, max_rows: int) -> Iterator[list[Example]]:
-        """Texts of the `place`-th shard of an epoch that make a batch."""
-        order = list(range(self.n_shards))
-        random.Random(f"{seed} epoch {epoch}").shuffle(order)
-        shard = order[place]
+    def shard_groups(self, epoch: int, shard: int, seed: int, max_rows: int) -> Iterator[list[Example]]:
+        """Texts of a shard that make a batch."""
         examples = [example for i, example in self._examples(shard) if shard > 0 or i % _HELD_OUT_EVERY != 0]
         random.Random(f"{seed} epoch {epoch} shard {shard}").shuffle(examples)
         yield from pack(examples, max_rows)

@@ -65,7 +65,8 @@ class Engine:
         on."""
         lines = "".join(json.dumps({"tokens": list(map(int, text)), "from": at}) + "\n"
                         for text, at in zip(texts, first))
-        out.parent.mkdir(parents=True, exist_ok=True)
+        with file_errors(out.parent):
+            out.parent.mkdir(parents=True, exist_ok=True)
         self._run(["features", "-m", self.model, "--layers", ",".join(map(str, layers)), "--top", str(n_top),
                    "-o", str(out), *self._threads()], lines.encode())
 
@@ -78,8 +79,10 @@ class Engine:
         with file_errors(temporary_folder()), tempfile.TemporaryFile() as file:
             file.write(stdin)
             file.seek(0)
-            with subprocess.Popen([*_ENDS_WITH_US, self.bass, *arguments], stdin=file, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, env=environment) as process, ended_by_signals(process):
+            command = [*_ENDS_WITH_US, self.bass, *arguments]
+            with file_errors(pathlib.Path(self.bass)), subprocess.Popen(
+                    command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                    env=environment) as process, ended_by_signals(process):
                 out, err = process.communicate()
         if process.returncode != 0:
             words = err.decode("utf-8", "replace").strip().splitlines()[-_N_LINES_OF_ERROR:]

@@ -88,6 +88,34 @@ def remove_partial_files(directory: pathlib.Path, name: str = "*") -> None:
         path.unlink(missing_ok=True)
 
 
+def check_writable(path: pathlib.Path) -> None:
+    """A UserError where no file can be written there: better than after hours of work."""
+    if path.is_dir():
+        raise UserError(f"{path}: is a folder; name a file")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise UserError(f"{path.parent}: is no folder")
+    with file_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent):
+            pass
+
+
+@contextlib.contextmanager
+def locked(folder: pathlib.Path) -> Iterator[None]:
+    """Nobody else works in `folder` meanwhile, as far as its file system has locks."""
+    with file_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / ".lock", "w", encoding="utf-8")  # noqa: SIM115
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(f"{folder}: another bass-draft works there; wait for it, or give another --work folder") from error
+        except OSError:
+            pass
+        yield
+
+
 def remove_unlocked(paths: Iterable[pathlib.Path]) -> None:
     """Files that the engine locks while it writes them, where it has gone."""
     for path in paths:

@@ -91,7 +91,7 @@ class DraftFile:
         self.path = path
         try:
             self._reader = gguf.GGUFReader(str(path))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, IndexError) as error:  # the last one of a file that ends too soon
             raise UserError(f"{path}: cannot be read as GGUF ({error})") from error
         if self.field("general.architecture") != "bass-draft":
             raise UserError(f"{path}: is no draft of this tool (general.architecture is not bass-draft)")
@@ -113,6 +113,11 @@ class DraftFile:
                           size("attention.layer_norm_rms_epsilon"), size("rope.freq_base"), size("context_length"),
                           tuple(size("tap_layers") or ()), size("main.embedding_length"), size("main.vocab_size"),
                           size("main.head_type") or "main")
+
+    @property
+    def data(self) -> str:
+        """What it was made from, in words."""
+        return self.field("bass-draft.training.data") or "unknown text"
 
     def vocabulary(self) -> np.ndarray:
         ids = self.field("bass-draft.vocabulary")

@@ -22,6 +22,7 @@ def make(options: argparse.Namespace) -> None:
     seconds = hours * 3600 if hours else None
     share = options.text_share or _TEXT_SHARES[choose_device(options.device)]
     stages = Stages(options)
+    stages.check(pathlib.Path(options.output))
     n_tokens = stages.generate(Budget(seconds and seconds * share, options.tokens, "tokens"))
     say(f"text: {n_tokens} tokens in {stages.work / 'text'}")
     n_positions = options.positions or (options.tokens and n_tokens * _DEFAULT_EPOCHS)

@@ -27,6 +27,34 @@ def _share(text: str) -> float:
     return value
 
 
+def _seed(text: str) -> int:
+    value = int(text)
+    if not 0 <= value < 2**63:
+        raise argparse.ArgumentTypeError("must be from 0 to 2^63 - 1")
+    return value
+
+
+def _above_zero(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError("must be above 0")
+    return value
+
+
+def _not_negative(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1e9:
+        raise argparse.ArgumentTypeError("must not be negative")
+    return value
+
+
+def _part(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError("must be from 0 to 1")
+    return value
+
+
 def _hours(text: str) -> float:
     value = float(text)
     if not 0 < value < 1e6:
@@ -39,7 +67,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bass", default=None, metavar="PATH",
                         help="the engine's program (default: BASS_BINARY, or bass on the PATH)")
     parser.add_argument("--threads", type=_positive, default=None, metavar="N", help="the engine's threads")
-    parser.add_argument("--seed", type=int, default=1, help="another seed gives other prompts and answers")
+    parser.add_argument("--seed", type=_seed, default=1, help="another seed gives other prompts and answers")
 
 
 def add_work(parser: argparse.ArgumentParser) -> None:
@@ -106,17 +134,29 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     add("--unroll", type=_positive, default=4, metavar="N",
         help="steps on the draft's own outputs; as many as will be drafted")
     add("--batch-rows", type=_positive, default=256, metavar="N", help="positions a batch; small ones learn faster")
-    add("--learning-rate", type=float, default=1e-3, metavar="X", help="at its highest")
-    add("--tv-fraction", type=float, default=0.25, metavar="X", help="part of the training with total variation")
+    add("--learning-rate", type=_above_zero, default=1e-3, metavar="X", help="at its highest")
+    add("--tv-fraction", type=_part, default=0.25, metavar="X", help="part of the training with total variation")
     add("--max-text", type=_positive, default=1024, metavar="N", help="tokens of a text, the rest is cut")
-    add("--checkpoint-minutes", type=float, default=3.0, metavar="X", help="what a kill can cost")
-    add("--measure-minutes", type=float, default=10.0, metavar="X", help="between measurements")
-    add("--cache-gib", type=float, default=20.0, metavar="X", help="disk for features; more are made again")
+    add("--checkpoint-minutes", type=_above_zero, default=3.0, metavar="X", help="what a kill can cost")
+    add("--measure-minutes", type=_above_zero, default=10.0, metavar="X", help="between measurements")
+    add("--cache-gib", type=_not_negative, default=20.0, metavar="X", help="disk for features; more are made again")
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, action=_Output, metavar="DRAFT.gguf", help="the draft")
-    parser.add_argument("--type", choices=("q8_0", "q4_0", "f16", "f32"), default="q8_0", help="type of the matrices")
+
+
+_TYPES = ("q8_0", "q4_0", "f16", "f32")
+
+
+def add_type(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--type", choices=_TYPES, default=None, help="type of the file's matrices; the end of the training "
+                        "rounds them to it where that is q4_0 (default: q8_0)")
+
+
+def add_export_type(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--type", choices=_TYPES, default=None,
+                        help="type of the matrices (default: that of the training)")
 
 
 def add_evaluation(parser: argparse.ArgumentParser) -> None:

@@ -14,14 +14,14 @@ from bass_draft.budget import Budget
 from bass_draft.engine import Engine, find_bass
 from bass_draft.errors import UserError
 from bass_draft.export import Origin, write_draft
-from bass_draft.files import read_json, remove_partial_files
+from bass_draft.files import check_writable, locked, read_json, remove_partial_files
 from bass_draft.features import FeatureStore
 from bass_draft.generate import GenerateOptions, TextGenerator
 from bass_draft.main_model import MainModel, load_main_model
 from bass_draft.progress import say
 from bass_draft.settings import check_settings
 from bass_draft.shape import HEAD_TYPES, DraftShape, make_shape
-from bass_draft.vocabulary import choose_vocabulary, coverage
+from bass_draft.vocabulary import check_size, choose_vocabulary, coverage
 
 if TYPE_CHECKING:  # these need PyTorch, `generate` does not
     from bass_draft.corpus import Corpus
@@ -41,32 +41,40 @@ class Stages:
         self.engine = Engine(find_bass(options.bass), options.model, options.threads)
         self.main: MainModel = load_main_model(self.engine)
 
+    def check(self, out: pathlib.Path) -> None:
+        """What else would be found when the text is made: options of the training, and where the draft goes."""
+        self._begun_shape()
+        check_size(self.options.draft_vocab, self.main.end_ids)
+        check_writable(out)
+
     def generate(self, budget: Budget) -> int:
         """Text until the budget is spent; the number of tokens that there are then."""
         given = self.options
         own = pathlib.Path(given.prompts) if given.prompts else None
         options = GenerateOptions(given.seed, given.shard_prompts, given.max_tokens, given.chat, own, given.max_batch,
                                   given.with_draft)
-        return TextGenerator(self.engine, self.main, self.work / "text", options).run(budget)
+        with locked(self.work):
+            return TextGenerator(self.engine, self.main, self.work / "text", options).run(budget)
 
     def train(self, budget: Budget) -> None:
+        with locked(self.work):
+            self._train(budget)
+
+    def _train(self, budget: Budget) -> None:
         from bass_draft.corpus import Corpus  # PyTorch is needed from here on
         from bass_draft.device import choose_device
         from bass_draft.train import Trainer, TrainOptions
 
         given = self.options
-        shape = self._shape()
-        check_settings(self.work / "train" / "settings.json", {
-            "model": self.main.fingerprint,
-            "shape": shape.as_json()
-        })
+        shape = self._begun_shape()
         corpus = Corpus(self.work / "text", self._store(shape, self.work / "features"), given.max_text)
         vocabulary = self._vocabulary()
         model = self._model(shape, vocabulary, corpus)
         options = TrainOptions(seed=given.seed, n_steps=given.unroll, batch_rows=given.batch_rows,
                                learning_rate=given.learning_rate, tv_fraction=given.tv_fraction,
                                checkpoint_s=60 * given.checkpoint_minutes, measure_s=60 * given.measure_minutes,
-                               device=choose_device(given.device))
+                               device=choose_device(given.device), matrix_type=given.type,
+                               before=self._init_file().data if given.init else "")
         trainer = Trainer(model, vocabulary, corpus, self.work / "train", options, budget)
         state = trainer.checkpoint
         if not (state.is_done and budget.is_spent(state.seconds, state.n_positions)):
@@ -86,17 +94,20 @@ class Stages:
             raise UserError(f"{self.work / 'train'}: this draft was trained for another model than {self.main.path}")
         shape = DraftShape.from_json(settings["shape"])
         tensors = {name: values.float().numpy() for name, values in content["model"].items()}
-        origin = Origin(self._data_in_words(), state.loss, state.acceptance, state.n_positions)
-        write_draft(out, tensors, shape, state.vocabulary, self.main, origin, self.options.type)
+        origin = Origin(self._data_in_words(state.before), state.loss, state.acceptance, state.n_positions)
+        matrix_type = self.options.type or state.matrix_type
+        if matrix_type != state.matrix_type:
+            say(f"the training was for --type {state.matrix_type}, and so is the acceptance that the file tells")
+        write_draft(out, tensors, shape, state.vocabulary, self.main, origin, matrix_type)
         say(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
 
-    def _data_in_words(self) -> str:
+    def _data_in_words(self, before: str) -> str:
         settings = read_json(self.work / "text" / "settings.json") or {"seed": "unknown", "prompts": []}
         n_answer_tokens = [len(text.ids) for shard in text_shards.read_all(self.work / "text") for text in shard]
         n_tokens, n_texts = sum(n_answer_tokens), len(n_answer_tokens)
         n_own = min(len(settings["prompts"]), n_texts)
         own = f"; the first {n_own} prompts from a file" if n_own else ""
-        own += "; trained on from an earlier draft" if self.options.init else ""
+        own += f"; trained on from a draft of: {before}" if before else ""
         return (f"{n_tokens} tokens of the main model's own text at temperatures 0, 0.7 and 1; "
                 f"seed {settings['seed']}{own}")
 
@@ -111,6 +122,16 @@ class Stages:
             return dataclasses.replace(shape, head_type=given.head_type) if is_other else shape
         return make_shape(self.main, given.shape, given.taps, given.layers, given.width, given.ffn,
                           given.head_type or HEAD_TYPES[0])
+
+    def _begun_shape(self) -> DraftShape:
+        """The shape, which a training that is begun cannot change."""
+        from bass_draft.checkpoint import checkpoint_path
+
+        shape = self._shape()
+        train = self.work / "train"
+        check_settings(train / "settings.json", {"model": self.main.fingerprint, "shape": shape.as_json()},
+                       is_begun=checkpoint_path(train).exists())
+        return shape
 
     def _init_file(self) -> "DraftFile":
         from bass_draft.initial import DraftFile

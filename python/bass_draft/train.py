@@ -20,10 +20,11 @@ from bass_draft.device import choose_dtype, precision
 from bass_draft.errors import Interrupted, UserError
 from bass_draft.extension import make_extended_batch
 from bass_draft.files import file_errors
-from bass_draft.loss import answer_rows, step_result
+from bass_draft.loss import StepResult, answer_rows, step_result
 from bass_draft.measure import Acceptance, measure
 from bass_draft.model import DraftModel
 from bass_draft.progress import progress_bar, say
+from bass_draft.rounding import ROUNDED_TYPES, rounded_matrices
 from bass_draft.signals import Stop
 
 
@@ -37,6 +38,8 @@ class TrainOptions:
     learning_rate: float = 1e-3
     step_decay: float = 0.8  # weight of a step against the one before: later ones are reached less often
     tv_fraction: float = 0.25  # of the budget, at its end: total variation in place of forward KL
+    matrix_type: str | None = None  # of the file; where rounding.py knows it, rounded to meanwhile. None: as before
+    before: str = ""  # what the draft that this one begins with was made from, in words
     checkpoint_s: float = 180.0
     measure_s: float = 600.0
     device: str = "cpu"
@@ -59,9 +62,19 @@ class Trainer:
             model.main_head = model.main_head.to(self._dtype)
         self._optimizer = make_optimizer(model, options.learning_rate)
         self._n_steps = options.n_steps if model.shape.n_taps else 1
-        self.checkpoint = load_checkpoint(directory, model, self._optimizer, vocabulary)
-        self.checkpoint.loss = loss_in_words(self._n_steps, options.tv_fraction)
+        self.checkpoint = self._start(vocabulary)
         self._recent: list[list[float]] = []
+
+    def _start(self, vocabulary: np.ndarray) -> Checkpoint:
+        state = load_checkpoint(self._directory, self._model, self._optimizer, vocabulary)
+        wanted = self._options.matrix_type or state.matrix_type
+        if state.n_updates > 0 and wanted != state.matrix_type:
+            raise UserError(f"{self._directory}: was begun for --type {state.matrix_type}; give the same again, or another "
+                            f"--work folder (`bass-draft export --type {wanted}` rounds what is trained already)")
+        state.matrix_type = wanted
+        state.before = self._options.before or state.before
+        state.loss = loss_in_words(self._n_steps, self._options.tv_fraction, wanted)
+        return state
 
     def run(self) -> Checkpoint:
         """Until the budget is spent; a signal saves and raises Interrupted."""
@@ -86,6 +99,7 @@ class Trainer:
         state = self.checkpoint
         n_empty = 0
         while n_empty < self._corpus.n_shards:
+            state.begin_shard(self._corpus.n_shards, self._options.seed)
             start, skip = time.monotonic(), state.n_batches
             n_empty += 1
             for group in self._shard(stop):
@@ -99,14 +113,13 @@ class Trainer:
                 state.n_batches += 1
                 yield group
                 start = time.monotonic()
-            state.n_batches = 0
-            state.n_shards_done += 1
+            state.end_shard()
         raise UserError("there is too little text to train on beside the held-out one; generate more")
 
     def _shard(self, stop: Stop) -> Iterator[list[Example]]:
-        epoch, place = divmod(self.checkpoint.n_shards_done, self._corpus.n_shards)
+        state = self.checkpoint
         try:
-            yield from self._corpus.shard_groups(epoch, place, self._options.seed, self._options.batch_rows)
+            yield from self._corpus.shard_groups(state.epoch, state.shard, self._options.seed, self._options.batch_rows)
         except UserError as error:
             # The signal also ends the engine.
             if stop.signal_number is None:
@@ -128,26 +141,32 @@ class Trainer:
 
     def _step(self, group: list[Example], kind: str) -> list[float]:
         """One update. Returns the loss, then the acceptance of each step."""
+        with rounded_matrices(self._model, self.checkpoint.matrix_type if kind == "tv" else "f32"):
+            results = self._unrolled(group, kind)
+            if not results:
+                return self._recent[-1] if self._recent else [math.nan]
+            weights = [self._options.step_decay**step for step in range(len(results))]
+            loss = sum(weight * result.loss for weight, result in zip(weights, results)) / sum(weights)
+            self._optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+        torch.nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
+        self._optimizer.step()
+        return [loss.item(), *(float(result.acceptance.mean()) for result in results)]
+
+    def _unrolled(self, group: list[Example], kind: str) -> list[StepResult]:
+        """Of each step that has rows."""
         extended = make_extended_batch(self._model, group, self._indices, self._options.device)
         batch = extended.batch
+        results = []
         with self._precision():
             n_steps = steps_of_update(self.checkpoint.n_updates, self._n_steps)
             states = self._model.unroll(batch.tokens, batch.positions, batch.texts, batch.taps, n_steps,
                                         batch.is_answer)
-            results = []
             for step, h in enumerate(states, 1):
                 rows = answer_rows(batch, step)
                 if len(rows) > 0:
                     results.append(step_result(extended.logits(self._model, h, rows), batch, rows, kind))
-        if not results:
-            return self._recent[-1] if self._recent else [math.nan]
-        weights = [self._options.step_decay**step for step in range(len(results))]
-        loss = sum(weight * result.loss for weight, result in zip(weights, results)) / sum(weights)
-        self._optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
-        self._optimizer.step()
-        return [loss.item(), *(float(result.acceptance.mean()) for result in results)]
+        return results
 
     def _keep(self, held_out: list, stop: Stop) -> None:
         """What is due: a measurement, a checkpoint, the end."""
@@ -172,9 +191,10 @@ class Trainer:
         self._saved_at = time.monotonic()
 
     def _report(self, held_out: list) -> None:
-        """Measures on held-out texts; a line to the log and to the terminal."""
-        found = measure(self._model, held_out, self._indices, self._options.n_steps, self._options.device,
-                        self._precision)
+        """Measures on held-out texts what a file would be; a line to the log and to the terminal."""
+        with rounded_matrices(self._model, self.checkpoint.matrix_type):
+            found = measure(self._model, held_out, self._indices, self._options.n_steps, self._options.device,
+                            self._precision)
         state = self.checkpoint
         state.acceptance = {task: acceptance.as_json() for task, acceptance in found.items()}
         columns = itertools.zip_longest(*self._recent, fillvalue=math.nan)  # not every update has every step
@@ -195,9 +215,10 @@ def report_line(state: Checkpoint, loss: float, found: Acceptance) -> str:
             f"tokens a round {found.per_round_1:.2f} {found.per_round_0:.2f}")
 
 
-def loss_in_words(n_steps: int, tv_fraction: float) -> str:
+def loss_in_words(n_steps: int, tv_fraction: float, matrix_type: str) -> str:
     steps = f"; {n_steps} steps unrolled" if n_steps > 1 else ""
-    return f"forward KL to the main model, then total variation for the last {tv_fraction:.0%}{steps}"
+    rounded = f", with matrices rounded to {matrix_type}" if matrix_type in ROUNDED_TYPES and tv_fraction > 0 else ""
+    return f"forward KL to the main model, then total variation for the last {tv_fraction:.0%}{rounded}{steps}"
 
 
 def steps_of_update(n_updates: int, n_steps: int) -> int:

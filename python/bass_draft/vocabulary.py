@@ -8,11 +8,15 @@ from bass_draft.errors import UserError
 from bass_draft.text_shards import Text
 
 
+def check_size(n_wanted: int, end_ids: list[int]) -> None:
+    if n_wanted < max(1, len(end_ids)):
+        raise UserError(f"--draft-vocab {n_wanted}: must be at least {max(1, len(end_ids))}")
+
+
 def choose_vocabulary(texts: Iterable[Text], n_vocab: int, n_wanted: int, end_ids: list[int]) -> np.ndarray:
     """The most frequent tokens of the answers and all end tokens: [n_wanted] ids, strictly ascending. Of equally
     frequent ones the lowest ids: byte-pair vocabularies have frequent pieces first."""
-    if not end_ids and n_wanted < 1 or n_wanted < len(end_ids):
-        raise UserError(f"--draft-vocab {n_wanted}: must be at least {max(1, len(end_ids))}")
+    check_size(n_wanted, end_ids)
     counts = np.zeros(n_vocab, np.int64)
     for text in texts:
         np.add.at(counts, np.asarray(text.ids, np.int64), 1)

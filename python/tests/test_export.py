@@ -15,6 +15,7 @@ from bass_draft.errors import UserError  # noqa: E402
 from bass_draft.export import Origin, write_draft  # noqa: E402
 from bass_draft.initial import DraftFile, build_model, start_from_main  # noqa: E402
 from bass_draft.main_model import MainModel  # noqa: E402
+from bass_draft.rounding import rounded_matrices  # noqa: E402
 from bass_draft.shape import DraftShape, choose_taps, make_shape  # noqa: E402
 
 VOCABULARY = np.array([0, 2, 5, 100, 287], np.int32)
@@ -61,6 +62,16 @@ def test_a_draft_survives_the_file(main, tmp_path, options):
     steps = [m.unroll(torch.arange(6), torch.arange(6), torch.zeros(6), torch.ones(6, shape.n_taps, 64), 2)[-1]
              for m in (model, other)]
     assert torch.equal(model.logits(steps[0]), other.logits(steps[1]))
+
+
+@pytest.mark.parametrize("options", [{}, {"kind": "llama-shallow"}, {"width": 96, "n_layers": 2}])
+def test_training_rounds_to_what_the_file_has(main, tmp_path, options):
+    model, shape = write(tmp_path / "d.gguf", main, matrix_type="q4_0", **options)
+    read = build_model(main, shape, VOCABULARY, seed=2)
+    DraftFile(tmp_path / "d.gguf").load_into(read)
+    with rounded_matrices(model, "q4_0"):
+        for name, values in model.named_parameters():
+            assert torch.equal(values, read.get_parameter(name)), name
 
 
 def test_names_and_types(main, tmp_path):

@@ -87,7 +87,24 @@ def test_make_goes_on_where_it_was(bass, run, tiny, tmp_path):
     assert other.code == 2 and "was trained for another model" in other.err, other.err
     warm = tmp_path / "warm.gguf"
     make(run, bass, tiny, warm, "--tokens", 600, "--positions", 300, "--init", draft, "--type", "q4_0")
-    assert gguf.GGUFReader(warm).get_field("bass-draft.block_count").contents() == 2
+    told = lambda key: gguf.GGUFReader(warm).get_field(f"bass-draft.{key}").contents()
+    assert told("block_count") == 2 and "rounded to q4_0" in told("training.loss")
+    assert told("training.data").count("tokens of the main model's own text") == 2, "its own, and the earlier draft's"
+    check_types(bass, run, tiny, warm)
+
+
+def check_types(bass, run, tiny, draft):
+    """Of a training for q4_0: `export` makes the same file, and says what another type means; such a training cannot become
+    another one."""
+    again, wide = draft.with_name("again.gguf"), draft.with_name("wide.gguf")
+    work = ["--work", draft.with_suffix(".work")]
+    done = run(bass, "export", "-m", tiny, "-o", again, *work)
+    assert done.code == 0 and again.read_bytes() == draft.read_bytes(), done.err
+    done = run(bass, "export", "-m", tiny, "-o", wide, *work, "--type", "q8_0")
+    assert done.code == 0 and "the training was for --type q4_0" in done.err and wide.stat().st_size > again.stat().st_size
+    done = run(bass, "train", "-m", tiny, *work, "--positions", 600, "--shape", "llama-shallow", "--layers", 2, "--type",
+               "q8_0")
+    assert done.code == 2 and "was begun for --type q4_0; give the same again" in done.err, done.err
 
 
 def test_errors(bass, run, tiny, tmp_path):
@@ -95,5 +112,15 @@ def test_errors(bass, run, tiny, tmp_path):
     assert done.code == 2 and "there is no checkpoint yet" in done.err
     done = run(bass, "eval", "-m", tiny, "-d", tiny, "--prompts", tmp_path / "none")
     assert done.code == 2 and "is no draft of this tool" in done.err
+    for arguments, words in [(["--width", 100], "--width 100: must be a multiple of 32"),
+                             (["--taps", 40], "--taps: the main model has"), (["--draft-vocab", 0], "--draft-vocab"),
+                             (["--init", tiny], "is no draft of this tool"), (["--seed", -1], "--seed: must be from 0"),
+                             (["--learning-rate", -1], "--learning-rate: must be above 0"),
+                             (["--cache-gib", "nan"], "--cache-gib"), (["-o", tmp_path], "is a folder; name a file"),
+                             (["-o", tiny / "d.gguf"], "is no folder")]:
+        work = tmp_path / "early.work"
+        done = run(bass, "make", "-m", tiny, "-o", tmp_path / "e.gguf", "--tokens", 50, "--work", work, *arguments)
+        assert done.code == 2 and words in done.err and "Traceback" not in done.err, (words, done.err)
+        assert not list(work.glob("text/*.jsonl")), f"{arguments} was found when the text was made"
     done = run(bass, "make", "-m", tiny, "-o", tmp_path / "d.gguf", "--device", "cuda", "--tokens", 50, *OPTIONS[:5])
     assert done.code == 0 or (done.code == 2 and "finds no CUDA device here; use --device cpu" in done.err), done.err

@@ -103,6 +103,18 @@ exec {bass} "$@"
     assert read_checkpoint(work / "train")["state"].n_positions > 0
 
 
+def test_two_do_not_work_in_one_folder(bass, run, start, work, tiny):
+    process = start(bass, *train(work, tiny, "--positions", 100000, "--checkpoint-minutes", 0.002))
+    wait_for_checkpoint(work, process)
+    done = run(bass, *train(work, tiny, "--positions", 100000))
+    assert done.code == 2 and "another bass-draft works there" in done.err, done.err
+    assert run(bass, "export", "-m", tiny, "--work", work, "-o", work / "draft.gguf").code == 0
+    assert process.poll() is None, "export took something from the one that trains"
+    process.kill()
+    process.wait()
+    assert run(bass, *train(work, tiny, "--positions", 1)).code == 0
+
+
 def test_features_are_bounded_on_disk(bass, run, work, tiny):
     done = run(bass, *train(work, tiny, "--positions", 300, "--cache-gib", 0))
     assert done.code == 0, done.err
