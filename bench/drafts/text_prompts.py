@@ -220,8 +220,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompts", type=int, default=5000, metavar="N", help="how many (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep-out", type=pathlib.Path, action="append", default=[], metavar="FILE.jsonl",
-                        help="prompts of which nothing may come in; can be repeated")
+    parser.add_argument("--keep-out", type=pathlib.Path, action="append", required=True, metavar="FILE.jsonl",
+                        help="prompts of which nothing may come in: what the draft will be measured on; can be repeated")
+    parser.add_argument("--temperatures", type=lambda text: [float(part) for part in text.split(",")], default=[None],
+                        metavar="T,...", help="of the answers, in turn (default: the tool's own)")
     options = parser.parse_args()
     kept_out = set()
     for path in options.keep_out:
@@ -231,7 +233,9 @@ def main():
     for task, text, is_chat in prompts(options.seed, kept_out):
         if n_written == options.prompts:
             break
-        print(json.dumps({"prompt": text, "task": task, "chat": is_chat}))
+        temperature = options.temperatures[n_written % len(options.temperatures)]
+        print(json.dumps({"prompt": text, "task": task, "chat": is_chat,
+                          **({} if temperature is None else {"temperature": temperature})}))
         n_written += 1
     if n_written < options.prompts:
         sys.exit(f"text_prompts.py: {n_written} prompts, then there was no more text")

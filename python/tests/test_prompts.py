@@ -88,6 +88,12 @@ def test_no_text_of_human_eval(prompts):
     assert not set().union(*(n_grams(prompt.text) for prompt in prompts)) & kept_out
 
 
+def test_negative_control_a_text_with_eight_words_of_another_is_found():
+    text = "Write a sentence about the old harbour and the ships that lie in it."
+    assert n_grams(f"Some say: {text} And more.") & n_grams(text)
+    assert not n_grams(text) & n_grams("Write a sentence about the old harbour, or about ships that lie in it, or not.")
+
+
 def test_no_text_that_is_evaluated_on(prompts):
     path = REPOSITORY.parent / "shared" / "data" / "spec_bench.jsonl"
     if not path.exists():

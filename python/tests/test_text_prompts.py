@@ -215,9 +215,11 @@ def test_as_a_program(tmp_path):
         assert done.returncode == 0, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    lines = run()
-    assert len(lines) == 5 and {"prompt", "task", "chat"} == set(lines[0])
     keep_out = tmp_path / "keep_out.jsonl"
+    keep_out.write_text("")
+    lines = run("--keep-out", keep_out)
+    assert len(lines) == 5 and {"prompt", "task", "chat"} == set(lines[0])
     keep_out.write_text(json.dumps(lines[2]) + "\n")
-    again = run("--keep-out", keep_out)
+    again = run("--keep-out", keep_out, "--temperatures", "1,0.5")
+    assert [line.pop("temperature") for line in again] == [1, 0.5, 1, 0.5, 1]
     assert lines[2] not in again and again[:2] == lines[:2]
