@@ -178,7 +178,9 @@ TEST(BlockRow, AResidualWithoutMassIsASampleOfTheMainModel) {
   SamplingParams params;
   params.rule = VerifyRule::kBlock;
   RowSampler sampler(kernels(), 3);
-  for (uint32_t start = 1; start < 50; ++start) {
+  constexpr uint32_t kDraws = 4000;
+  int n_last = 0;
+  for (uint32_t start = 1; start <= kDraws; ++start) {
     std::vector<float> q_logits = logits;
     const RowDistribution p = sampler.build(logits.data(), 3, params, {}, Normalise::kYes);
     RowDistribution q = p;
@@ -189,8 +191,14 @@ TEST(BlockRow, AResidualWithoutMassIsASampleOfTheMainModel) {
     judge_row(sampler, p, logits.data(), params, {start + 1, start}, draft, &round);
     judge_last_block_row(params, {start + 2, start}, &round);
     EXPECT_EQ(round.n_accepted, 2);
-    EXPECT_NE(block_residual(sampler, p, logits.data(), params, {start, start}, draft, round).token, 1);
+    const TokenId token = block_residual(sampler, p, logits.data(), params, {start, start}, draft, round).token;
+    EXPECT_NE(token, 1);
+    n_last += token == 2 ? 1 : 0;
   }
+  const double p_last = 1 / (1 + std::exp(-1.0));
+  const double deviation = std::sqrt(kDraws * p_last * (1 - p_last));
+  EXPECT_NEAR(n_last, kDraws * p_last, 4.5 * deviation);
+  EXPECT_GT(std::abs(n_last - kDraws / 2.0), 4.5 * deviation) << "half of each would pass";
 }
 
 TEST(BlockRow, ARowWithoutNumbersIsToldByItsVerdict) {
