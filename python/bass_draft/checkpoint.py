@@ -30,6 +30,7 @@ class Checkpoint:
     n_batches: int = 0  # and how many batches of it are done
     is_done: bool = False
     loss: str = ""  # in words
+    acceptance: dict[str, Any] = dataclasses.field(default_factory=dict)
     matrix_type: str = "q8_0"  # that the training is for
     before: str = ""  # what the draft that it began with was made from, in words
 
@@ -47,7 +48,6 @@ class Checkpoint:
     def end_shard(self) -> None:
         self.done.append(self.shard)
         self.shard, self.n_batches = None, 0
-    acceptance: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def checkpoint_path(directory: pathlib.Path) -> pathlib.Path:

@@ -10,12 +10,11 @@ import numpy as np
 
 from bass_draft.errors import UserError
 from bass_draft.files import write_atomic
-from bass_draft.main_model import MainModel
+from bass_draft.main_model import GROUP, MainModel
 from bass_draft.shape import DraftShape
 
 TYPES = {"q8_0": gguf.GGMLQuantizationType.Q8_0, "q4_0": gguf.GGMLQuantizationType.Q4_0,
          "f16": gguf.GGMLQuantizationType.F16, "f32": gguf.GGMLQuantizationType.F32}
-_GROUP = 32
 _PREFIX = "bass-draft."
 
 
@@ -52,7 +51,7 @@ def _add_tensor(writer: gguf.GGUFWriter, name: str, values: np.ndarray, matrix_t
     if values.ndim == 1 or matrix_type == gguf.GGMLQuantizationType.F32:
         writer.add_tensor(name, values)
         return
-    if values.shape[1] % _GROUP != 0:
+    if values.shape[1] % GROUP != 0:
         matrix_type = gguf.GGMLQuantizationType.F16  # its rows are no whole groups
     writer.add_tensor(name, gguf.quants.quantize(values, matrix_type), raw_dtype=matrix_type)
 

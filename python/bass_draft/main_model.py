@@ -14,7 +14,7 @@ from bass_draft.errors import UserError
 _PAIRS_NEIGHBOURS = {"llama", "smollm3", "mistral", "gptj", "codegen"}
 # Of 4 bits and fewer, which the engine reads as they are whatever the draft asks for.
 _NARROW = {gguf.GGMLQuantizationType[name] for name in ("Q4_0", "Q4_1", "Q2_K", "Q3_K", "Q4_K")}
-_GROUP = 32
+GROUP = 32  # numbers that a quantised row is cut into
 _SCALES_EMBEDDING = {"gemma", "gemma2", "gemma3"}
 
 
@@ -153,7 +153,7 @@ class MainHead:
         self._main = main
         self._tensor = tensor
         self._bias = bias  # [n_vocab]
-        is_whole = int(tensor.shape[0]) % _GROUP == 0
+        is_whole = int(tensor.shape[0]) % GROUP == 0
         self._quantised = head_type == "q4_0" and is_whole and tensor.tensor_type not in _NARROW
 
     def bias(self, ids: np.ndarray) -> np.ndarray | None:

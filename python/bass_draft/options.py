@@ -2,6 +2,8 @@
 
 import argparse
 import os
+from collections.abc import Callable
+from typing import Any
 
 from bass_draft.shape import HEAD_TYPES, SHAPES
 
@@ -13,53 +15,26 @@ def _layers(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError("must be layers like 3,15,27") from error
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
+def _checked(convert: Callable[[str], Any], is_allowed: Callable[[Any], bool], words: str) -> Callable[[str], Any]:
+    """What reads an option's number; words: what it must be."""
+
+    def read(text: str) -> Any:
+        value = convert(text)
+        if not is_allowed(value):
+            raise argparse.ArgumentTypeError(f"must {words}")
+        return value
+
+    read.__name__ = convert.__name__  # argparse says what a text without a number is not
+    return read
 
 
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError("must be between 0 and 1")
-    return value
-
-
-def _seed(text: str) -> int:
-    value = int(text)
-    if not 0 <= value < 2**63:
-        raise argparse.ArgumentTypeError("must be from 0 to 2^63 - 1")
-    return value
-
-
-def _above_zero(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError("must be above 0")
-    return value
-
-
-def _not_negative(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < 1e9:
-        raise argparse.ArgumentTypeError("must not be negative")
-    return value
-
-
-def _part(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError("must be from 0 to 1")
-    return value
-
-
-def _hours(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError("must be a time above 0")
-    return value
+_positive = _checked(int, lambda value: value > 0, "be at least 1")
+_seed = _checked(int, lambda value: 0 <= value < 2**63, "be from 0 to 2^63 - 1")
+_share = _checked(float, lambda value: 0 < value < 1, "be between 0 and 1")
+_part = _checked(float, lambda value: 0 <= value <= 1, "be from 0 to 1")
+_above_zero = _checked(float, lambda value: 0 < value < 1e9, "be above 0")
+_not_negative = _checked(float, lambda value: 0 <= value < 1e9, "not be negative")
+_hours = _checked(float, lambda value: 0 < value < 1e6, "be a time above 0")
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:

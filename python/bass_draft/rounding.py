@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import torch
 
+from bass_draft.main_model import GROUP
+
 ROUNDED_TYPES = ("q4_0",)  # what others lose cannot be measured
-_GROUP = 32
 
 
 @contextlib.contextmanager
@@ -24,14 +25,14 @@ def rounded_matrices(model: torch.nn.Module, matrix_type: str) -> Iterator[None]
 
 
 def _is_rounded(parameter: torch.Tensor, matrix_type: str) -> bool:
-    return matrix_type in ROUNDED_TYPES and parameter.dim() == 2 and parameter.shape[1] % _GROUP == 0
+    return matrix_type in ROUNDED_TYPES and parameter.dim() == 2 and parameter.shape[1] % GROUP == 0
 
 
 @torch.no_grad()
 def round_to_q4_0(values: torch.Tensor) -> torch.Tensor:
     """[n_out, n_in], float32, as Q4_0 has them: per 32 numbers of a row a scale in float16, which makes the largest
     of them -8, and 4 bits a number."""
-    groups = values.view(-1, _GROUP)
+    groups = values.view(-1, GROUP)
     largest = groups.gather(1, groups.abs().argmax(1, keepdim=True))
     scale = largest / -8
     inverse = torch.where(scale == 0, torch.zeros_like(scale), 1 / scale)

@@ -4,12 +4,11 @@ import dataclasses
 from typing import Any
 
 from bass_draft.errors import UserError
-from bass_draft.main_model import MainModel
+from bass_draft.main_model import GROUP, MainModel
 
 SHAPES = ("feature", "llama-shallow")
 HEAD_TYPES = ("q4_0", "main")
 _MAX_LAYERS = 8
-_GROUP = 32  # numbers that a quantised row is cut into
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,11 +76,11 @@ def make_shape(main: MainModel, kind: str = "feature", taps: tuple[int, ...] | N
     width = width or main.n_embedding
     n_heads = main.n_heads if width == main.n_embedding else max(1, width // main.head_dim)
     n_kv_heads = main.n_kv_heads if n_heads % main.n_kv_heads == 0 else n_heads
-    shape = DraftShape(layers, width, n_ff or main.n_ff * width // main.n_embedding // _GROUP * _GROUP or main.n_ff,
+    shape = DraftShape(layers, width, n_ff or main.n_ff * width // main.n_embedding // GROUP * GROUP or main.n_ff,
                        n_heads, n_kv_heads, main.head_dim, main.norm_epsilon, main.rope_base, main.n_context,
                        tap_layers, main.n_embedding, main.n_vocab,
                        head_type if width == main.n_embedding else "main")
     for name, size in (("--width", shape.width), ("--ffn", shape.n_ff)):
-        if size % _GROUP != 0 or size <= 0:
-            raise UserError(f"{name} {size}: must be a multiple of {_GROUP}")
+        if size % GROUP != 0 or size <= 0:
+            raise UserError(f"{name} {size}: must be a multiple of {GROUP}")
     return shape
