@@ -213,11 +213,14 @@ void EngineCore::publish() noexcept {
   outbox_.items.clear();
 }
 
-// Waits at the gate, where one is closed and there is work. Whether it has waited.
-bool EngineCore::wait_at_gate() {
-  if (options_.gate == nullptr || !scheduler_->has_work() || options_.gate->is_open()) return false;
-  publish_late();
-  options_.gate->enter();
+// Waits at the gate while it is closed. Whether there is a gate, and work: what was submitted before it opened may have
+// come behind the messages taken last, even where it was found open.
+bool EngineCore::pass_gate() {
+  if (options_.gate == nullptr || !scheduler_->has_work()) return false;
+  if (!options_.gate->is_open()) {
+    publish_late();
+    options_.gate->enter();
+  }
   return true;
 }
 
@@ -225,7 +228,7 @@ void EngineCore::loop() {
   for (bool is_running = true; is_running;) {
     try {
       is_running = take_messages();
-      if (is_running && wait_at_gate()) is_running = take_messages();  // what arrived meanwhile begins with the others
+      if (is_running && pass_gate()) is_running = take_messages();  // what arrived meanwhile begins with the others
       end_overdue();
       if (is_running) step();
       keep_costs_at_times();

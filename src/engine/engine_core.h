@@ -92,7 +92,7 @@ class EngineCore final : public Engine {
   // The engine's thread only.
   void loop();
   bool take_messages();
-  bool wait_at_gate();
+  bool pass_gate();
   void prepare_request(RequestState* state);
   void end_overdue();
   void step();

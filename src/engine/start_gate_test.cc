@@ -48,25 +48,59 @@ class WatchedGate final : public StartGate {
   std::promise<void> asked_;
 };
 
-TEST(StartGate, WhatArrivesWhileItIsClosedBeginsTogether) {
-  WatchedGate gate;
+/// Opens between an engine's messages and its question: the first answer waits until `open`.
+class LateGate final : public StepGate {
+ public:
+  bool is_open() override {
+    if (!was_asked_) {
+      was_asked_ = true;
+      asked_.set_value();
+      opened_.get_future().wait();
+    }
+    return true;
+  }
+  void enter() override {}
+  void wait_until_asked() { asked_.get_future().wait(); }
+  void open() { opened_.set_value(); }
+
+ private:
+  bool was_asked_ = false;  // the engine's thread alone
+  std::promise<void> asked_;
+  std::promise<void> opened_;
+};
+
+/// Steps of an engine that has one request in front of a gate, and is given two more before the gate opens.
+template <class Gate>
+int64_t steps_of_three_requests(Gate* gate) {
   EngineOptions options{.model_path = tiny_model("tiny_gqa_tied_f32"), .max_batch = 4, .n_threads = 1};
-  options.gate = &gate;
-  auto engine = load_engine(options);
-  ASSERT_NE(engine, nullptr);
+  options.gate = gate;
+  const auto engine = load_engine(options);
   const auto events = std::make_shared<EventQueue>();
-  gate.close();
-  ASSERT_TRUE(engine->submit(greedy_request({5, 6, 7}, 1), events).ok());
-  gate.wait_until_asked();
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(engine->submit(greedy_request({8, 9, 10}, 1), events).ok());
+  if (engine == nullptr) return -1;
+  EXPECT_TRUE(engine->submit(greedy_request({5, 6, 7}, 1), events).ok());
+  gate->wait_until_asked();
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(engine->submit(greedy_request({8, 9, 10}, 1), events).ok());
   EXPECT_EQ(engine->stats().steps, 0);
-  gate.open();
+  gate->open();
   Event event;
   for (int n_done = 0; n_done < 3; event = {}) {
-    ASSERT_TRUE(events->wait(&event, std::chrono::seconds(60)));
+    if (!events->wait(&event, std::chrono::seconds(60))) return -1;
     n_done += event.kind == Event::Kind::kDone ? 1 : 0;
   }
-  EXPECT_EQ(engine->stats().steps, 2) << "one for all prompts, one for all first tokens";
+  return engine->stats().steps;
+}
+
+constexpr int kTogether = 2;  // one step for all prompts, one for all first tokens
+
+TEST(StartGate, WhatArrivesWhileItIsClosedBeginsTogether) {
+  WatchedGate gate;
+  gate.close();
+  EXPECT_EQ(steps_of_three_requests(&gate), kTogether);
+}
+
+TEST(StartGate, WhatArrivesBeforeItIsFoundOpenBeginsTogether) {
+  LateGate gate;
+  EXPECT_EQ(steps_of_three_requests(&gate), kTogether);
 }
 
 }  // namespace
