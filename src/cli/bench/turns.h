@@ -5,13 +5,15 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <random>
 #include <vector>
 
 #include "engine/step_gate.h"
 
 namespace bass {
 
-/// Thread-safe. Outlives the engines that it was given to.
+/// Everybody has one turn in each cycle, in an order drawn for it: what an engine leaves in the caches meets all others
+/// alike. Thread-safe. Outlives the engines that it was given to.
 class Turns {
  public:
   /// slice: what an engine runs at least before another one may; a step is never interrupted.
@@ -37,14 +39,17 @@ class Turns {
   };
 
   void wait_for_turn(int idx);
-  void pass_on(int idx);
+  void pass_on();
+  void draw_cycle();
+  [[nodiscard]] bool is_turn_of(int idx) const { return !cycle_.empty() && cycle_.back() == idx; }
 
   std::chrono::duration<double> slice_;
   std::vector<Gate> gates_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<bool> is_active_;
-  int holder_ = 0;  // whose turn it is, if it is active
+  std::vector<int> cycle_;  // active engines that have not had their turn, the last one has it; empty: none is active
+  std::minstd_rand random_{std::random_device()()};
   bool has_begun_ = false;
   Clock::time_point begin_;  // of the holder's turn, from its first step on
 };

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -47,14 +49,37 @@ std::vector<int> order_of(const std::vector<int>& n_steps, std::chrono::duration
   return log.steps();
 }
 
-TEST(Turns, AlternateByStepsWhereASliceIsNothingAndGoOnAloneBehindTheOthers) {
+std::vector<int> sorted_part(const std::vector<int>& steps, size_t begin, size_t n) {
+  std::vector<int> part(steps.begin() + static_cast<ptrdiff_t>(begin),
+                        steps.begin() + static_cast<ptrdiff_t>(begin + n));
+  std::sort(part.begin(), part.end());
+  return part;
+}
+
+TEST(Turns, EverybodyHasAStepACycleWhereASliceIsNothing) {
   using namespace std::chrono_literals;
-  EXPECT_EQ(order_of({4, 2, 6}, 0s), (std::vector<int>{0, 1, 2, 0, 1, 2, 0, 2, 0, 2, 2, 2}));
+  const std::vector<int> steps = order_of({4, 2, 6}, 0s);
+  ASSERT_EQ(steps.size(), 12u);
+  for (const size_t cycle : {0u, 3u}) EXPECT_EQ(sorted_part(steps, cycle, 3), (std::vector<int>{0, 1, 2}));
+  for (const size_t cycle : {6u, 8u}) EXPECT_EQ(sorted_part(steps, cycle, 2), (std::vector<int>{0, 2}));
+  EXPECT_EQ(sorted_part(steps, 10, 2), (std::vector<int>{2, 2})) << "goes on alone behind the others";
+}
+
+// That an order does not come has a chance of (5 / 6)^300.
+TEST(Turns, CyclesHaveAllOrders) {
+  using namespace std::chrono_literals;
+  constexpr int kCycles = 300;
+  const std::vector<int> steps = order_of({kCycles, kCycles, kCycles}, 0s);
+  std::set<std::vector<int>> orders;
+  for (size_t i = 0; i < steps.size(); i += 3) orders.insert({steps[i], steps[i + 1], steps[i + 2]});
+  EXPECT_EQ(orders.size(), 6u);
 }
 
 TEST(Turns, ASliceHasManySteps) {
   using namespace std::chrono_literals;
-  EXPECT_EQ(order_of({3, 3}, 1h), (std::vector<int>{0, 0, 0, 1, 1, 1}));
+  const std::vector<int> steps = order_of({3, 3}, 1h);
+  const int first = steps.front();
+  EXPECT_EQ(steps, (std::vector<int>{first, first, first, 1 - first, 1 - first, 1 - first}));
 }
 
 TEST(Turns, NobodyWaitsBetweenRounds) {
