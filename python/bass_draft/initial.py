@@ -125,10 +125,46 @@ class DraftFile:
 
     @torch.no_grad()
     def load_into(self, model: DraftModel) -> None:
+        """Its weights. A model with more layers, or wider feed-forward parts, than the draft has says at first what the
+        draft says: what a new layer or a new unit adds is 0. Its other weights are those of the draft's last layer, as
+        in LLaMA Pro (arXiv 2401.02415), and random ones of a unit. Errors: other sizes differ."""
         tensors = {tensor.name: tensor for tensor in self._reader.tensors}
+        n_layers = self.field("bass-draft.block_count")
         for name, parameter in model.named_parameters():
-            tensor = tensors.get(name)
-            values = None if tensor is None else gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-            if values is None or tuple(values.shape) != tuple(parameter.shape):
+            own_name, is_new = _own_tensor(name, n_layers)
+            tensor = tensors.get(own_name)
+            if tensor is None or not _put(gguf.quants.dequantize(tensor.data, tensor.tensor_type), name, parameter):
                 raise UserError(f"{self.path}: {name} is missing or has another shape; give the shape of that draft")
-            parameter.copy_(torch.from_numpy(np.array(values, np.float32)))
+            if is_new and name.endswith(_ADDED):
+                parameter.zero_()
+
+
+_ADDED = ("attn_output.weight", "ffn_down.weight")  # what a layer adds to the residual stream comes through these
+
+
+def _own_tensor(name: str, n_layers: int) -> tuple[str, bool]:
+    """The draft's tensor that a parameter begins with, and whether the draft has no such layer itself."""
+    kind, *rest = name.split(".", 2)
+    if kind != "blk" or int(rest[0]) < n_layers:
+        return name, False
+    return f"blk.{n_layers - 1}.{rest[1]}", True
+
+
+def _put(values: np.ndarray, name: str, parameter: torch.Tensor) -> bool:
+    """Whether they fit, with room for more units of a feed-forward part only."""
+    given = torch.from_numpy(np.array(values, np.float32))
+    if given.shape == parameter.shape:
+        parameter.copy_(given)
+    elif name.endswith(("ffn_gate.weight", "ffn_up.weight")) and _is_within(given, parameter, 0):
+        parameter[:len(given)] = given
+    elif name.endswith("ffn_down.weight") and _is_within(given, parameter, 1):
+        parameter.zero_()
+        parameter[:, :given.shape[1]] = given
+    else:
+        return False
+    return True
+
+
+def _is_within(given: torch.Tensor, parameter: torch.Tensor, axis: int) -> bool:
+    other = 1 - axis
+    return given.shape[other] == parameter.shape[other] and given.shape[axis] < parameter.shape[axis]

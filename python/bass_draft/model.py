@@ -120,11 +120,10 @@ class DraftModel(nn.Module):
         taps: [n_rows, n_taps, main_width] of the position before. In step s (from 1) the draft has seen hidden states
         up to s - 1 positions back only, and its own h after that: what it has when it drafts the s-th token of a round.
         Rows at positions < s - 1 have no meaning in step s, nor those that are not `wanted` (bool [n_rows]; None: all):
-        of a prompt's rows one layer needs keys and values alone, which are a fifth of the work."""
+        of a prompt's rows the last layer needs keys and values alone, which are a fifth of its work."""
         embedded = self.embedding[tokens].float()
         committed = Rows(texts, positions)
-        # A second layer reads what the first one makes of every row.
-        chosen = rows_of_rounds(wanted, n_steps) if wanted is not None and len(self.blk) == 1 else None
+        chosen = None if wanted is None else rows_of_rounds(wanted, n_steps)
         states: list[torch.Tensor] = []
         steps: list[list[StepKeys]] = [[] for _ in self.blk]
         rows, rows_embedded = committed, embedded
@@ -133,7 +132,8 @@ class DraftModel(nn.Module):
             if self.shape.has_input:
                 x = self.draft(rows_embedded, self._feature(taps, positions, states))
             for block, keys in zip(self.blk, steps):
-                x = block(x, rows, committed, keys, chosen if step == 0 else None)
+                is_last = block is self.blk[-1]  # layers in front of it read every row
+                x = block(x, rows, committed, keys, chosen if step == 0 and is_last else None)
             if step == 0 and chosen is not None:
                 rows, rows_embedded = committed[chosen], embedded[chosen]
             states.append(x)

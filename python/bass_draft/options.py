@@ -99,7 +99,8 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
     add("--draft-vocab", type=_positive, default=8192, metavar="N", help="tokens that the draft can propose")
     add("--head-type", choices=HEAD_TYPES, default=None, help="type in which the draft reads the main model's output "
         f"rows; main: their own (default: {HEAD_TYPES[0]}, with --init that draft's)")
-    add("--init", default=None, metavar="DRAFT.gguf", help="begin with this draft, and its shape")
+    add("--init", default=None, metavar="DRAFT.gguf", help="begin with this draft, and its shape; with --layers or --ffn "
+        "it grows, and says the same at first")
     add("--no-main-weights", dest="from_main", action="store_false", help="begin with random layers")
 
 

@@ -71,8 +71,6 @@ def make_shape(main: MainModel, kind: str = "feature", taps: tuple[int, ...] | N
     if any(not 0 <= layer < main.n_layers for layer in tap_layers):
         raise UserError(f"--taps: the main model has the layers 0 to {main.n_layers - 1}")
     layers = n_layers or (1 if tap_layers else 2)
-    if not 1 <= layers <= _MAX_LAYERS:
-        raise UserError(f"--layers {layers}: must be from 1 to {_MAX_LAYERS}")
     width = width or main.n_embedding
     n_heads = main.n_heads if width == main.n_embedding else max(1, width // main.head_dim)
     n_kv_heads = main.n_kv_heads if n_heads % main.n_kv_heads == 0 else n_heads
@@ -80,7 +78,23 @@ def make_shape(main: MainModel, kind: str = "feature", taps: tuple[int, ...] | N
                        n_heads, n_kv_heads, main.head_dim, main.norm_epsilon, main.rope_base, main.n_context,
                        tap_layers, main.n_embedding, main.n_vocab,
                        head_type if width == main.n_embedding else "main")
+    _check_sizes(shape)
+    return shape
+
+
+def _check_sizes(shape: DraftShape) -> None:
+    if not 1 <= shape.n_layers <= _MAX_LAYERS:
+        raise UserError(f"--layers {shape.n_layers}: must be from 1 to {_MAX_LAYERS}")
     for name, size in (("--width", shape.width), ("--ffn", shape.n_ff)):
         if size % GROUP != 0 or size <= 0:
             raise UserError(f"{name} {size}: must be a multiple of {GROUP}")
-    return shape
+
+
+def grown_shape(shape: DraftShape, n_layers: int | None, n_ff: int | None) -> DraftShape:
+    """A draft's shape with more layers or a wider feed-forward part; what is None stays. Errors: less than it has."""
+    grown = dataclasses.replace(shape, n_layers=n_layers or shape.n_layers, n_ff=n_ff or shape.n_ff)
+    for name, size, least in (("--layers", grown.n_layers, shape.n_layers), ("--ffn", grown.n_ff, shape.n_ff)):
+        if size < least:
+            raise UserError(f"{name} {size}: the draft to begin with has {least}, and can only grow")
+    _check_sizes(grown)
+    return grown

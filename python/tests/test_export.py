@@ -16,7 +16,7 @@ from bass_draft.export import Origin, write_draft  # noqa: E402
 from bass_draft.initial import DraftFile, build_model, start_from_main  # noqa: E402
 from bass_draft.main_model import MainModel  # noqa: E402
 from bass_draft.rounding import rounded_matrices  # noqa: E402
-from bass_draft.shape import DraftShape, choose_taps, make_shape  # noqa: E402
+from bass_draft.shape import DraftShape, choose_taps, grown_shape, make_shape  # noqa: E402
 
 VOCABULARY = np.array([0, 2, 5, 100, 287], np.int32)
 ORIGIN = Origin("some text", "a loss", {"all": {"temperature_1": [0.5]}}, 123)
@@ -62,6 +62,56 @@ def test_a_draft_survives_the_file(main, tmp_path, options):
     steps = [m.unroll(torch.arange(6), torch.arange(6), torch.zeros(6), torch.ones(6, shape.n_taps, 64), 2)[-1]
              for m in (model, other)]
     assert torch.equal(model.logits(steps[0]), other.logits(steps[1]))
+
+
+def logits_of(model, n_steps=3):
+    rows = torch.arange(6)
+    taps = torch.linspace(-1, 1, 6 * model.shape.n_taps * 64).view(6, -1, 64)
+    return torch.stack([model.logits(h) for h in model.unroll(rows, rows, torch.zeros(6), taps, n_steps)])
+
+
+@pytest.mark.parametrize("growth", [(2, None), (3, 256), (None, 256)])
+@pytest.mark.parametrize("options", [{}, {"kind": "llama-shallow"}])
+def test_a_grown_draft_says_the_same_and_learns(main, tmp_path, options, growth):
+    model, shape = write(tmp_path / "d.gguf", main, **options)
+    if growth[0] == 2 and shape.n_layers == 2:
+        growth = (4, None)
+    larger = grown_shape(shape, *growth)
+    assert (larger.n_layers, larger.n_ff) == (growth[0] or shape.n_layers, growth[1] or shape.n_ff)
+    grown = build_model(main, larger, VOCABULARY, seed=2)
+    start = {name: values.clone() for name, values in grown.named_parameters()}
+    DraftFile(tmp_path / "d.gguf").load_into(grown)
+    before = logits_of(grown)
+    assert torch.allclose(before, logits_of(model), atol=1e-5)
+    new = [name for name, values in grown.named_parameters() if not torch.equal(values, start[name])]
+    assert "blk.0.attn_q.weight" in new
+    # All that is new has an effect behind few updates: units whose output stays 0 would learn nothing.
+    optimizer = torch.optim.SGD(grown.parameters(), 0.1)
+    after_load = {name: values.clone() for name, values in grown.named_parameters()}
+    for _ in range(2):
+        optimizer.zero_grad()
+        logits_of(grown).square().mean().backward()
+        optimizer.step()
+    for name, values in grown.named_parameters():
+        changed = (values != after_load[name]).float()
+        part = changed[shape.n_ff:] if name.endswith(("ffn_gate.weight", "ffn_up.weight")) and growth[1] else changed
+        assert part.mean() > 0.5, name
+
+
+@pytest.mark.parametrize("growth, told", [((1, None), "--layers 1: the draft to begin with has 2"),
+                                          ((None, 32), "--ffn 32: the draft to begin with has"),
+                                          ((9, None), "--layers 9: must be from 1 to 8"),
+                                          ((None, 1000), "--ffn 1000: must be a multiple of 32")])
+def test_a_draft_can_only_grow(main, growth, told):
+    with pytest.raises(UserError, match=told):
+        grown_shape(make_shape(main, kind="llama-shallow"), *growth)
+
+
+def test_another_width_is_no_growth(main, tmp_path):
+    write(tmp_path / "d.gguf", main, n_layers=2)
+    for other in (make_shape(main, n_layers=1, width=96), make_shape(main, n_layers=2, kind="llama-shallow", width=96)):
+        with pytest.raises(UserError, match="is missing or has another shape"):
+            DraftFile(tmp_path / "d.gguf").load_into(build_model(main, other, VOCABULARY, seed=2))
 
 
 @pytest.mark.parametrize("options", [{}, {"kind": "llama-shallow"}, {"width": 96, "n_layers": 2}])
