@@ -191,6 +191,7 @@ Result<GenerationResult> run_generation(Engine* engine, std::vector<PromptSpec> 
                                         const GenerationSettings& settings) {
   Collector collector(engine, settings);
   if (Status status = collector.submit(std::move(prompts)); !status.ok()) return status;
+  if (settings.on_submitted) settings.on_submitted();
   collector.run();
   return collector.take_result();
 }

@@ -11,7 +11,8 @@
 namespace bass {
 
 struct GenerationSettings {
-  bool wants_origins = false;  ///< fill ChoiceResult::token_ends
+  bool wants_origins = false;          ///< fill ChoiceResult::token_ends
+  std::function<void()> on_submitted;  ///< called once on the caller's thread: no request follows
   /// Called on the caller's thread after events and at least ten times a second.
   std::function<void(const GenerationResult&)> on_progress;
   /// Called on the caller's thread for each prompt whose choices have all ended, with their ranks; may release their

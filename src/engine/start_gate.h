@@ -8,7 +8,8 @@
 
 namespace bass {
 
-/// Holds an engine's steps while it is closed; open at first. Thread-safe.
+/// Holds an engine's steps while it is closed; open at first. To be closed while the engine has nothing to do: a step
+/// that has found it open takes what is submitted until it begins. Thread-safe.
 class StartGate : public StepGate {
  public:
   [[nodiscard]] bool is_open() override {

@@ -224,7 +224,7 @@ class BenchPoliciesCommand final : public Command {
       for (; n_started < n; ++n_started) {
         threads.emplace_back(
             [&prompts, turns, i = n_started, contestant = &(*contestants)[static_cast<size_t>(n_started)]] {
-              contestant->status = try_generate(prompts, contestant);
+              contestant->status = try_generate(prompts, contestant, [=] { turns->be_ready(i); });
               turns->end_round(i);
             });
       }
@@ -234,20 +234,22 @@ class BenchPoliciesCommand final : public Command {
     }
   }
 
-  static Status try_generate(const std::vector<PromptSpec>& prompts, Contestant* contestant) {
+  static Status try_generate(const std::vector<PromptSpec>& prompts, Contestant* contestant,
+                             const std::function<void()>& on_submitted) {
     try {
-      return generate(prompts, contestant);
+      return generate(prompts, contestant, on_submitted);
     } catch (const std::exception& error) {
       return {StatusCode::kResourceExhausted, error.what()};
     }
   }
 
-  static Status generate(std::vector<PromptSpec> prompts, Contestant* contestant) {
+  static Status generate(std::vector<PromptSpec> prompts, Contestant* contestant,
+                         const std::function<void()>& on_submitted) {
     for (PromptSpec& prompt : prompts) prompt.request = request_of(prompt, *contestant);
     contestant->engine->reset_stats();
     PolicyRun run{{contestant->engine->stats(), {}}, 0, {}};
     BASS_ASSIGN_OR_RETURN(const GenerationResult result,
-                          run_generation(contestant->engine.get(), std::move(prompts), {}));
+                          run_generation(contestant->engine.get(), std::move(prompts), {.on_submitted = on_submitted}));
     BASS_RETURN_IF_ERROR(check_all_ended_well(result));
     run.end = result.stats;
     run.n_tokens = summarise(result).completion_tokens;

@@ -6,6 +6,7 @@ namespace bass {
 
 Turns::Turns(int n_engines, std::chrono::duration<double> slice) : slice_(slice) {
   is_active_.resize(static_cast<size_t>(n_engines));
+  is_awaited_ = is_active_;
   gates_.reserve(static_cast<size_t>(n_engines));
   for (int i = 0; i < n_engines; ++i) gates_.emplace_back(this, i);
 }
@@ -13,16 +14,26 @@ Turns::Turns(int n_engines, std::chrono::duration<double> slice) : slice_(slice)
 void Turns::begin_round() {
   const std::lock_guard lock(mutex_);
   is_active_.assign(is_active_.size(), true);
-  draw_cycle();
+  is_awaited_ = is_active_;
+  cycle_.clear();
+}
+
+void Turns::be_ready(int engine_idx) {
+  const std::lock_guard lock(mutex_);
+  is_awaited_[static_cast<size_t>(engine_idx)] = false;
+  draw_cycle_if_ready();
+  changed_.notify_all();
 }
 
 void Turns::end_round(int engine_idx) {
   const std::lock_guard lock(mutex_);
-  is_active_[static_cast<size_t>(engine_idx)] = false;
+  const auto i = static_cast<size_t>(engine_idx);
+  is_active_[i] = is_awaited_[i] = false;
   if (is_turn_of(engine_idx)) {
     pass_on();
   } else {
     std::erase(cycle_, engine_idx);
+    draw_cycle_if_ready();
   }
   changed_.notify_all();
 }
@@ -44,17 +55,19 @@ void Turns::wait_for_turn(int idx) {
 
 void Turns::pass_on() {
   has_begun_ = false;
+  last_holder_ = cycle_.back();
   cycle_.pop_back();
-  if (cycle_.empty()) draw_cycle();
+  draw_cycle_if_ready();
 }
 
-void Turns::draw_cycle() {
+void Turns::draw_cycle_if_ready() {
+  if (!cycle_.empty() || std::find(is_awaited_.begin(), is_awaited_.end(), true) != is_awaited_.end()) return;
   has_begun_ = false;
-  cycle_.clear();
   for (size_t i = 0; i < is_active_.size(); ++i) {
     if (is_active_[i]) cycle_.push_back(static_cast<int>(i));
   }
   std::shuffle(cycle_.begin(), cycle_.end(), random_);
+  if (cycle_.size() > 1 && cycle_.back() == last_holder_) std::swap(cycle_.front(), cycle_.back());
 }
 
 }  // namespace bass

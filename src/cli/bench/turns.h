@@ -12,16 +12,18 @@
 
 namespace bass {
 
-/// Everybody has one turn in each cycle, in an order drawn for it: what an engine leaves in the caches meets all others
-/// alike. Thread-safe. Outlives the engines that it was given to.
+/// Everybody has one turn in each cycle, in an order drawn for it, and nobody two in a row while others are active:
+/// what an engine leaves in the caches meets all others alike. Thread-safe. Outlives the engines that it was given to.
 class Turns {
  public:
   /// slice: what an engine runs at least before another one may; a step is never interrupted.
   Turns(int n_engines, std::chrono::duration<double> slice);
 
   [[nodiscard]] StepGate* gate(int engine_idx) { return &gates_[static_cast<size_t>(engine_idx)]; }
-  /// All engines have something to do from now on.
+  /// All engines get something to do from now on. None takes a step until all have it: each begins with all of it.
   void begin_round();
+  /// The engine has what it is to do in this round.
+  void be_ready(int engine_idx);
   /// The engine has nothing left to do in this round: the others no longer wait for it.
   void end_round(int engine_idx);
 
@@ -40,7 +42,7 @@ class Turns {
 
   void wait_for_turn(int idx);
   void pass_on();
-  void draw_cycle();
+  void draw_cycle_if_ready();
   [[nodiscard]] bool is_turn_of(int idx) const { return !cycle_.empty() && cycle_.back() == idx; }
 
   std::chrono::duration<double> slice_;
@@ -48,7 +50,9 @@ class Turns {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<bool> is_active_;
-  std::vector<int> cycle_;  // active engines that have not had their turn, the last one has it; empty: none is active
+  std::vector<bool> is_awaited_;  // active, and not ready
+  std::vector<int> cycle_;        // engines that have not had their turn, the last one has it; empty: none may run
+  int last_holder_ = -1;
   std::minstd_rand random_{std::random_device()()};
   bool has_begun_ = false;
   Clock::time_point begin_;  // of the holder's turn, from its first step on

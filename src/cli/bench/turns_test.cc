@@ -27,6 +27,7 @@ class Log {
 
 std::jthread steps_of(int who, int n, Turns* turns, Log* log) {
   return std::jthread([=] {
+    turns->be_ready(who);
     for (int i = 0; i < n; ++i) {
       turns->gate(who)->enter();
       log->add(who);
@@ -82,13 +83,37 @@ TEST(Turns, ASliceHasManySteps) {
   EXPECT_EQ(steps, (std::vector<int>{first, first, first, 1 - first, 1 - first, 1 - first}));
 }
 
+TEST(Turns, NobodyBeginsUntilAllAreReady) {
+  using namespace std::chrono_literals;
+  for (const bool is_given_up : {false, true}) {
+    Turns turns(2, 0s);
+    Log log;
+    turns.begin_round();
+    const std::jthread steps = steps_of(0, 3, &turns, &log);
+    std::this_thread::sleep_for(20ms);
+    EXPECT_TRUE(log.steps().empty());
+    if (!is_given_up) turns.be_ready(1);
+    turns.end_round(1);
+  }
+}
+
 TEST(Turns, NobodyWaitsBetweenRounds) {
   using namespace std::chrono_literals;
   Turns turns(2, 1h);
   turns.gate(1)->enter();
-  turns.begin_round();
-  turns.end_round(0);
-  turns.gate(1)->enter();  // the other one has nothing to do
+  for (int i = 0; i < 50; ++i) {  // the one that ends has the turn, or has not
+    turns.begin_round();
+    turns.be_ready(0);
+    turns.be_ready(1);
+    turns.end_round(0);
+    turns.gate(1)->enter();  // the other one has nothing to do
+  }
+}
+
+TEST(Turns, NobodyHasTwoTurnsInARow) {
+  using namespace std::chrono_literals;
+  const std::vector<int> steps = order_of({50, 50, 50}, 0s);
+  for (size_t i = 1; i < steps.size(); ++i) EXPECT_NE(steps[i], steps[i - 1]);
 }
 
 }  // namespace
