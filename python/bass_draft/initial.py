@@ -129,11 +129,12 @@ class DraftFile:
         draft says: what a new layer or a new unit adds is 0. Its other weights are those of the draft's last layer, as
         in LLaMA Pro (arXiv 2401.02415), and random ones of a unit. Errors: other sizes differ."""
         tensors = {tensor.name: tensor for tensor in self._reader.tensors}
-        n_layers = self.field("bass-draft.block_count")
+        own = self.shape()
         for name, parameter in model.named_parameters():
-            own_name, is_new = _own_tensor(name, n_layers)
+            own_name, is_new = _own_tensor(name, own.n_layers)
             tensor = tensors.get(own_name)
-            if tensor is None or not _put(gguf.quants.dequantize(tensor.data, tensor.tensor_type), name, parameter):
+            values = None if tensor is None else gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            if values is None or not _put(values, name, parameter, is_wider=model.shape.n_ff > own.n_ff):
                 raise UserError(f"{self.path}: {name} is missing or has another shape; give the shape of that draft")
             if is_new and name.endswith(_ADDED):
                 parameter.zero_()
@@ -150,11 +151,13 @@ def _own_tensor(name: str, n_layers: int) -> tuple[str, bool]:
     return f"blk.{n_layers - 1}.{rest[1]}", True
 
 
-def _put(values: np.ndarray, name: str, parameter: torch.Tensor) -> bool:
-    """Whether they fit, with room for more units of a feed-forward part only."""
+def _put(values: np.ndarray, name: str, parameter: torch.Tensor, is_wider: bool) -> bool:
+    """Whether they fit, with room for more units where the feed-forward part is wider."""
     given = torch.from_numpy(np.array(values, np.float32))
     if given.shape == parameter.shape:
         parameter.copy_(given)
+    elif not is_wider:
+        return False
     elif name.endswith(("ffn_gate.weight", "ffn_up.weight")) and _is_within(given, parameter, 0):
         parameter[:len(given)] = given
     elif name.endswith("ffn_down.weight") and _is_within(given, parameter, 1):

@@ -92,10 +92,12 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
     add("--shape", choices=SHAPES, default="feature",
         help="feature: reads the main model's hidden states; llama-shallow: a small model")
     add("--taps", type=_layers, default=None, metavar="3,15,27", help="layers that are read (default: by depth)")
-    add("--layers", type=_positive, default=None, metavar="N", help="layers of the draft (default: 1; llama-shallow 2)")
+    add("--layers", type=_positive, default=None, metavar="N", help="layers of the draft (default: 1; llama-shallow "
+        "2; with --init that draft's)")
     add("--width", type=_positive, default=None, metavar="N",
         help="default: the main model's; another one gets a head of its own")
-    add("--ffn", type=_positive, default=None, metavar="N", help="width of the feed-forward part")
+    add("--ffn", type=_positive, default=None, metavar="N", help="width of the feed-forward part (default: by the "
+        "main model's; with --init that draft's)")
     add("--draft-vocab", type=_positive, default=8192, metavar="N", help="tokens that the draft can propose")
     add("--head-type", choices=HEAD_TYPES, default=None, help="type in which the draft reads the main model's output "
         f"rows; main: their own (default: {HEAD_TYPES[0]}, with --init that draft's)")

@@ -118,6 +118,9 @@ class Stages:
         given = self.options
         if given.init:
             shape = grown_shape(self._init_file().shape(), given.layers, given.ffn)
+            for name, wanted, own in (("--width", given.width, shape.width), ("--taps", given.taps, shape.tap_layers)):
+                if wanted and wanted != own:
+                    raise UserError(f"{name}: that of the draft to begin with stays ({own})")
             is_other = given.head_type and not shape.has_head
             return dataclasses.replace(shape, head_type=given.head_type) if is_other else shape
         return make_shape(self.main, given.shape, given.taps, given.layers, given.width, given.ffn,

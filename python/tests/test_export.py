@@ -79,12 +79,13 @@ def test_a_grown_draft_says_the_same_and_learns(main, tmp_path, options, growth)
     larger = grown_shape(shape, *growth)
     assert (larger.n_layers, larger.n_ff) == (growth[0] or shape.n_layers, growth[1] or shape.n_ff)
     grown = build_model(main, larger, VOCABULARY, seed=2)
-    start = {name: values.clone() for name, values in grown.named_parameters()}
     DraftFile(tmp_path / "d.gguf").load_into(grown)
     before = logits_of(grown)
     assert torch.allclose(before, logits_of(model), atol=1e-5)
-    new = [name for name, values in grown.named_parameters() if not torch.equal(values, start[name])]
-    assert "blk.0.attn_q.weight" in new
+    for new in grown.blk[shape.n_layers:]:  # the last layer's, but for what it adds
+        last = model.blk[-1]
+        assert torch.equal(new.attn_q.weight, last.attn_q.weight) and not new.attn_output.weight.any()
+        assert torch.equal(new.ffn_up.weight[:shape.n_ff], last.ffn_up.weight) and not new.ffn_down.weight.any()
     # All that is new has an effect behind few updates: units whose output stays 0 would learn nothing.
     optimizer = torch.optim.SGD(grown.parameters(), 0.1)
     after_load = {name: values.clone() for name, values in grown.named_parameters()}
@@ -109,7 +110,8 @@ def test_a_draft_can_only_grow(main, growth, told):
 
 def test_another_width_is_no_growth(main, tmp_path):
     write(tmp_path / "d.gguf", main, n_layers=2)
-    for other in (make_shape(main, n_layers=1, width=96), make_shape(main, n_layers=2, kind="llama-shallow", width=96)):
+    for other in (make_shape(main, n_layers=2, n_ff=32),
+                  make_shape(main, n_layers=1, width=96), make_shape(main, n_layers=2, kind="llama-shallow", width=96)):
         with pytest.raises(UserError, match="is missing or has another shape"):
             DraftFile(tmp_path / "d.gguf").load_into(build_model(main, other, VOCABULARY, seed=2))
 

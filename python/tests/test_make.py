@@ -86,10 +86,16 @@ def test_make_goes_on_where_it_was(bass, run, tiny, tmp_path):
                 draft.with_suffix(".work"))
     assert other.code == 2 and "was trained for another model" in other.err, other.err
     warm = tmp_path / "warm.gguf"
-    make(run, bass, tiny, warm, "--tokens", 600, "--positions", 300, "--init", draft, "--type", "q4_0")
+    grown = ["--tokens", 600, "--positions", 300, "--init", draft, "--type", "q4_0"]
+    make(run, bass, tiny, warm, *grown, "--layers", 3)
     told = lambda key: gguf.GGUFReader(warm).get_field(f"bass-draft.{key}").contents()
-    assert told("block_count") == 2 and "rounded to q4_0" in told("training.loss")
+    assert told("block_count") == 3 and "rounded to q4_0" in told("training.loss")
     assert told("training.data").count("tokens of the main model's own text") == 2, "its own, and the earlier draft's"
+    check_engine(bass, tiny, warm, measure(run, bass, tiny, warm, tmp_path))
+    for other, message in (([], "was begun with another shape"), (["--width", 96], "--width: that of the draft to begin with"),
+                        (["--taps", "1"], "--taps: that of"), (["--layers", 1], "--layers 1: the draft to begin with has 2")):
+        done = run(bass, "make", "-m", tiny, "-o", warm, *OPTIONS, *grown, *other)
+        assert done.code == 2 and message in done.err, done.err
     check_types(bass, run, tiny, warm)
 
 
@@ -102,7 +108,7 @@ def check_types(bass, run, tiny, draft):
     assert done.code == 0 and again.read_bytes() == draft.read_bytes(), done.err
     done = run(bass, "export", "-m", tiny, "-o", wide, *work, "--type", "q8_0")
     assert done.code == 0 and "the training was for --type q4_0" in done.err and wide.stat().st_size > again.stat().st_size
-    done = run(bass, "train", "-m", tiny, *work, "--positions", 600, "--shape", "llama-shallow", "--layers", 2, "--type",
+    done = run(bass, "train", "-m", tiny, *work, "--positions", 600, "--shape", "llama-shallow", "--layers", 3, "--type",
                "q8_0")
     assert done.code == 2 and "was begun for --type q4_0; give the same again" in done.err, done.err
 
