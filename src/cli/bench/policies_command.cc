@@ -208,7 +208,7 @@ class BenchPoliciesCommand final : public Command {
   static Status prepare(const std::vector<PromptSpec>& prompts, Contestant* contestant, Console* console) {
     std::vector<Request> requests;
     for (const PromptSpec& prompt : prompts) requests.push_back(request_of(prompt, *contestant));
-    const Status status = contestant->engine->populate_kv(requests);
+    Status status = contestant->engine->populate_kv(requests);
     if (status.code() != StatusCode::kResourceExhausted) return status;
     console->err.write(fmt::format("warning: {}: finding memory for the KV cache is measured with the steps: {}\n",
                                    contestant->policy, one_line_for_terminal(status.message())));
