@@ -30,8 +30,9 @@ class Extension:
 
     def logits(self, model: DraftModel, h: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
         """[n, n_draft_vocab + n_ext] of the first rows of h [at least n, width], which are of the texts [n]."""
-        logits = model.logits(h)[:len(texts)]
-        more = functional.linear(model.output_norm(h).to(self.rows.dtype), self.rows)[:len(texts)]
+        normed = model.output_norm(h)
+        logits = model.head_logits(normed)[:len(texts)]
+        more = functional.linear(normed.to(self.rows.dtype), self.rows)[:len(texts)]
         more = more if self.bias is None else more + self.bias
         return torch.cat((logits, more.masked_fill(~self.is_own[texts], -torch.inf).to(logits.dtype)), -1)
 

@@ -150,7 +150,9 @@ class DraftModel(nn.Module):
         return torch.roll(states[-1], 1, 0)  # h of the position before, from the step before
 
     def logits(self, h: torch.Tensor) -> torch.Tensor:  # [n_rows, width] -> [n_rows, n_draft_vocab]
-        normed = self.output_norm(h)
+        return self.head_logits(self.output_norm(h))
+
+    def head_logits(self, normed: torch.Tensor) -> torch.Tensor:  # the same, behind the norm
         if self.shape.has_head:
             return self.output(normed)
         logits = functional.linear(normed.to(self.main_head.dtype), self.main_head)

@@ -90,8 +90,13 @@ def _check_sizes(shape: DraftShape) -> None:
             raise UserError(f"{name} {size}: must be a multiple of {GROUP}")
 
 
-def grown_shape(shape: DraftShape, n_layers: int | None, n_ff: int | None) -> DraftShape:
-    """A draft's shape with more layers or a wider feed-forward part; what is None stays. Errors: less than it has."""
+def grown_shape(shape: DraftShape, n_layers: int | None = None, n_ff: int | None = None, width: int | None = None,
+                taps: tuple[int, ...] | None = None) -> DraftShape:
+    """A draft's shape with more layers or a wider feed-forward part; what is None stays. Errors: less than it has, another
+    width, other taps."""
+    for name, wanted, own in (("--width", width, shape.width), ("--taps", taps, shape.tap_layers)):
+        if wanted and wanted != own:
+            raise UserError(f"{name}: that of the draft to begin with stays ({own})")
     grown = dataclasses.replace(shape, n_layers=n_layers or shape.n_layers, n_ff=n_ff or shape.n_ff)
     for name, size, least in (("--layers", grown.n_layers, shape.n_layers), ("--ffn", grown.n_ff, shape.n_ff)):
         if size < least:

@@ -4,6 +4,7 @@ A work folder holds text/ (shards), features/ (made from them, can be deleted) a
 
 import argparse
 import dataclasses
+import functools
 import pathlib
 from typing import TYPE_CHECKING
 
@@ -68,13 +69,13 @@ class Stages:
         given = self.options
         shape = self._begun_shape()
         corpus = Corpus(self.work / "text", self._store(shape, self.work / "features"), given.max_text)
-        vocabulary = self._vocabulary()
+        vocabulary = self._vocabulary(shape)
         model = self._model(shape, vocabulary, corpus)
         options = TrainOptions(seed=given.seed, n_steps=given.unroll, batch_rows=given.batch_rows,
                                learning_rate=given.learning_rate, tv_fraction=given.tv_fraction,
                                checkpoint_s=60 * given.checkpoint_minutes, measure_s=60 * given.measure_minutes,
                                device=choose_device(given.device), matrix_type=given.type,
-                               before=self._init_file().data if given.init else "")
+                               before=self._init_file.data if given.init else "")
         trainer = Trainer(model, vocabulary, corpus, self.work / "train", options, budget)
         state = trainer.checkpoint
         if not (state.is_done and budget.is_spent(state.seconds, state.n_positions)):
@@ -117,10 +118,7 @@ class Stages:
     def _shape(self) -> DraftShape:
         given = self.options
         if given.init:
-            shape = grown_shape(self._init_file().shape(), given.layers, given.ffn)
-            for name, wanted, own in (("--width", given.width, shape.width), ("--taps", given.taps, shape.tap_layers)):
-                if wanted and wanted != own:
-                    raise UserError(f"{name}: that of the draft to begin with stays ({own})")
+            shape = grown_shape(self._init_file.shape(), given.layers, given.ffn, given.width, given.taps)
             is_other = given.head_type and not shape.has_head
             return dataclasses.replace(shape, head_type=given.head_type) if is_other else shape
         return make_shape(self.main, given.shape, given.taps, given.layers, given.width, given.ffn,
@@ -136,6 +134,7 @@ class Stages:
                        is_begun=checkpoint_path(train).exists())
         return shape
 
+    @functools.cached_property
     def _init_file(self) -> "DraftFile":
         from bass_draft.initial import DraftFile
 
@@ -143,15 +142,15 @@ class Stages:
         draft.check_main(self.main)
         return draft
 
-    def _vocabulary(self) -> np.ndarray:
+    def _vocabulary(self, shape: DraftShape) -> np.ndarray:
         """The checkpoint's if there is one; that of a draft with a head of its own; else the text's most frequent."""
         from bass_draft.checkpoint import read_checkpoint
 
         content = read_checkpoint(self.work / "train")
         if content is not None:
             return content["state"].vocabulary
-        if self.options.init and self._shape().has_head:
-            return self._init_file().vocabulary()
+        if self.options.init and shape.has_head:
+            return self._init_file.vocabulary()
         texts = [text for shard in text_shards.read_all(self.work / "text") for text in shard]
         vocabulary = choose_vocabulary(texts, self.main.n_vocab, self.options.draft_vocab, self.main.end_ids)
         say(f"the draft's vocabulary: {len(vocabulary)} tokens, {coverage(texts, vocabulary):.1%} of the text")
@@ -162,7 +161,7 @@ class Stages:
 
         model = build_model(self.main, shape, vocabulary, self.options.seed)
         if self.options.init:
-            self._init_file().load_into(model)
+            self._init_file.load_into(model)
         elif self.options.from_main:
             start_from_main(model, self.main)
             scale_reader(model, [example for _, example in corpus.held_out()])

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <system_error>
 #include <thread>
 

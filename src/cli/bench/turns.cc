@@ -16,6 +16,7 @@ void Turns::begin_round() {
   is_active_.assign(is_active_.size(), true);
   is_awaited_ = is_active_;
   cycle_.clear();
+  has_begun_ = false;
 }
 
 void Turns::be_ready(int engine_idx) {
@@ -62,7 +63,6 @@ void Turns::pass_on() {
 
 void Turns::draw_cycle_if_ready() {
   if (!cycle_.empty() || std::find(is_awaited_.begin(), is_awaited_.end(), true) != is_awaited_.end()) return;
-  has_begun_ = false;
   for (size_t i = 0; i < is_active_.size(); ++i) {
     if (is_active_[i]) cycle_.push_back(static_cast<int>(i));
   }

@@ -66,7 +66,7 @@ TEST(Turns, EverybodyHasAStepACycleWhereASliceIsNothing) {
   EXPECT_EQ(sorted_part(steps, 10, 2), (std::vector<int>{2, 2})) << "goes on alone behind the others";
 }
 
-// That an order does not come has a chance of (5 / 6)^300.
+// Each order comes in a sixth of the cycles; that one of them does not in 300 has next to no chance.
 TEST(Turns, CyclesHaveAllOrders) {
   using namespace std::chrono_literals;
   constexpr int kCycles = 300;
