@@ -165,7 +165,8 @@ __attribute__((noinline)) void wide_chunk(RowBlock* blocks, const Chunk& chunk, 
     for (int pairs = 0; pairs < head_dim / 2; pairs += kPairsAtOnce) {
       ahead.ask(kPairsAtOnce / 2);
 #pragma GCC unroll 8
-      for (int pair = pairs; pair < pairs + kPairsAtOnce; ++pair) {
+      for (int i_pair = 0; i_pair < kPairsAtOnce; ++i_pair) {
+        const int pair = pairs + i_pair;
         I32x16 q[kVectors];
 #pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) q[v] = load_i32(blocks[v].q + pair * kLanes);
@@ -206,7 +207,8 @@ __attribute__((noinline)) void wide_chunk(RowBlock* blocks, const Chunk& chunk, 
     for (int pairs = 0; pairs < kKvPageLen / 2; pairs += kPairsAtOnce) {
       ahead.ask(kPairsAtOnce / 2);
 #pragma GCC unroll 8
-      for (int pair = pairs; pair < pairs + kPairsAtOnce; ++pair) {
+      for (int i_pair = 0; i_pair < kPairsAtOnce; ++i_pair) {
+        const int pair = pairs + i_pair;
         I32x16 w[kVectors];
 #pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) w[v] = load_i32(weights[v] + pair * kLanes);
@@ -261,7 +263,8 @@ __attribute__((noinline)) Ahead narrow_scores(const RowBlock& block, const Chunk
     for (int pairs = 0; pairs < head_dim / 2; pairs += kPairsAtOnce) {
       ahead.ask(kPairsAtOnce);
 #pragma GCC unroll 8
-      for (int pair = pairs; pair < pairs + kPairsAtOnce; ++pair) {
+      for (int i_pair = 0; i_pair < kPairsAtOnce; ++i_pair) {
+        const int pair = pairs + i_pair;
         I32x16 keys[kScoreVectors];
 #pragma GCC unroll 16
         for (int v = 0; v < kScoreVectors; ++v) {
@@ -367,7 +370,8 @@ BASS_SIMD_INLINE void narrow_columns(RowBlock& block, const Chunk& chunk, int he
   for (int pairs = 0; pairs < kKvPageLen / 2; pairs += kPairs) {
     ahead.ask(kPairs * kVectors);
 #pragma GCC unroll 8
-    for (int pair = pairs; pair < pairs + kPairs; ++pair) {
+    for (int i_pair = 0; i_pair < kPairs; ++i_pair) {
+      const int pair = pairs + i_pair;
       I32x16 values[kVectors];
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {

@@ -7,11 +7,15 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
 
+/// So many rows are faster one behind the other, in blocks of up to kMaxNarrowRows, than in lanes, most of them idle.
+inline constexpr int kMaxRowsInTurn = 12;
+
 /// From so many rows on blocks have a row in each lane: with kWideVectors > 1 from those on that fill two of them, as
 /// one by itself takes longer than its rows one behind the other.
-inline constexpr int kMinWideRows = (kWideVectors == 1 ? 0 : kLanes) + kMaxNarrowRows + 1;
+inline constexpr int kMinWideRows = (kWideVectors == 1 ? 0 : kLanes) + kMaxRowsInTurn + 1;
 
-inline constexpr int kMaxRowBlocks = (kMaxAttentionRows + kLanes - 1) / kLanes;
+inline constexpr int kMaxRowBlocks =
+    (kMaxAttentionRows - 1) / kLanes + (kMaxRowsInTurn + kMaxNarrowRows - 1) / kMaxNarrowRows;
 
 /// Pairs of a narrow row lie so far from those of the next. A constant, as a number of each row's own would take a
 /// register.
@@ -139,7 +143,7 @@ class UnitRows {
 
   // Wide blocks first, of which the last need not be full, then narrow ones of about as many rows each.
   void divide() {
-    if (n_rows_ >= kMinWideRows) n_wide_ = n_rows_ / kLanes + (n_rows_ % kLanes > kMaxNarrowRows ? 1 : 0);
+    if (n_rows_ >= kMinWideRows) n_wide_ = n_rows_ / kLanes + (n_rows_ % kLanes > kMaxRowsInTurn ? 1 : 0);
     for (int b = 0; b < n_wide_; ++b) add_block(b * kLanes, (b + 1) * kLanes < n_rows_ ? (b + 1) * kLanes : n_rows_);
     const int begin = n_wide_ * kLanes;
     const int n_rest = n_rows_ - begin;  // not above 0 behind a wide block that is not full
@@ -147,6 +151,7 @@ class UnitRows {
     for (int i = 0; i < n_narrow; ++i) add_block(begin + n_rest * i / n_narrow, begin + n_rest * (i + 1) / n_narrow);
   }
 
+  static_assert(kMaxRowBlocks * kMaxNarrowRows >= kMinWideRows - 1);
   void add_block(int begin, int end) {
     blocks_[n_blocks_].first_row = begin;
     blocks_[n_blocks_++].n_rows = end - begin;

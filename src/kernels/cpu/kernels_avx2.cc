@@ -4,6 +4,7 @@
 // The vectors come first; the kernels are written in terms of them.
 // clang-format off
 #include "kernels/cpu/simd_avx2.h"
+#include "kernels/cpu/madd_dot_impl.h"
 #include "kernels/cpu/math_impl.h"
 #include "kernels/cpu/elementwise_impl.h"
 #include "kernels/cpu/quantise_impl.h"

@@ -4,6 +4,7 @@
 // The vectors come first; the kernels are written in terms of them.
 // clang-format off
 #include "kernels/cpu/simd_avx512.h"
+#include "kernels/cpu/byte_dot_impl.h"
 #include "kernels/cpu/matmul_amx_impl.h"
 #include "kernels/cpu/quantise_amx_impl.h"
 // clang-format on

@@ -22,10 +22,11 @@ inline int64_t lane_sum(I32x16 x) {
   return sum;
 }
 
-/// Chains that start equal would stay equal, and the compiler would compute one of them.
+/// Chains that start equal would stay equal, and the compiler would compute one of them; so would the halves of a
+/// vector that is two registers.
 BASS_SIMD_INLINE void start_apart(I32x16 (&sums)[kPeakChains]) {
 #pragma GCC unroll 16
-  for (int i = 0; i < kPeakChains; ++i) sums[i] = broadcast_i32(i);
+  for (int i = 0; i < kPeakChains; ++i) sums[i] = add(iota_i32(), broadcast_i32(i));
 }
 
 /// `n_iterations` of kPeakChains byte dot products (of nibbles, which some sets do faster than of bytes); the sum keeps
@@ -37,8 +38,10 @@ inline int64_t dot_peak(int64_t n_iterations) {
   start_apart(sums);
   for (int64_t i = 0; i < n_iterations; ++i) {
 #pragma GCC unroll 16
-    for (auto& sum : sums) sum = dot_u4s8(sum, bytes, quad);
-    asm volatile("" : : "r"(quad) : "memory");  // the operand may have changed: no iteration is redundant
+    for (auto& sum : sums) {
+      peak_step(&sum, bytes, quad);
+      asm volatile("" : "+m"(quad));  // it may have changed: no product is redundant
+    }
   }
   I32x16 total = zero_i32();
 #pragma GCC unroll 16
@@ -48,14 +51,16 @@ inline int64_t dot_peak(int64_t n_iterations) {
 
 /// The same of int16 pairs, as attention has them.
 inline int64_t pair_dot_peak(int64_t n_iterations) {
-  I32x16 pairs = broadcast_i32(0x00010002);
+  int32_t pair = 0x00010002;
   const I32x16 factors = broadcast_i32(0x00030001);
   I32x16 sums[kPeakChains];
   start_apart(sums);
   for (int64_t i = 0; i < n_iterations; ++i) {
 #pragma GCC unroll 16
-    for (auto& sum : sums) add_dot_i16(&sum, pairs, factors);
-    pairs = bit_xor(pairs, factors);  // no iteration is redundant
+    for (auto& sum : sums) {
+      add_dot_i16(&sum, broadcast_i32(pair), factors);
+      asm volatile("" : "+m"(pair));
+    }
   }
   I32x16 total = zero_i32();
 #pragma GCC unroll 16
@@ -71,7 +76,9 @@ inline int64_t fma_peak(int64_t n_iterations) {
   const F32x16 one = broadcast(1.0f);
   F32x16 values[kPeakChains];
 #pragma GCC unroll 16
-  for (int i = 0; i < kPeakChains; ++i) values[i] = broadcast(1.0f + static_cast<float>(i) / 64);
+  for (int i = 0; i < kPeakChains; ++i) {
+    values[i] = fma(to_f32(iota_i32()), broadcast(1.0f / 64), broadcast(1.0f + static_cast<float>(i) / 64));
+  }
   for (int64_t i = 0; i < n_iterations; ++i) {
 #pragma GCC unroll 16
     for (auto& value : values) value = fma(value, factor, one);
@@ -79,7 +86,7 @@ inline int64_t fma_peak(int64_t n_iterations) {
   F32x16 total = zero_f32();
 #pragma GCC unroll 16
   for (const auto& value : values) total = add(total, value);
-  return static_cast<int64_t>(first_lane(total));
+  return static_cast<int64_t>(reduce_add(total));  // all lanes: a register that nobody asks for is not computed
 }
 
 /// Reads n_bytes (a multiple of 512) with the widest loads. data: any alignment

@@ -16,7 +16,6 @@ inline constexpr size_t kQuadBytes = 64;  // 4 elements of 16 channels
 template <DType kType>
 struct FormatTraits {
   static constexpr QuantFormat kFormat = quant_format(kType);
-  static constexpr bool kNibbles = kFormat.bits <= 4;  // all quants are below 16
   static constexpr bool kHasMinimum = kFormat.has_minimum;
   static constexpr int kParts = kGroupLen / kFormat.group_len;  // the format's own groups in one of the activations'
 };

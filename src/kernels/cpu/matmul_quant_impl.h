@@ -58,7 +58,7 @@ BASS_SIMD_INLINE int32_t part_sum(const std::byte* record, int row_in_block) {
 /// the format: sum of w x = sum of (w + offset) x - offset (sum of x). With one plane kDotBias is in it.
 template <class Traits, int kPlanes, int kPart>
 BASS_SIMD_INLINE int32_t dot_start(const std::byte* record, int row_in_block) {
-  constexpr int kOffset = Traits::kFormat.offset;
+  constexpr int kOffset = Traits::kFormat.offset - QuantDot<Traits::kFormat.bits, kPlanes>::kOffset;
   constexpr int32_t kBias = kPlanes == 1 ? kDotBiasBits : 0;
   if constexpr (kOffset == 0) return kBias;
   if constexpr (kOffset == 8 || kOffset == 128) {  // the formats that are met most: made when the row was quantised
@@ -74,6 +74,7 @@ template <class Source, int kPlanes, int kTiles, int kRows, int kPart>
 BASS_SIMD_INLINE void part_dots(const Source* sources, int g, const std::byte* const* records,
                                 I32x16 (&idot)[kTiles][kRows]) {
   using Traits = typename Source::Traits;
+  using Dot = QuantDot<Traits::kFormat.bits, kPlanes>;
   I32x16 acc[kTiles][kRows][kPlanes];
   int32_t start[kRows];
 #pragma GCC unroll 16
@@ -83,15 +84,13 @@ BASS_SIMD_INLINE void part_dots(const Source* sources, int g, const std::byte* c
     for (int p = 0; p < kPlanes; ++p) {
       const int32_t plane_start = p == kPlanes - 1 ? start[r] : 0;
 #pragma GCC unroll 4
-      for (int t = 0; t < kTiles; ++t) {
-        acc[t][r][p] = Traits::kNibbles ? dot_u4s8_start(plane_start) : broadcast_i32(plane_start);
-      }
+      for (int t = 0; t < kTiles; ++t) acc[t][r][p] = Dot::start(plane_start);
     }
   }
   const auto step = [&]<int kQuad>() __attribute__((always_inline)) {
-    I32x16 w[kTiles];
+    typename Dot::Weights w[kTiles];
 #pragma GCC unroll 4
-    for (int t = 0; t < kTiles; ++t) w[t] = sources[t].template quad<kQuad>(g);
+    for (int t = 0; t < kTiles; ++t) w[t] = Dot::weights(sources[t].template quad<kQuad>(g));
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
@@ -99,13 +98,11 @@ BASS_SIMD_INLINE void part_dots(const Source* sources, int g, const std::byte* c
         const auto* x = reinterpret_cast<const int8_t*>(records[r / kRowBlock]) +
                         activation_quants_offset(p, r % kRowBlock) + kQuad * 4;
         if constexpr (kTiles == 1) {
-          acc[0][r][p] = Traits::kNibbles ? dot_u4s8(acc[0][r][p], w[0], x) : dot_u8s8(acc[0][r][p], w[0], x);
+          Dot::add(&acc[0][r][p], w[0], x);
         } else {
           const I32x16 quads = broadcast_quad(x);  // a register, as several tiles read it
 #pragma GCC unroll 4
-          for (int t = 0; t < kTiles; ++t) {
-            acc[t][r][p] = Traits::kNibbles ? dot_u4s8(acc[t][r][p], w[t], quads) : dot_u8s8(acc[t][r][p], w[t], quads);
-          }
+          for (int t = 0; t < kTiles; ++t) Dot::add(&acc[t][r][p], w[t], quads);
         }
       }
     }
@@ -131,11 +128,11 @@ BASS_SIMD_INLINE void part_dots(const Source* sources, int g, const std::byte* c
 #pragma GCC unroll 4
     for (int t = 0; t < kTiles; ++t) {
       const I32x16(&planes)[kPlanes] = acc[t][r];
-      const I32x16 last = Traits::kNibbles ? dot_u4s8_finish(planes[kPlanes - 1], start[r]) : planes[kPlanes - 1];
+      const I32x16 last = Dot::finish(planes[kPlanes - 1], start[r]);
       if constexpr (kPlanes == 1) {
         idot[t][r] = last;
       } else {
-        idot[t][r] = add(shift_left<8>(Traits::kNibbles ? dot_u4s8_finish(planes[0], 0) : planes[0]), last);
+        idot[t][r] = add(shift_left<8>(Dot::finish(planes[0], 0)), last);
       }
     }
   }
@@ -352,7 +349,8 @@ void quant_run(const PackedMatrix& w, const ActivationRows& x, int first_row, in
   const auto packed = each_tile<kTiles>([&](int t) { return Packed(tile_data(t), n_groups); });
   // Unpacking pays from the third block on, and not at all where a packed quant is a byte, or a nibble whose mask and
   // shift cost nothing.
-  const bool is_free = Packed::Traits::kFormat.bits == 8 || (Packed::Traits::kFormat.bits == 4 && masks_are_free());
+  const bool is_free =
+      Packed::Traits::kFormat.bits == 8 || (Packed::Traits::kFormat.bits == 4 && kMasksMayBeFree && masks_are_free());
   const bool unpacks = !is_free && split.n_blocks() > 2;
   UnpackedGroup<Packed::Traits::kParts> unpacked[kTiles][kChunkGroups];
   alignas(64) float partial[kTiles * kRunRows * kTileLen];

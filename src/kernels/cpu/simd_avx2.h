@@ -19,12 +19,13 @@ inline constexpr int kLanes = 16;
 // Register blocking of the kernels, for 16 registers (simd_avx512.h says what each counts).
 inline constexpr int kMatmulTiles = 1;
 inline constexpr int kMatmulRows = 4;  // 8 registers of int sums; the fp32 sums live in the first cache
+inline constexpr bool kMasksMayBeFree = false;
 inline constexpr int kFloatMatmulRows = 4;
 inline constexpr int kWideVectors = 1;
 inline constexpr int kWideTile = 4;
 inline constexpr int kScoreVectors = 1;
 constexpr int value_vectors(int /*n_rows*/) { return 1; }
-inline constexpr int kMaxNarrowRows = 7;
+inline constexpr int kMaxNarrowRows = 6;
 
 struct F32x16 {
   __m256 lo, hi;
@@ -298,14 +299,29 @@ BASS_SIMD_INLINE F32x16 reduce_max(const F32x16 (&rows)[kRows]) {
 
 // --- dot products of int16 pairs
 
-BASS_SIMD_INLINE void add_dot_i16(I32x16* acc, I32x16 a, I32x16 b) {
 #ifdef __AVXVNNI__
+
+BASS_SIMD_INLINE void add_dot_i16(I32x16* acc, I32x16 a, I32x16 b) {
   *acc = {_mm256_dpwssd_avx_epi32(acc->lo, a.lo, b.lo), _mm256_dpwssd_avx_epi32(acc->hi, a.hi, b.hi)};
-#else
-  *acc = {_mm256_add_epi32(acc->lo, _mm256_madd_epi16(a.lo, b.lo)),
-          _mm256_add_epi32(acc->hi, _mm256_madd_epi16(a.hi, b.hi))};
-#endif
 }
+
+#else
+
+namespace detail {
+// In assembly, because GCC 12 else computes all products of an unrolled loop first and adds them later: no register is
+// left for them, and they go through memory.
+BASS_SIMD_INLINE void add_madd(__m256i* sum, __m256i a, __m256i b) {
+  __m256i products;
+  asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(*sum), "=&x"(products) : "x"(a), "x"(b));
+}
+}  // namespace detail
+
+BASS_SIMD_INLINE void add_dot_i16(I32x16* acc, I32x16 a, I32x16 b) {
+  detail::add_madd(&acc->lo, a.lo, b.lo);
+  detail::add_madd(&acc->hi, a.hi, b.hi);
+}
+
+#endif
 
 // --- byte dot products
 
@@ -315,51 +331,15 @@ BASS_SIMD_INLINE I32x16 broadcast_quad(const int8_t* quad) {
   return broadcast_i32(bytes);
 }
 
-#ifdef __AVXVNNI__
+#ifdef __AVXVNNI__  // madd_dot_impl.h where it is not
 
 BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, I32x16 s8) {
   return {_mm256_dpbusd_avx_epi32(acc.lo, u8.lo, s8.lo), _mm256_dpbusd_avx_epi32(acc.hi, u8.hi, s8.hi)};
 }
-BASS_SIMD_INLINE I32x16 dot_u4s8_start(int32_t start) { return broadcast_i32(start); }
-BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, I32x16 s8) { return dot_u8s8(acc, u4, s8); }
-BASS_SIMD_INLINE I32x16 dot_u4s8_finish(I32x16 acc, int32_t /*start*/) { return acc; }
-
-#else
-
-namespace detail {
-// maddubs adds two products with saturation at 16 bits. The low seven bits and the top bit of u8 taken apart cannot
-// reach it: |2 * 127 * -128| = 32512 and 2 * 128 * -128 = -32768 fit.
-BASS_SIMD_INLINE __m256i dot_u8s8(__m256i acc, __m256i u8, __m256i s8) {
-  const __m256i top = _mm256_set1_epi8(-128);
-  const __m256i ones = _mm256_set1_epi16(1);
-  const __m256i low_sums = _mm256_maddubs_epi16(_mm256_andnot_si256(top, u8), s8);
-  const __m256i top_sums = _mm256_maddubs_epi16(_mm256_and_si256(top, u8), s8);
-  return _mm256_add_epi32(acc, _mm256_add_epi32(_mm256_madd_epi16(low_sums, ones), _mm256_madd_epi16(top_sums, ones)));
-}
-}  // namespace detail
-BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, I32x16 s8) {
-  return {detail::dot_u8s8(acc.lo, u8.lo, s8.lo), detail::dot_u8s8(acc.hi, u8.hi, s8.hi)};
-}
-// The accumulator is 2 x 16 bits a lane: eight steps of at most 2 * 15 * 128 = 3840 each stay below 2^15.
-BASS_SIMD_INLINE I32x16 dot_u4s8_start(int32_t /*start*/) { return zero_i32(); }
-BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, I32x16 s8) {
-  return {_mm256_add_epi16(acc.lo, _mm256_maddubs_epi16(u4.lo, s8.lo)),
-          _mm256_add_epi16(acc.hi, _mm256_maddubs_epi16(u4.hi, s8.hi))};
-}
-BASS_SIMD_INLINE I32x16 dot_u4s8_finish(I32x16 acc, int32_t start) {
-  const __m256i ones = _mm256_set1_epi16(1);
-  const __m256i base = _mm256_set1_epi32(start);
-  return {_mm256_add_epi32(base, _mm256_madd_epi16(acc.lo, ones)),
-          _mm256_add_epi32(base, _mm256_madd_epi16(acc.hi, ones))};
-}
-
-#endif
-
 BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, const int8_t* quad) {
   return dot_u8s8(acc, u8, broadcast_quad(quad));
 }
-BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, const int8_t* quad) {
-  return dot_u4s8(acc, u4, broadcast_quad(quad));
-}
+
+#endif
 
 }  // namespace bass::cpu::BASS_SIMD_NAMESPACE

@@ -20,6 +20,7 @@ inline constexpr int kLanes = 16;
 // cache.
 inline constexpr int kMatmulTiles = 2;
 inline constexpr int kMatmulRows = 8;
+inline constexpr bool kMasksMayBeFree = true;
 inline constexpr int kFloatMatmulRows = 8;  // of float weights
 // Attention, rows in lanes: kWideVectors vectors of rows and kWideTile positions (or columns of head_dim) in flight.
 inline constexpr int kWideVectors = 3;
@@ -284,9 +285,5 @@ BASS_SIMD_INLINE I32x16 broadcast_quad(const int8_t* quad) {
   __builtin_memcpy(&bits, quad, sizeof(bits));
   return broadcast_i32(bits);
 }
-BASS_SIMD_INLINE I32x16 dot_u4s8_start(int32_t start) { return broadcast_i32(start); }
-BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, const int8_t* quad) { return dot_u8s8(acc, u4, quad); }
-BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, I32x16 s8) { return dot_u8s8(acc, u4, s8); }
-BASS_SIMD_INLINE I32x16 dot_u4s8_finish(I32x16 acc, int32_t /*start*/) { return acc; }
 
 }  // namespace bass::cpu::BASS_SIMD_NAMESPACE

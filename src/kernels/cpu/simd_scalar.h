@@ -23,13 +23,14 @@ inline constexpr int kLanes = 16;
 // Blocking of the kernels (simd_avx512.h says what each counts).
 inline constexpr int kMatmulTiles = 1;
 inline constexpr int kMatmulRows = 4;
+inline constexpr bool kMasksMayBeFree = false;
 inline constexpr int kFloatMatmulRows = 4;
 inline constexpr int kWideVectors = 1;
 inline constexpr int kWideTile = 4;
 inline constexpr int kScoreVectors = 1;
 /// Vectors of columns that are summed up at a time, row by row.
 constexpr int value_vectors(int /*n_rows*/) { return 1; }
-inline constexpr int kMaxNarrowRows = 7;
+inline constexpr int kMaxNarrowRows = 6;
 
 struct F32x16 {
   float v[16];
@@ -340,11 +341,5 @@ BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, I32x16 s8) {
 BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, const int8_t* quad) {
   return dot_u8s8(acc, u8, broadcast_quad(quad));
 }
-/// The same for unsigned bytes below 16, at most 8 steps between start and finish; the accumulator between them is the
-/// instruction set's own. finish(steps(start(x)), x) = x + the exact dot product.
-BASS_SIMD_INLINE I32x16 dot_u4s8_start(int32_t start) { return broadcast_i32(start); }
-BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, I32x16 s8) { return dot_u8s8(acc, u4, s8); }
-BASS_SIMD_INLINE I32x16 dot_u4s8(I32x16 acc, I32x16 u4, const int8_t* quad) { return dot_u8s8(acc, u4, quad); }
-BASS_SIMD_INLINE I32x16 dot_u4s8_finish(I32x16 acc, int32_t /*start*/) { return acc; }
 
 }  // namespace bass::cpu::BASS_SIMD_NAMESPACE
