@@ -7,15 +7,20 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
 
-/// So many rows are faster one behind the other, in blocks of up to kMaxNarrowRows, than in lanes, most of them idle.
+/// So many rows are faster one behind the other, in blocks of up to kMaxNarrowRows, than in lanes, most of them idle
+/// (AVX2 and AVX-512; not measured with AVX-VNNI).
 inline constexpr int kMaxRowsInTurn = 12;
+static_assert(kMaxRowsInTurn < kLanes);
 
 /// From so many rows on blocks have a row in each lane: with kWideVectors > 1 from those on that fill two of them, as
 /// one by itself takes longer than its rows one behind the other.
 inline constexpr int kMinWideRows = (kWideVectors == 1 ? 0 : kLanes) + kMaxRowsInTurn + 1;
 
+/// Wide blocks and a rest, wide blocks of which the last is not full, or narrow ones alone.
 inline constexpr int kMaxRowBlocks =
     (kMaxAttentionRows - 1) / kLanes + (kMaxRowsInTurn + kMaxNarrowRows - 1) / kMaxNarrowRows;
+static_assert(kMaxRowBlocks >= (kMaxAttentionRows + kLanes - 1) / kLanes);
+static_assert(kMaxRowBlocks * kMaxNarrowRows >= kMinWideRows - 1);
 
 /// Pairs of a narrow row lie so far from those of the next. A constant, as a number of each row's own would take a
 /// register.
@@ -49,7 +54,7 @@ inline void store_result(const float* o, float l, int head_dim, float* out) {
   for (int d = 0; d < head_dim; d += kLanes) store(out + d, result_of(load(o + d), broadcast(l)));
 }
 
-/// Rows [first_row, first_row + n_rows) of a unit; row = token * group_size + head of the group. About 300 KiB for the
+/// Rows [first_row, first_row + n_rows) of a unit; row = token * group_size + head of the group. Up to 340 KiB for the
 /// longest heads, on the stack; as much of it is touched as the shape needs.
 class UnitRows {
  public:
@@ -151,7 +156,6 @@ class UnitRows {
     for (int i = 0; i < n_narrow; ++i) add_block(begin + n_rest * i / n_narrow, begin + n_rest * (i + 1) / n_narrow);
   }
 
-  static_assert(kMaxRowBlocks * kMaxNarrowRows >= kMinWideRows - 1);
   void add_block(int begin, int end) {
     blocks_[n_blocks_].first_row = begin;
     blocks_[n_blocks_++].n_rows = end - begin;

@@ -218,6 +218,7 @@ TEST_P(AttentionTest, HasTheBitsOfTheReferenceForEveryNumberOfRows) {
   for (int n_rows = 1; n_rows <= kMaxAttentionRows + 1; ++n_rows) {
     expect_reference_bits({16, 1, 1 + n_rows % 2}, {40, n_rows, 0, 0});
   }
+  expect_reference_bits({kMaxHeadDim, 1, 2}, {40, kMaxAttentionRows - kMaxAttentionRows % 16 - 4, 0, 0});
 }
 
 TEST_P(AttentionTest, HasTheBitsOfTheReferenceForEveryWindow) {

@@ -8,8 +8,8 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 
 /// Adds the products of weights that are unsigned quants below 2^kBits with activations of kPlanes planes. With one
-/// plane no activation is -128. finish(sum, s) behind start(s) and at most eight calls of add is s + the exact sum of
-/// (w - kOffset) x; the sum between them is the instruction set's own.
+/// plane no number becomes the activation -128. finish(sum, s) behind start(s) and at most eight calls of add is s +
+/// the exact sum of (w - kOffset) x; the sum between them is the instruction set's own.
 template <int kBits, int kPlanes>
 struct QuantDot {
   using Weights = I32x16;
@@ -26,7 +26,7 @@ struct QuantDot {
   BASS_SIMD_INLINE static I32x16 finish(I32x16 sum, int32_t /*start*/) { return sum; }
 };
 
-/// What QuantDot<4, 1>::add is in a loop of nothing else: of the fewest instructions. The sums are the set's own.
+/// For machine_impl.h: QuantDot<4, 1>::add in as few instructions as it takes. What the sums mean is the set's own.
 BASS_SIMD_INLINE void peak_step(I32x16* sum, I32x16 w, const int8_t* x) { QuantDot<4, 1>::add(sum, w, x); }
 
 }  // namespace bass::cpu::BASS_SIMD_NAMESPACE

@@ -9,6 +9,12 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
 
+/// Cache lines of a group's share of kTiles tiles of `group_bytes` each.
+template <int kTiles>
+constexpr int share_lines(size_t group_bytes) {
+  return static_cast<int>((kTiles * group_bytes + 63) / 64);
+}
+
 /// What the tiles in work need next, asked for so far ahead that memory has answered by then (the hardware's own
 /// prefetch stops at each page). Where the tiles are hardly longer than that distance, memory is asked for as it lies:
 /// in each group as many lines as its share of the tiles would be if they had no parts. Of longer ones, what is used
@@ -28,18 +34,20 @@ struct GroupsAhead {
   const Line* lines;  // of a group, in the order of use; null: as memory lies
   int first_line;
   int end_line;
-  bool is_staged;
+  bool is_staged;  // only where a block has all lines
   int n_groups;
   ptrdiff_t share_bytes;
   ptrdiff_t tiles_bytes;
   Place far;   // into the first level, or into the second if is_staged
   Place near;  // then into the first
 
-  /// Once for each group in work.
+  /// Once for each group in work. kShareLines: share_lines of the tiles
+  template <int kShareLines>
   BASS_SIMD_INLINE void ask() {
     if (lines == nullptr) {
       if (is_staged) {
-        for (int i = first_line; i < end_line; ++i) {
+#pragma GCC unroll 32
+        for (int i = 0; i < kShareLines; ++i) {
           prefetch_l2(far.data + i * 64);
           prefetch(near.data + i * 64);
         }
@@ -93,7 +101,7 @@ class AheadPlan {
   /// groups n_chunk further on.
   [[nodiscard]] BASS_SIMD_INLINE GroupsAhead part(const std::byte* tiles, int idx, int n, int first_group,
                                                   int n_chunk) const {
-    const int n_lines = is_linear_ ? kShareLines : kTiles * Packed::kGroupLines;
+    const int n_lines = is_linear_ ? share_lines<kTiles>(Packed::kGroupBytes) : kTiles * Packed::kGroupLines;
     return {is_linear_ ? nullptr : lines_,
             n == 1 ? 0 : n_lines * idx / n,
             n == 1 ? n_lines : n_lines * (idx + 1) / n,
@@ -107,7 +115,6 @@ class AheadPlan {
 
  private:
   static constexpr ptrdiff_t kShareBytes = kTiles * static_cast<ptrdiff_t>(Packed::kGroupBytes);
-  static constexpr int kShareLines = static_cast<int>((kShareBytes + 63) / 64);
 
   static int groups(ptrdiff_t bytes) { return static_cast<int>((bytes + kShareBytes - 1) / kShareBytes); }
   [[nodiscard]] BASS_SIMD_INLINE GroupsAhead::Place place(const std::byte* tiles, int group) const {

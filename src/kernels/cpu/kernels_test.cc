@@ -69,5 +69,15 @@ TEST_F(SelectKernelsTest, FindsEachAvailableTableByItsIsa) {
   for (const Kernels* table : testing::all_kernels()) EXPECT_EQ(find_kernels(table->isa), table);
 }
 
+// Each iteration adds 1 * 3 + 2 * 1 to every lane of every sum, or the loop does not do what is counted.
+TEST(PeakLoopsTest, MultiplyAsManyPairsAsTheyCount) {
+  constexpr double kOperationsOfASum = 2.0 * 2 * 16;
+  for (const Kernels* table : testing::all_kernels()) {
+    const PeakLoop& loop = table->peak_loops[static_cast<size_t>(OperationClass::kInt16Dot)];
+    const auto n_sums = static_cast<int64_t>(loop.operations / kOperationsOfASum);
+    EXPECT_EQ(loop.run(7) - loop.run(3), 4 * n_sums * 16 * 5) << table->name;
+  }
+}
+
 }  // namespace
 }  // namespace bass::cpu

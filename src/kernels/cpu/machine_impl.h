@@ -36,6 +36,7 @@ inline int64_t dot_peak(int64_t n_iterations) {
   const I32x16 bytes = broadcast_i32(0x01020304);
   I32x16 sums[kPeakChains];
   start_apart(sums);
+  asm volatile("" : "+m"(quad));  // nor is it a constant, which would be made anew each time
   for (int64_t i = 0; i < n_iterations; ++i) {
 #pragma GCC unroll 16
     for (auto& sum : sums) {
@@ -55,6 +56,7 @@ inline int64_t pair_dot_peak(int64_t n_iterations) {
   const I32x16 factors = broadcast_i32(0x00030001);
   I32x16 sums[kPeakChains];
   start_apart(sums);
+  asm volatile("" : "+m"(pair));
   for (int64_t i = 0; i < n_iterations; ++i) {
 #pragma GCC unroll 16
     for (auto& sum : sums) {

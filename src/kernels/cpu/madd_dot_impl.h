@@ -47,7 +47,8 @@ struct SevenBitDot : MaddDot {
   }
 };
 
-/// (w - 128) x = |w - 128| (x with the sign of w - 128): at most 2 * 128 * 127, as no x is -128, which has no opposite.
+/// (w - 128) x = |w - 128| (x with the sign of w - 128): at most 2 * 128 * 127, as no number becomes an x of -128,
+/// which has no opposite.
 struct SignedByteDot : MaddDot {
   struct Weights {
     I32x16 with_sign;
@@ -80,12 +81,14 @@ using QuantDotOf = std::conditional_t<
 }  // namespace detail
 
 BASS_SIMD_INLINE void peak_step(I32x16* sum, I32x16 w, const int8_t* x) {
-  const auto add = [](__m256i * half, __m256i products) __attribute__((always_inline)) {
-    asm("vpaddw %1, %0, %0" : "+x"(*half) : "x"(products));
+  // All in assembly: equal halves are computed as if they were not.
+  const auto add = [](__m256i * half, __m256i weights, __m256i quads) __attribute__((always_inline)) {
+    __m256i products;
+    asm("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0" : "+x"(*half), "=&x"(products) : "x"(weights), "x"(quads));
   };
   const I32x16 quads = broadcast_quad(x);
-  add(&sum->lo, _mm256_maddubs_epi16(w.lo, quads.lo));
-  add(&sum->hi, _mm256_maddubs_epi16(w.hi, quads.hi));
+  add(&sum->lo, w.lo, quads.lo);
+  add(&sum->hi, w.hi, quads.hi);
 }
 
 template <int kBits, int kPlanes>

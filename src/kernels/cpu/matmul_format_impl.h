@@ -18,6 +18,8 @@ struct FormatTraits {
   static constexpr QuantFormat kFormat = quant_format(kType);
   static constexpr bool kHasMinimum = kFormat.has_minimum;
   static constexpr int kParts = kGroupLen / kFormat.group_len;  // the format's own groups in one of the activations'
+  static constexpr size_t kGroupBytes =                         // a group's share of a tile
+      quant_tile_layout(kFormat, kSuperBlockLen / kGroupLen).end / (kSuperBlockLen / kGroupLen);
 };
 
 /// Quad kQuad of a group: elements 4 kQuad .. 4 kQuad + 3 of 16 channels as unsigned bytes. planes: the group's quants,
@@ -46,8 +48,7 @@ class PackedSource {
 
  public:
   using Traits = FormatTraits<kType>;
-  /// A group's share of a tile.
-  static constexpr size_t kGroupBytes = quant_tile_layout(Traits::kFormat, kSuperGroups).end / kSuperGroups;
+  static constexpr size_t kGroupBytes = Traits::kGroupBytes;
 
   PackedSource(const std::byte* tile, int n_groups)
       : tile_(tile), layout_(quant_tile_layout(Traits::kFormat, static_cast<size_t>(n_groups))) {}

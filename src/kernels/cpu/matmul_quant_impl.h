@@ -54,8 +54,9 @@ BASS_SIMD_INLINE int32_t part_sum(const std::byte* record, int row_in_block) {
   return kParts == 1 ? wrapping_fma(1, first, second) : kPart == 0 ? first : second;
 }
 
-/// What the dot product of part kPart of a group starts from, so that with unsigned quants it becomes the signed one of
-/// the format: sum of w x = sum of (w + offset) x - offset (sum of x). With one plane kDotBias is in it.
+/// What the dot product of part kPart of a group starts from, so that with unsigned quants, or with what QuantDot makes
+/// of them, it becomes the signed one of the format: sum of w x = sum of (w + offset) x - offset (sum of x). With one
+/// plane kDotBias is in it.
 template <class Traits, int kPlanes, int kPart>
 BASS_SIMD_INLINE int32_t dot_start(const std::byte* record, int row_in_block) {
   constexpr int kOffset = Traits::kFormat.offset - QuantDot<Traits::kFormat.bits, kPlanes>::kOffset;
@@ -226,7 +227,7 @@ void quant_tiles(const Source* sources, const QuantJob& job, const ActivationRow
   FetchQueue* fetch = job.fetch;
   if (job.sums_after == nullptr) ask_for_outputs(job, out);
   for (int g = job.groups.begin; g < job.groups.end; ++g) {
-    ahead.ask();
+    ahead.ask<share_lines<kTiles>(Source::Traits::kGroupBytes)>();
     if (fetch != nullptr) {
       constexpr int kLines = kFetchLines<kPlanes, kTiles>;
       const std::byte* fetched = fetch->take(kLines * 64);

@@ -145,15 +145,17 @@ void expect_panels_hold_the_records(const Activations& x, int n_rows) {
 // Also where the numbers are as large as a float can be: bits that are no numbers, but the same ones.
 TEST_P(MatmulTest, GivesARowTheSameBitsInEveryBatchOfHugeNumbers) {
   constexpr int kRows = 40, kCols = 128;
-  const FileMatrix file(DType::kQ4_1, 16, kCols, rng_);
-  const PackedCopy packed(file);
-  std::vector<float> x = random_floats(kRows * kCols, rng_);
-  for (size_t i = 0; i < x.size(); ++i) x[i] *= i % 3 == 0 ? 1e38f : 1e34f;
-  const Activations activations(kernels_, x.data(), kRows, kCols, 1);
-  const std::vector<float> together = product(kernels_, packed.matrix, activations, kRows);
-  const std::vector<float> few = product(kernels_, packed.matrix, activations, 8);
-  for (size_t i = 0; i < few.size(); ++i) {
-    EXPECT_EQ(std::bit_cast<uint32_t>(together[i]), std::bit_cast<uint32_t>(few[i])) << i;
+  for (const DType type : {DType::kQ4_1, DType::kQ5_0, DType::kQ8_0}) {
+    const FileMatrix file(type, 16, kCols, rng_);
+    const PackedCopy packed(file);
+    std::vector<float> x = random_floats(kRows * kCols, rng_);
+    for (size_t i = 0; i < x.size(); ++i) x[i] *= i % 3 == 0 ? 1e38f : 1e34f;
+    const Activations activations(kernels_, x.data(), kRows, kCols, 1);
+    const std::vector<float> together = product(kernels_, packed.matrix, activations, kRows);
+    const std::vector<float> few = product(kernels_, packed.matrix, activations, 8);
+    for (size_t i = 0; i < few.size(); ++i) {
+      EXPECT_EQ(std::bit_cast<uint32_t>(together[i]), std::bit_cast<uint32_t>(few[i])) << i;
+    }
   }
 }
 

@@ -32,7 +32,8 @@ inline constexpr ReadAhead kReadAheadOfFirstLevel{"l1", 8192, 0, false};
 /// docs/performance.md, "Reading ahead", has the figures.
 const ReadAhead& read_ahead();
 
-/// Masks and shifts run beside products, on pipes of their own (AMD): weights of four bits need no unpacked copy.
+/// Masks and shifts run beside the products of AVX-512, on pipes of their own (AMD): weights of four bits need no
+/// unpacked copy there.
 [[nodiscard]] bool masks_are_free();
 
 /// Error (kInvalidArgument) when BASS_READ_AHEAD names something else.

@@ -1,6 +1,7 @@
 // The 16-lane vectors of the CPU kernels on AVX2, FMA and F16C: two 256-bit registers each. With AVX-VNNI (the compiler
 // defines __AVXVNNI__) the byte dot products are one instruction.
-// simd_scalar.h documents the functions; all three simd_*.h define the same ones with the same bits.
+// simd_scalar.h documents the functions; all three simd_*.h define the same ones with the same bits, but for dot_u8s8,
+// which AVX2 alone does without (madd_dot_impl.h).
 #pragma once
 
 #include <immintrin.h>
@@ -18,8 +19,8 @@ namespace bass::cpu::BASS_SIMD_NAMESPACE {
 inline constexpr int kLanes = 16;
 // Register blocking of the kernels, for 16 registers (simd_avx512.h says what each counts).
 inline constexpr int kMatmulTiles = 1;
-inline constexpr int kMatmulRows = 4;  // 8 registers of int sums; the fp32 sums live in the first cache
-inline constexpr bool kMasksMayBeFree = false;
+inline constexpr int kMatmulRows = 4;           // 8 registers of int sums; the fp32 sums live in the first cache
+inline constexpr bool kMasksMayBeFree = false;  // AMD too multiplies, masks and shifts on four pipes in all
 inline constexpr int kFloatMatmulRows = 4;
 inline constexpr int kWideVectors = 1;
 inline constexpr int kWideTile = 4;
@@ -301,8 +302,11 @@ BASS_SIMD_INLINE F32x16 reduce_max(const F32x16 (&rows)[kRows]) {
 
 #ifdef __AVXVNNI__
 
+// In assembly, and with the sum in its place, because GCC 12 copies the sums of an unrolled loop from register to
+// register, and some to memory.
 BASS_SIMD_INLINE void add_dot_i16(I32x16* acc, I32x16 a, I32x16 b) {
-  *acc = {_mm256_dpwssd_avx_epi32(acc->lo, a.lo, b.lo), _mm256_dpwssd_avx_epi32(acc->hi, a.hi, b.hi)};
+  asm("%{vex%} vpdpwssd %2, %1, %0" : "+x"(acc->lo) : "x"(a.lo), "x"(b.lo));
+  asm("%{vex%} vpdpwssd %2, %1, %0" : "+x"(acc->hi) : "x"(a.hi), "x"(b.hi));
 }
 
 #else
@@ -334,7 +338,9 @@ BASS_SIMD_INLINE I32x16 broadcast_quad(const int8_t* quad) {
 #ifdef __AVXVNNI__  // madd_dot_impl.h where it is not
 
 BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, I32x16 s8) {
-  return {_mm256_dpbusd_avx_epi32(acc.lo, u8.lo, s8.lo), _mm256_dpbusd_avx_epi32(acc.hi, u8.hi, s8.hi)};
+  asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc.lo) : "x"(u8.lo), "x"(s8.lo));
+  asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc.hi) : "x"(u8.hi), "x"(s8.hi));
+  return acc;
 }
 BASS_SIMD_INLINE I32x16 dot_u8s8(I32x16 acc, I32x16 u8, const int8_t* quad) {
   return dot_u8s8(acc, u8, broadcast_quad(quad));

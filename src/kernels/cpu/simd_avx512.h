@@ -20,8 +20,9 @@ inline constexpr int kLanes = 16;
 // cache.
 inline constexpr int kMatmulTiles = 2;
 inline constexpr int kMatmulRows = 8;
-inline constexpr bool kMasksMayBeFree = true;
 inline constexpr int kFloatMatmulRows = 8;  // of float weights
+// masks_are_free() counts: where it says so, no unpacked copy of quants of four bits is made for many rows.
+inline constexpr bool kMasksMayBeFree = true;
 // Attention, rows in lanes: kWideVectors vectors of rows and kWideTile positions (or columns of head_dim) in flight.
 inline constexpr int kWideVectors = 3;
 inline constexpr int kWideTile = 8;
