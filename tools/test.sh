@@ -19,6 +19,7 @@ done
 
 n_jobs=$(nproc)
 failures=""
+skips=""
 ctest_prefix=()
 export CTEST_OUTPUT_ON_FAILURE=1
 
@@ -63,8 +64,12 @@ run_ctest() { # preset, ctest's selection...
   local preset=$1 report=$PWD/build/$1/tests.xml rc=0
   shift
   rm -f "$report"
-  "${ctest_prefix[@]}" ctest --test-dir "build/$preset" --no-tests=error --parallel "$n_jobs" --output-junit "$report" "$@" || rc=$?
-  [ "$rc" -eq 0 ] || failures+=$(python3 tools/failed_tests.py "$report")$'\n'
+  "${ctest_prefix[@]}" ctest --test-dir "build/$preset" --no-tests=error --parallel "$n_jobs" --test-output-size-passed 65536 \
+    --output-junit "$report" "$@" || rc=$?
+  [ "$rc" -eq 0 ] || failures+=$(python3 tools/test_report.py failed "$report")$'\n'
+  local reasons
+  reasons=$(python3 tools/test_report.py skipped "$report")
+  [ -z "$reasons" ] || skips+="Of $preset:"$'\n'$reasons$'\n'
   return "$rc"
 }
 
@@ -91,6 +96,9 @@ part_draft() {
   BASS_BINARY=$PWD/build/dev/bass PYTHONDONTWRITEBYTECODE=1 build/venv_draft/bin/python -m pytest -q -rfEs \
     -p no:cacheprovider python/tests | tee "$log" || rc=$?
   [ "$rc" -eq 0 ] || failures+=$(grep -E '^(FAILED|ERROR)' "$log")$'\n'
+  local reasons
+  reasons=$(grep -E '^SKIPPED' "$log" | sed 's/^/  /')
+  [ -z "$reasons" ] || skips+="Of python/tests:"$'\n'$reasons$'\n'
   return "$rc"
 }
 
@@ -135,7 +143,7 @@ for part in "${parts[@]}"; do
 done
 
 say "Summary"
-printf '%s' "$summary"
+printf '%s%s' "$summary" "$skips"
 if [ "$n_failed" -gt 0 ]; then
   printf '%s' "$failures"
   echo "$n_failed of ${#parts[@]} parts failed."

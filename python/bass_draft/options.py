@@ -89,8 +89,8 @@ def add_text(parser: argparse.ArgumentParser) -> None:
 
 def add_shape(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("shape").add_argument
-    add("--shape", choices=SHAPES, default="feature",
-        help="feature: reads the main model's hidden states; llama-shallow: a small model")
+    add("--shape", choices=SHAPES, default=None, help="feature: reads the main model's hidden states; llama-shallow: a small "
+        "model (default: feature, with --init that draft's)")
     add("--taps", type=_layers, default=None, metavar="3,15,27", help="layers that are read (default: by depth)")
     add("--layers", type=_positive, default=None, metavar="N", help="layers of the draft (default: 1; llama-shallow "
         "2; with --init that draft's)")

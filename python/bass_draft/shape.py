@@ -45,6 +45,10 @@ class DraftShape:
         return len(self.tap_layers)
 
     @property
+    def kind(self) -> str:
+        return "feature" if self.n_taps > 0 else "llama-shallow"
+
+    @property
     def has_input(self) -> bool:
         return self.n_taps > 0 or self.width != self.main_width
 
@@ -91,10 +95,11 @@ def _check_sizes(shape: DraftShape) -> None:
 
 
 def grown_shape(shape: DraftShape, n_layers: int | None = None, n_ff: int | None = None, width: int | None = None,
-                taps: tuple[int, ...] | None = None) -> DraftShape:
+                taps: tuple[int, ...] | None = None, kind: str | None = None) -> DraftShape:
     """A draft's shape with more layers or a wider feed-forward part; what is None stays. Errors: less than it has, another
-    width, other taps."""
-    for name, wanted, own in (("--width", width, shape.width), ("--taps", taps, shape.tap_layers)):
+    kind, another width, other taps."""
+    for name, wanted, own in (("--shape", kind, shape.kind), ("--width", width, shape.width),
+                              ("--taps", taps, shape.tap_layers)):
         if wanted and wanted != own:
             raise UserError(f"{name}: that of the draft to begin with stays ({own})")
     grown = dataclasses.replace(shape, n_layers=n_layers or shape.n_layers, n_ff=n_ff or shape.n_ff)

@@ -21,7 +21,7 @@ from bass_draft.generate import GenerateOptions, TextGenerator
 from bass_draft.main_model import MainModel, load_main_model
 from bass_draft.progress import say
 from bass_draft.settings import check_settings
-from bass_draft.shape import HEAD_TYPES, DraftShape, grown_shape, make_shape
+from bass_draft.shape import HEAD_TYPES, SHAPES, DraftShape, grown_shape, make_shape
 from bass_draft.vocabulary import check_size, choose_vocabulary, coverage
 
 if TYPE_CHECKING:  # these need PyTorch, `generate` does not
@@ -118,10 +118,10 @@ class Stages:
     def _shape(self) -> DraftShape:
         given = self.options
         if given.init:
-            shape = grown_shape(self._init_file.shape(), given.layers, given.ffn, given.width, given.taps)
+            shape = grown_shape(self._init_file.shape(), given.layers, given.ffn, given.width, given.taps, given.shape)
             is_other = given.head_type and not shape.has_head
             return dataclasses.replace(shape, head_type=given.head_type) if is_other else shape
-        return make_shape(self.main, given.shape, given.taps, given.layers, given.width, given.ffn,
+        return make_shape(self.main, given.shape or SHAPES[0], given.taps, given.layers, given.width, given.ffn,
                           given.head_type or HEAD_TYPES[0])
 
     def _begun_shape(self) -> DraftShape:

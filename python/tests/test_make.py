@@ -93,7 +93,8 @@ def test_make_goes_on_where_it_was(bass, run, tiny, tmp_path):
     assert told("training.data").count("tokens of the main model's own text") == 2, "its own, and the earlier draft's"
     check_engine(bass, tiny, warm, measure(run, bass, tiny, warm, tmp_path))
     for other, message in (([], "was begun with another shape"), (["--width", 96], "--width: that of the draft to begin with"),
-                        (["--taps", "1"], "--taps: that of"), (["--layers", 1], "--layers 1: the draft to begin with has 2")):
+                           (["--taps", "1"], "--taps: that of"), (["--shape", "feature"], "--shape: that of"),
+                           (["--layers", 1], "--layers 1: the draft to begin with has 2")):
         done = run(bass, "make", "-m", tiny, "-o", warm, *OPTIONS, *grown, *other)
         assert done.code == 2 and message in done.err, done.err
     check_types(bass, run, tiny, warm)
