@@ -59,6 +59,11 @@ get_model() {
   export BASS_TEST_MODEL="${XDG_CACHE_HOME:-$HOME/.cache}/bass/SmolLM2-135M-Instruct.Q4_1.gguf"
 }
 
+# Of what tests were skipped, and a line for each reason.
+note_skips() { # name, lines
+  [ -z "$2" ] || skips+="Of $1:"$'\n'$2$'\n'
+}
+
 # A part's last words name the tests that failed and what they said, however long its log is.
 run_ctest() { # preset, ctest's selection...
   local preset=$1 report=$PWD/build/$1/tests.xml rc=0
@@ -67,9 +72,7 @@ run_ctest() { # preset, ctest's selection...
   "${ctest_prefix[@]}" ctest --test-dir "build/$preset" --no-tests=error --parallel "$n_jobs" --test-output-size-passed 65536 \
     --output-junit "$report" "$@" || rc=$?
   [ "$rc" -eq 0 ] || failures+=$(python3 tools/test_report.py failed "$report")$'\n'
-  local reasons
-  reasons=$(python3 tools/test_report.py skipped "$report")
-  [ -z "$reasons" ] || skips+="Of $preset:"$'\n'$reasons$'\n'
+  note_skips "$preset" "$(python3 tools/test_report.py skipped "$report")"
   return "$rc"
 }
 
@@ -96,9 +99,7 @@ part_draft() {
   BASS_BINARY=$PWD/build/dev/bass PYTHONDONTWRITEBYTECODE=1 build/venv_draft/bin/python -m pytest -q -rfEs \
     -p no:cacheprovider python/tests | tee "$log" || rc=$?
   [ "$rc" -eq 0 ] || failures+=$(grep -E '^(FAILED|ERROR)' "$log")$'\n'
-  local reasons
-  reasons=$(grep -E '^SKIPPED' "$log" | sed 's/^/  /')
-  [ -z "$reasons" ] || skips+="Of python/tests:"$'\n'$reasons$'\n'
+  note_skips python/tests "$(grep -E '^SKIPPED' "$log" | sed 's/^/  /')"
   return "$rc"
 }
 
