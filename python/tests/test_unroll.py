@@ -131,7 +131,9 @@ def test_rows_that_are_wanted_do_not_need_the_others(shape, row_step, monkeypatc
     for all_of_it, part in zip(result(None), result(wanted)):
         assert len(all_of_it) == len(part)
         for expected, found in zip(all_of_it, part):
-            assert torch.allclose(found, expected, atol=1e-4, rtol=1e-4)
+            # A gradient is a sum of hundreds that may cancel, in an order that differs by processor: its error goes with the
+            # largest of its tensor.
+            assert (found - expected).abs().max() <= 1e-4 * expected.abs().max()
     if row_step == 1:
         assert not model.unroll(tokens, positions, texts, taps, 1, wanted)[0][~wanted].any()
 
