@@ -132,8 +132,8 @@ Result<double> best_peak_tops(int n_threads) {
   BASS_ASSIGN_OR_RETURN(const double measured, measure_peak_tops(OperationClass::kInt8Dot, n_threads));
   const std::string path = cache_folder() + "/machine.json";
   // A cache folder may be shared by machines, and by versions of which the earlier ones measured too much.
-  constexpr int kLoops = 2;
-  const std::string key = fmt::format("{} {} {} threads, loops {}", processor_name(), kernels->name, n_threads, kLoops);
+  const std::string key =
+      fmt::format("{} {} {} threads, loops {}", processor_name(), kernels->name, n_threads, cpu::kPeakLoopsVersion);
   Json cache = read_json_cache(path);
   const Json entry = cache.value(key, Json());
   if (entry.is_object() && entry.contains("peak_tops") && entry["peak_tops"].is_number()) {

@@ -22,6 +22,7 @@ inline constexpr int32_t kDotBiasBits = 0x4B400000;
 
 /// The quantised form of one group of kGroupLen columns in kRowBlock rows:
 ///   int8_t q[n_planes][kRowBlock][kGroupLen], then the fields, each [kRowBlock].
+/// With one plane q of numbers is in [-127, 127] (madd_dot_impl.h needs that it is not -128).
 /// Records lie [row block][group].
 enum class ActivationField : int {
   kScale,      // float

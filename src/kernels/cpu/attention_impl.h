@@ -13,17 +13,18 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
 
-// Loops over registers are unrolled by hand: GCC would keep sums of more than a few in memory.
 template <int kRows, int kColumns>
 BASS_SIMD_INLINE void clear(I32x16 (&sums)[kRows][kColumns]) {
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
     for (int c = 0; c < kColumns; ++c) sums[r][c] = zero_i32();
   }
 }
 
-inline constexpr int kPairsAtOnce = 4;  // of int16, in the innermost loops
+// Of int16, in the innermost loops. They count from 0 to a constant and add where they begin, as GCC 12 then finds the
+// addresses from few registers.
+inline constexpr int kPairsAtOnce = 4;
 
 /// What is read after the chunk in work. Asking for all of it at once would keep the kernel waiting for free buffers,
 /// so the loops ask for a few cache lines at a time; pages lie apart, so the processor does not foresee them.
@@ -37,10 +38,10 @@ struct Ahead {
   BASS_SIMD_INLINE void ask(int n_lines) {
     if (next >= end) return;
     if (is_staged) {
-#pragma GCC unroll 8
+#pragma GCC unroll kUnrolled
       for (int i = 0; i < n_lines; ++i) prefetch_l2(next + i * 64);
     } else {
-#pragma GCC unroll 8
+#pragma GCC unroll kUnrolled
       for (int i = 0; i < n_lines; ++i) prefetch(next + i * 64);
     }
     next += n_lines * 64;
@@ -107,9 +108,9 @@ BASS_SIMD_INLINE F32x16 weight_factor(F32x16 weight_sum) {
 
 /// Adds up lanes[0..15] by the fixed tree, each of them a vector.
 BASS_SIMD_INLINE F32x16 tree_sum(F32x16 (&lanes)[kLanes]) {
-#pragma GCC unroll 4
+#pragma GCC unroll kUnrolled
   for (int half = kLanes / 2; half >= 1; half /= 2) {
-#pragma GCC unroll 8
+#pragma GCC unroll kUnrolled
     for (int i = 0; i < half; ++i) lanes[i] = add(lanes[i], lanes[i + half]);
   }
   return lanes[0];
@@ -131,7 +132,7 @@ BASS_SIMD_INLINE MergeFactors wide_softmax(RowBlock& block, const Chunk& chunk, 
   };
   F32x16 l_lanes[kLanes];
   F32x16 w_lanes[kLanes];
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
   for (int i = 0; i < kLanes; ++i) {
     F32x16 p0;
     F32x16 p1;
@@ -164,24 +165,24 @@ __attribute__((noinline)) void wide_chunk(RowBlock* blocks, const Chunk& chunk, 
     clear(sums);
     for (int pairs = 0; pairs < head_dim / 2; pairs += kPairsAtOnce) {
       ahead.ask(kPairsAtOnce / 2);
-#pragma GCC unroll 8
+#pragma GCC unroll kUnrolled
       for (int i_pair = 0; i_pair < kPairsAtOnce; ++i_pair) {
         const int pair = pairs + i_pair;
         I32x16 q[kVectors];
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
         for (int v = 0; v < kVectors; ++v) q[v] = load_i32(blocks[v].q + pair * kLanes);
         const int16_t* k = chunk.head.k + (pair * kKvPageLen + j) * 2;
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
         for (int i = 0; i < kWideTile; ++i) {
           const I32x16 keys = broadcast_pair(k + 2 * i);
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
           for (int v = 0; v < kVectors; ++v) add_dot_i16(&sums[i][v], keys, q[v]);
         }
       }
     }
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
     for (int i = 0; i < kWideTile; ++i) {
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
       for (int v = 0; v < kVectors; ++v) {
         F32x16 s = mul(mul(to_f32(sums[i][v]), broadcast(chunk.head.k_scale[j + i])), load(blocks[v].q_scale));
         if (!chunk.is_past) s = where_seen(blocks[v], chunk, j + i, s, broadcast(-__builtin_inff()));
@@ -198,7 +199,7 @@ __attribute__((noinline)) void wide_chunk(RowBlock* blocks, const Chunk& chunk, 
     }
   }
   MergeFactors factors[kVectors];
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
   for (int v = 0; v < kVectors; ++v) factors[v] = wide_softmax(blocks[v], chunk, m_chunk[v], scores[v], weights[v]);
   ahead.ask(4);
   for (int d = 0; d < head_dim; d += kWideTile) {
@@ -206,24 +207,24 @@ __attribute__((noinline)) void wide_chunk(RowBlock* blocks, const Chunk& chunk, 
     clear(sums);
     for (int pairs = 0; pairs < kKvPageLen / 2; pairs += kPairsAtOnce) {
       ahead.ask(kPairsAtOnce / 2);
-#pragma GCC unroll 8
+#pragma GCC unroll kUnrolled
       for (int i_pair = 0; i_pair < kPairsAtOnce; ++i_pair) {
         const int pair = pairs + i_pair;
         I32x16 w[kVectors];
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
         for (int v = 0; v < kVectors; ++v) w[v] = load_i32(weights[v] + pair * kLanes);
         const int16_t* values = chunk.head.v + (pair * head_dim + d) * 2;
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
         for (int i = 0; i < kWideTile; ++i) {
           const I32x16 value = broadcast_pair(values + 2 * i);
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
           for (int v = 0; v < kVectors; ++v) add_dot_i16(&sums[i][v], value, w[v]);
         }
       }
     }
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
     for (int i = 0; i < kWideTile; ++i) {
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
       for (int v = 0; v < kVectors; ++v) {
         float* o = blocks[v].o + (d + i) * kLanes;
         store(o, fma(to_f32(sums[i][v]), factors[v].new_sum, mul(load(o), factors[v].old_o)));
@@ -262,27 +263,27 @@ __attribute__((noinline)) Ahead narrow_scores(const RowBlock& block, const Chunk
     clear(sums);
     for (int pairs = 0; pairs < head_dim / 2; pairs += kPairsAtOnce) {
       ahead.ask(kPairsAtOnce);
-#pragma GCC unroll 8
+#pragma GCC unroll kUnrolled
       for (int i_pair = 0; i_pair < kPairsAtOnce; ++i_pair) {
         const int pair = pairs + i_pair;
         I32x16 keys[kScoreVectors];
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
         for (int v = 0; v < kScoreVectors; ++v) {
           keys[v] = load_i32(chunk.head.k + (pair * kKvPageLen + first + v * kLanes) * 2);
           keep_in_register(&keys[v]);
         }
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
         for (int r = 0; r < kRows; ++r) {
           const I32x16 q = broadcast_i32(block.q[r * kNarrowPairs + pair]);
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
           for (int v = 0; v < kScoreVectors; ++v) add_dot_i16(&sums[r][v], keys[v], q);
         }
       }
     }
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
     for (int v = 0; v < kScoreVectors; ++v) {
       const F32x16 scale = load(chunk.head.k_scale + first + v * kLanes);
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
       for (int r = 0; r < kRows; ++r) {
         store(scores[r] + first + v * kLanes, mul(mul(to_f32(sums[r][v]), scale), broadcast(block.q_scale[r])));
       }
@@ -313,7 +314,7 @@ template <int kRows, bool kIsPast>
 BASS_SIMD_INLINE MergeFactors narrow_softmax(RowBlock& block, const Chunk& chunk, float (&scores)[kRows][kKvPageLen],
                                              int16_t (&weights)[kRows][kKvPageLen], int ahead_lines, Ahead& ahead) {
   F32x16 highest[kRows];
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
   for (int r = 0; r < kRows; ++r) {
     F32x16 s[2] = {load(scores[r]), load(scores[r] + kLanes)};
     if constexpr (!kIsPast) {
@@ -327,13 +328,13 @@ BASS_SIMD_INLINE MergeFactors narrow_softmax(RowBlock& block, const Chunk& chunk
   const F32x16 v_scale[2] = {load(chunk.head.v_scale), load(chunk.head.v_scale + kLanes)};
   F32x16 l_lanes[kRows];
   F32x16 w_lanes[kRows];
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
   for (int r = 0; r < kRows; ++r) {
     for (int i = 0; i < ahead_lines; i += kPairsAtOnce) ahead.ask(kPairsAtOnce);
     const F32x16 m = of_row<kRows>(m_chunk, r);
     F32x16 p[2];
     F32x16 w[2];
-#pragma GCC unroll 2
+#pragma GCC unroll kUnrolled
     for (int v = 0; v < 2; ++v) {
       p[v] = exp2_f32(sub(load(scores[r] + v * kLanes), m));
       w[v] = mul(p[v], v_scale[v]);
@@ -349,7 +350,7 @@ BASS_SIMD_INLINE MergeFactors narrow_softmax(RowBlock& block, const Chunk& chunk
   }
   const F32x16 weight_sum = reduce_add(w_lanes);
   const F32x16 factors = weight_factor(weight_sum);
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
   for (int r = 0; r < kRows; ++r) {
     const F32x16 factor = of_row<kRows>(factors, r);
     for (int v = 0; v < kKvPageLen; v += kLanes) {
@@ -369,26 +370,26 @@ BASS_SIMD_INLINE void narrow_columns(RowBlock& block, const Chunk& chunk, int he
   constexpr int kPairs = kVectors > 2 ? kPairsAtOnce / 2 : kPairsAtOnce;
   for (int pairs = 0; pairs < kKvPageLen / 2; pairs += kPairs) {
     ahead.ask(kPairs * kVectors);
-#pragma GCC unroll 8
+#pragma GCC unroll kUnrolled
     for (int i_pair = 0; i_pair < kPairs; ++i_pair) {
       const int pair = pairs + i_pair;
       I32x16 values[kVectors];
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
       for (int v = 0; v < kVectors; ++v) {
         values[v] = load_i32(chunk.head.v + (pair * head_dim + d + v * kLanes) * 2);
         keep_in_register(&values[v]);
       }
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
       for (int r = 0; r < kRows; ++r) {
         const I32x16 w = broadcast_pair(weights[r] + 2 * pair);
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
         for (int v = 0; v < kVectors; ++v) add_dot_i16(&sums[r][v], values[v], w);
       }
     }
   }
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
     for (int v = 0; v < kVectors; ++v) {
       float* o = block.o + (d + v * kLanes + r) * kLanes;
       store(o, fma(to_f32(sums[r][v]), broadcast(new_sum[r]), mul(load(o), broadcast(old_o[r]))));
@@ -415,9 +416,10 @@ __attribute__((noinline)) Ahead narrow_values(RowBlock& block, const Chunk& chun
   return ahead;
 }
 
-/// One chunk for the kRows rows of a block; returns what is left to be asked for.
+/// One chunk for the kRows rows of a block; returns what is left to be asked for. Not inlined: all of them in one
+/// function take the compiler longer, and save nothing.
 template <int kRows>
-BASS_SIMD_INLINE Ahead narrow_chunk(RowBlock& block, const Chunk& chunk, int head_dim, Ahead ahead) {
+__attribute__((noinline)) Ahead narrow_chunk(RowBlock& block, const Chunk& chunk, int head_dim, Ahead ahead) {
   alignas(64) float scores[kRows][kKvPageLen];
   alignas(64) int16_t weights[kRows][kKvPageLen];
   ahead = narrow_scores<kRows>(block, chunk, head_dim, scores, ahead);

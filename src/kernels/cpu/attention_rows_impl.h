@@ -7,9 +7,6 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 namespace detail {
 
-/// So many rows are faster one behind the other, in blocks of up to kMaxNarrowRows, than in lanes, most of them idle
-/// (AVX2 and AVX-512; not measured with AVX-VNNI).
-inline constexpr int kMaxRowsInTurn = 12;
 static_assert(kMaxRowsInTurn < kLanes);
 
 /// From so many rows on blocks have a row in each lane: with kWideVectors > 1 from those on that fill two of them, as

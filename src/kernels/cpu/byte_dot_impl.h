@@ -2,7 +2,6 @@
 // Include after a simd_*.h that has dot_u8s8; madd_dot_impl.h is for the one that lacks it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
@@ -26,7 +25,7 @@ struct QuantDot {
   BASS_SIMD_INLINE static I32x16 finish(I32x16 sum, int32_t /*start*/) { return sum; }
 };
 
-/// For machine_impl.h: QuantDot<4, 1>::add in as few instructions as it takes. What the sums mean is the set's own.
+/// For machine_impl.h: what QuantDot<4, 1>::add does, in as few instructions as it takes.
 BASS_SIMD_INLINE void peak_step(I32x16* sum, I32x16 w, const int8_t* x) { QuantDot<4, 1>::add(sum, w, x); }
 
 }  // namespace bass::cpu::BASS_SIMD_NAMESPACE

@@ -41,13 +41,14 @@ struct GroupsAhead {
   Place far;   // into the first level, or into the second if is_staged
   Place near;  // then into the first
 
-  /// Once for each group in work. kShareLines: share_lines of the tiles
-  template <int kShareLines>
+  /// Once for each group in work. kStagedLines: share_lines of the tiles; 0 in one of several blocks, which is not
+  /// staged
+  template <int kStagedLines>
   BASS_SIMD_INLINE void ask() {
     if (lines == nullptr) {
-      if (is_staged) {
-#pragma GCC unroll 32
-        for (int i = 0; i < kShareLines; ++i) {
+      if (kStagedLines > 0 && is_staged) {
+#pragma GCC unroll kUnrolled
+        for (int i = 0; i < kStagedLines; ++i) {
           prefetch_l2(far.data + i * 64);
           prefetch(near.data + i * 64);
         }
@@ -60,7 +61,7 @@ struct GroupsAhead {
     }
     for (int i = first_line; i < end_line; ++i) {
       const std::byte* p = far.data + lines[i].offset + far.group * lines[i].stride;
-      if (is_staged) {
+      if (kStagedLines > 0 && is_staged) {
         prefetch_l2(p);
         prefetch(near.data + lines[i].offset + near.group * lines[i].stride);
       } else {

@@ -2,7 +2,8 @@
 //
 // Every table gives the same bits: the arithmetic is stated per weight format (matmul below), in integers where it is
 // exact and in one fixed order of fp32 operations elsewhere. So a row's result depends on nothing but the row
-// (docs/architecture.md, "Row invariance"). reference/ states the same arithmetic in obvious scalar loops.
+// (docs/architecture.md, "Row invariance"); where a row holds what is no number, on the table too. reference/ states
+// the same arithmetic in obvious scalar loops.
 //
 // All functions are pure functions over memory that the caller owns; they allocate nothing and are thread-safe.
 #pragma once
@@ -177,6 +178,8 @@ struct PeakLoop {
   int64_t (*run)(int64_t n_iterations) = nullptr;
   double operations = 0;  // of one iteration
 };
+/// Goes up when the loops change, so that what earlier ones measured is not taken for theirs.
+inline constexpr int kPeakLoopsVersion = 2;
 
 /// What stands between the two products of a feed-forward block.
 enum class Activation { kSilu, kGeluTanh, kGelu, kRelu };

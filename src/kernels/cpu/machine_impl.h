@@ -22,8 +22,7 @@ inline int64_t lane_sum(I32x16 x) {
   return sum;
 }
 
-/// Chains that start equal would stay equal, and the compiler would compute one of them; so would the halves of a
-/// vector that is two registers.
+/// Chains that start equal would stay equal, and the compiler would compute one of them.
 BASS_SIMD_INLINE void start_apart(I32x16 (&sums)[kPeakChains]) {
 #pragma GCC unroll 16
   for (int i = 0; i < kPeakChains; ++i) sums[i] = add(iota_i32(), broadcast_i32(i));
@@ -32,28 +31,31 @@ BASS_SIMD_INLINE void start_apart(I32x16 (&sums)[kPeakChains]) {
 /// `n_iterations` of kPeakChains byte dot products (of nibbles, which some sets do faster than of bytes); the sum keeps
 /// the compiler from leaving them out.
 inline int64_t dot_peak(int64_t n_iterations) {
-  int8_t quad[4] = {1, -2, 3, -4};
-  const I32x16 bytes = broadcast_i32(0x01020304);
+  using Dot = QuantDot<4, 1>;
+  int8_t quad[4] = {1, 2, 3, 4};
+  I32x16 nibbles = broadcast_i32(0x01020304);
+  hide(&nibbles);  // equal halves, where a vector is two registers, would be computed once
   I32x16 sums[kPeakChains];
   start_apart(sums);
   asm volatile("" : "+m"(quad));  // nor is it a constant, which would be made anew each time
   for (int64_t i = 0; i < n_iterations; ++i) {
 #pragma GCC unroll 16
     for (auto& sum : sums) {
-      peak_step(&sum, bytes, quad);
+      peak_step(&sum, nibbles, quad);
       asm volatile("" : "+m"(quad));  // it may have changed: no product is redundant
     }
   }
   I32x16 total = zero_i32();
 #pragma GCC unroll 16
-  for (const auto& sum : sums) total = add(total, sum);
+  for (const auto& sum : sums) total = add(total, Dot::finish(sum, 0));
   return lane_sum(total);
 }
 
 /// The same of int16 pairs, as attention has them.
 inline int64_t pair_dot_peak(int64_t n_iterations) {
   int32_t pair = 0x00010002;
-  const I32x16 factors = broadcast_i32(0x00030001);
+  I32x16 factors = broadcast_i32(0x00030001);
+  hide(&factors);
   I32x16 sums[kPeakChains];
   start_apart(sums);
   asm volatile("" : "+m"(pair));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/activations.h"
+#include "kernels/cpu/groups_ahead_impl.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/pack.h"
 
@@ -12,13 +13,25 @@ namespace detail {
 inline constexpr int kGroupQuads = kGroupLen / 4;
 inline constexpr size_t kQuadBytes = 64;  // 4 elements of 16 channels
 
-/// What a format's quants mean.
+/// What quants mean, however they lie: kBits of each, from -kOffset on; kParts of the format's own groups in one of the
+/// activations'.
+template <int kBitsOf, int kOffsetOf, bool kHasMinimumOf, int kPartsOf>
+struct QuantMeaning {
+  static constexpr int kBits = kBitsOf;
+  static constexpr int kOffset = kOffsetOf;
+  static constexpr bool kHasMinimum = kHasMinimumOf;
+  static constexpr int kParts = kPartsOf;
+};
+
+template <QuantFormat kFormatOf>
+using MeaningOf =
+    QuantMeaning<kFormatOf.bits, kFormatOf.offset, kFormatOf.has_minimum, kGroupLen / kFormatOf.group_len>;
+
 template <DType kType>
-struct FormatTraits {
+struct FormatTraits : MeaningOf<quant_format(kType)> {
+  using Meaning = MeaningOf<quant_format(kType)>;
   static constexpr QuantFormat kFormat = quant_format(kType);
-  static constexpr bool kHasMinimum = kFormat.has_minimum;
-  static constexpr int kParts = kGroupLen / kFormat.group_len;  // the format's own groups in one of the activations'
-  static constexpr size_t kGroupBytes =                         // a group's share of a tile
+  static constexpr size_t kGroupBytes =  // a group's share of a tile
       quant_tile_layout(kFormat, kSuperBlockLen / kGroupLen).end / (kSuperBlockLen / kGroupLen);
 };
 
@@ -49,6 +62,9 @@ class PackedSource {
  public:
   using Traits = FormatTraits<kType>;
   static constexpr size_t kGroupBytes = Traits::kGroupBytes;
+  /// For GroupsAhead::ask.
+  template <int kTiles>
+  static constexpr int kStagedLines = share_lines<kTiles>(kGroupBytes);
 
   PackedSource(const std::byte* tile, int n_groups)
       : tile_(tile), layout_(quant_tile_layout(Traits::kFormat, static_cast<size_t>(n_groups))) {}
@@ -115,11 +131,13 @@ struct alignas(64) UnpackedGroup {
 };
 
 /// Reads unpacked groups, of which the first is group `first_group` of the tile.
-template <class TraitsOfFormat>
+template <class Meaning>
 class UnpackedSource {
  public:
-  using Traits = TraitsOfFormat;
+  using Traits = Meaning;
   using Group = UnpackedGroup<Traits::kParts>;
+  template <int kTiles>
+  static constexpr int kStagedLines = 0;  // one of several blocks
 
   UnpackedSource(const Group* groups, int first_group) : groups_(groups), first_group_(first_group) {}
 
@@ -147,6 +165,8 @@ class UnpackingSource {
  public:
   using Traits = typename Source::Traits;
   using Group = UnpackedGroup<Traits::kParts>;
+  template <int kTiles>
+  static constexpr int kStagedLines = 0;
 
   UnpackingSource(const Source& source, Group* groups, int first_group)
       : source_(source), groups_(groups), first_group_(first_group) {}

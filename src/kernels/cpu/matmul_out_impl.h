@@ -46,11 +46,11 @@ BASS_SIMD_INLINE void store_tile(const MatmulOut& out, int first_row, int n_rows
   }
   if (out.bias != nullptr) {
     const F32x16 bias = load(out.bias + channel);
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
     for (int r = 0; r < kRows; ++r) acc[r] = add(acc[r], bias);
   }
   float* p = tile_row(out, static_cast<size_t>(first_row), tile);
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
   for (int r = 0; r < kRows; ++r, p += out.stride) {
     if (r >= n_rows) break;
     store(p, out.accumulate ? add(load(p), acc[r]) : acc[r]);

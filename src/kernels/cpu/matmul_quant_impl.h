@@ -24,6 +24,10 @@ inline constexpr int kRunRows = 96;  // rows whose partial sums are kept between
 
 static_assert(kMatmulRows % kRowBlock == 0);
 
+/// So few rows wait for memory, which answers faster in the order in which it lies: one tile at a time.
+template <int kPlanes>
+inline constexpr int kMaxSingleTileRows = kRowBlock / kPlanes;
+
 /// Neighbouring tiles, some of their groups, one block of rows.
 struct QuantJob {
   int tile;       // the first
@@ -59,7 +63,7 @@ BASS_SIMD_INLINE int32_t part_sum(const std::byte* record, int row_in_block) {
 /// plane kDotBias is in it.
 template <class Traits, int kPlanes, int kPart>
 BASS_SIMD_INLINE int32_t dot_start(const std::byte* record, int row_in_block) {
-  constexpr int kOffset = Traits::kFormat.offset - QuantDot<Traits::kFormat.bits, kPlanes>::kOffset;
+  constexpr int kOffset = Traits::kOffset - QuantDot<Traits::kBits, kPlanes>::kOffset;
   constexpr int32_t kBias = kPlanes == 1 ? kDotBiasBits : 0;
   if constexpr (kOffset == 0) return kBias;
   if constexpr (kOffset == 8 || kOffset == 128) {  // the formats that are met most: made when the row was quantised
@@ -75,26 +79,26 @@ template <class Source, int kPlanes, int kTiles, int kRows, int kPart>
 BASS_SIMD_INLINE void part_dots(const Source* sources, int g, const std::byte* const* records,
                                 I32x16 (&idot)[kTiles][kRows]) {
   using Traits = typename Source::Traits;
-  using Dot = QuantDot<Traits::kFormat.bits, kPlanes>;
+  using Dot = QuantDot<Traits::kBits, kPlanes>;
   I32x16 acc[kTiles][kRows][kPlanes];
   int32_t start[kRows];
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
   for (int r = 0; r < kRows; ++r) {
     start[r] = dot_start<Traits, kPlanes, kPart>(records[r / kRowBlock], r % kRowBlock);
-#pragma GCC unroll 2
+#pragma GCC unroll kUnrolled
     for (int p = 0; p < kPlanes; ++p) {
       const int32_t plane_start = p == kPlanes - 1 ? start[r] : 0;
-#pragma GCC unroll 4
+#pragma GCC unroll kUnrolled
       for (int t = 0; t < kTiles; ++t) acc[t][r][p] = Dot::start(plane_start);
     }
   }
   const auto step = [&]<int kQuad>() __attribute__((always_inline)) {
     typename Dot::Weights w[kTiles];
-#pragma GCC unroll 4
+#pragma GCC unroll kUnrolled
     for (int t = 0; t < kTiles; ++t) w[t] = Dot::weights(sources[t].template quad<kQuad>(g));
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
+#pragma GCC unroll kUnrolled
       for (int p = 0; p < kPlanes; ++p) {
         const auto* x = reinterpret_cast<const int8_t*>(records[r / kRowBlock]) +
                         activation_quants_offset(p, r % kRowBlock) + kQuad * 4;
@@ -102,7 +106,7 @@ BASS_SIMD_INLINE void part_dots(const Source* sources, int g, const std::byte* c
           Dot::add(&acc[0][r][p], w[0], x);
         } else {
           const I32x16 quads = broadcast_quad(x);  // a register, as several tiles read it
-#pragma GCC unroll 4
+#pragma GCC unroll kUnrolled
           for (int t = 0; t < kTiles; ++t) Dot::add(&acc[t][r][p], w[t], quads);
         }
       }
@@ -124,9 +128,9 @@ BASS_SIMD_INLINE void part_dots(const Source* sources, int g, const std::byte* c
     step.template operator()<4 * kPart + 2>();
     step.template operator()<4 * kPart + 3>();
   }
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll kUnrolled
     for (int t = 0; t < kTiles; ++t) {
       const I32x16(&planes)[kPlanes] = acc[t][r];
       const I32x16 last = Dot::finish(planes[kPlanes - 1], start[r]);
@@ -171,23 +175,23 @@ BASS_SIMD_INLINE void add_part(const Source* sources, int g, const std::byte* co
   I32x16 idot[kTiles][kRows];
   part_dots<Source, kPlanes, kTiles, kRows, kPart>(sources, g, records, idot);
   F32x16 d_w[kTiles];
-#pragma GCC unroll 4
+#pragma GCC unroll kUnrolled
   for (int t = 0; t < kTiles; ++t) d_w[t] = sources[t].template scale<kPart>(g);
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll kUnrolled
     for (int t = 0; t < kTiles; ++t) {
       acc[t][r] = fma(d_w[t], scaled_dot<kPlanes>(idot[t][r], records[r / kRowBlock], r % kRowBlock), acc[t][r]);
     }
   }
   if constexpr (Traits::kHasMinimum) {
     F32x16 m_w[kTiles];
-#pragma GCC unroll 4
+#pragma GCC unroll kUnrolled
     for (int t = 0; t < kTiles; ++t) m_w[t] = sources[t].template minimum<kPart>(g);
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
     for (int r = 0; r < kRows; ++r) {
       const F32x16 sum = scaled_part_sum<kPlanes, Traits::kParts, kPart>(records[r / kRowBlock], r % kRowBlock);
-#pragma GCC unroll 4
+#pragma GCC unroll kUnrolled
       for (int t = 0; t < kTiles; ++t) acc[t][r] = fma(m_w[t], sum, acc[t][r]);
     }
   }
@@ -213,12 +217,12 @@ template <class Source, int kPlanes, int kTiles, int kRows>
 void quant_tiles(const Source* sources, const QuantJob& job, const ActivationRows& x, const MatmulOut& out) {
   constexpr int kBlocks = (kRows + kRowBlock - 1) / kRowBlock;
   const std::byte* records[kBlocks];
-#pragma GCC unroll 4
+#pragma GCC unroll kUnrolled
   for (int b = 0; b < kBlocks; ++b) records[b] = x.record(job.first_row + b * kRowBlock, job.groups.begin);
   F32x16 acc[kTiles][kRows];
-#pragma GCC unroll 4
+#pragma GCC unroll kUnrolled
   for (int t = 0; t < kTiles; ++t) {
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
     for (int r = 0; r < kRows; ++r) {
       acc[t][r] = job.sums_before == nullptr ? zero_f32() : load(job.sums_before + (t * kRunRows + r) * kTileLen);
     }
@@ -227,26 +231,26 @@ void quant_tiles(const Source* sources, const QuantJob& job, const ActivationRow
   FetchQueue* fetch = job.fetch;
   if (job.sums_after == nullptr) ask_for_outputs(job, out);
   for (int g = job.groups.begin; g < job.groups.end; ++g) {
-    ahead.ask<share_lines<kTiles>(Source::Traits::kGroupBytes)>();
+    ahead.ask<Source::template kStagedLines<kTiles>>();
     if (fetch != nullptr) {
       constexpr int kLines = kFetchLines<kPlanes, kTiles>;
       const std::byte* fetched = fetch->take(kLines * 64);
       if (fetched == nullptr) {
         fetch = nullptr;
       } else {
-#pragma GCC unroll 8
+#pragma GCC unroll kUnrolled
         for (int i = 0; i < kLines; ++i) prefetch_l2(fetched + i * 64);
       }
     }
     add_part<Source, kPlanes, kTiles, kRows, 0>(sources, g, records, acc);
     if constexpr (Source::Traits::kParts == 2) add_part<Source, kPlanes, kTiles, kRows, 1>(sources, g, records, acc);
-#pragma GCC unroll 4
+#pragma GCC unroll kUnrolled
     for (int b = 0; b < kBlocks; ++b) records[b] += activation_record_bytes(kPlanes);
   }
-#pragma GCC unroll 4
+#pragma GCC unroll kUnrolled
   for (int t = 0; t < kTiles; ++t) {
     if (job.sums_after != nullptr) {
-#pragma GCC unroll 16
+#pragma GCC unroll kUnrolled
       for (int r = 0; r < kRows; ++r) store(job.sums_after + (t * kRunRows + r) * kTileLen, acc[t][r]);
     } else if (t < job.n_tiles) {
       store_tile<kRows>(out, job.first_row, job.n_rows, job.tile + t, acc[t]);
@@ -254,14 +258,14 @@ void quant_tiles(const Source* sources, const QuantJob& job, const ActivationRow
   }
 }
 
-/// quant_tiles of job.n_rows <= kRows rows. There is code for every number of rows up to a row block, then for even
-/// ones: all of them would double the program.
-template <class Source, int kPlanes, int kTiles, int kRows>
+/// quant_tiles of job.n_rows <= kRows rows, but at least kMinRows. There is code for every number of rows up to a row
+/// block, then for even ones: all of them would double the program.
+template <class Source, int kPlanes, int kTiles, int kRows, int kMinRows>
 BASS_SIMD_INLINE void quant_tiles_rows(const Source* sources, const QuantJob& job, const ActivationRows& x,
                                        const MatmulOut& out) {
   constexpr int kFewer = kRows <= kRowBlock ? kRows - 1 : kRows - 2;
-  if constexpr (kRows > 1) {
-    if (job.n_rows <= kFewer) return quant_tiles_rows<Source, kPlanes, kTiles, kFewer>(sources, job, x, out);
+  if constexpr (kFewer >= kMinRows) {
+    if (job.n_rows <= kFewer) return quant_tiles_rows<Source, kPlanes, kTiles, kFewer, kMinRows>(sources, job, x, out);
   }
   quant_tiles<Source, kPlanes, kTiles, kRows>(sources, job, x, out);
 }
@@ -318,7 +322,7 @@ template <int kPlanes, int kTiles, int kMaxRows, class Packed, class Group>
 void quant_tiles_unpacked(const std::array<Packed, kTiles>& packed, Group (&unpacked)[kTiles][kChunkGroups],
                           bool is_first, const QuantJob& job, const ActivationRows& x, const MatmulOut& out) {
   using Unpacking = UnpackingSource<Packed>;
-  using Unpacked = UnpackedSource<typename Packed::Traits>;
+  using Unpacked = UnpackedSource<typename Packed::Traits::Meaning>;
   // Each of them has at least this many rows, but for the last one's row block that is not full.
   constexpr int kMinBlockRows = (2 * kMaxRows / kRowBlock + 1) / 3 * kRowBlock;
   const int begin = job.groups.begin;
@@ -338,6 +342,9 @@ void quant_run(const PackedMatrix& w, const ActivationRows& x, int first_row, in
                const AheadPlan<PackedSource<kType>, kTiles>& ahead, const MatmulOut& out, FetchQueue* fetch) {
   constexpr bool kHasFewRows = kTiles < kMatmulTiles;
   constexpr int kMaxRows = kHasFewRows || kPlanes == 2 ? kRowBlock : kMatmulRows;
+  // What may be left of rows that are more than that: a row block, but for the last of many runs, whose time is
+  // nothing.
+  constexpr int kMinRows = kMaxRows > kRowBlock ? kRowBlock : 1;
   using Packed = PackedSource<kType>;
   const RowSplit<kMaxRows> split(n_rows);
   const int n_groups = w.n_in / kGroupLen;
@@ -350,9 +357,8 @@ void quant_run(const PackedMatrix& w, const ActivationRows& x, int first_row, in
   const auto packed = each_tile<kTiles>([&](int t) { return Packed(tile_data(t), n_groups); });
   // Unpacking pays from the third block on, and not at all where a packed quant is a byte, or a nibble whose mask and
   // shift cost nothing.
-  const bool is_free =
-      Packed::Traits::kFormat.bits == 8 || (Packed::Traits::kFormat.bits == 4 && kMasksMayBeFree && masks_are_free());
-  const bool unpacks = !is_free && split.n_blocks() > 2;
+  constexpr int kBits = Packed::Traits::kBits;
+  const bool unpacks = split.n_blocks() > 2 && !(kBits == 4 && kMasksMayBeFree && masks_are_free());
   UnpackedGroup<Packed::Traits::kParts> unpacked[kTiles][kChunkGroups];
   alignas(64) float partial[kTiles * kRunRows * kTileLen];
   for (int begin = 0; begin < n_groups; begin += kChunkGroups) {
@@ -370,13 +376,14 @@ void quant_run(const PackedMatrix& w, const ActivationRows& x, int first_row, in
       job.fetch = fetch;
       job.sums_before = begin == 0 ? nullptr : sums;
       job.sums_after = end == n_groups ? nullptr : sums;
-      if constexpr (!kHasFewRows) {
+      if constexpr (!kHasFewRows && kBits < 8) {
         if (unpacks) {
           quant_tiles_unpacked<kPlanes, kTiles, kMaxRows>(packed, unpacked, b == 0, job, x, out);
           continue;
         }
       }
-      quant_tiles_rows<Packed, kPlanes, kTiles, kMaxRows>(packed.data(), job, x, out);
+      constexpr int kMostRows = kHasFewRows ? kMaxSingleTileRows<kPlanes> : kMaxRows;
+      quant_tiles_rows<Packed, kPlanes, kTiles, kMostRows, kMinRows>(packed.data(), job, x, out);
     }
   }
 }
@@ -400,9 +407,7 @@ void quant_matmul_tiles(const PackedMatrix& w, const ActivationRows& x, int n_ro
 template <DType kType, int kPlanes>
 void quant_matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, const MatmulOut& out,
                   FetchQueue* fetch) {
-  // Few rows wait for memory, which answers faster in the order in which it lies.
-  constexpr int kMaxSingleTileRows = kRowBlock / kPlanes;
-  if (n_rows <= kMaxSingleTileRows) {
+  if (n_rows <= kMaxSingleTileRows<kPlanes>) {
     quant_matmul_tiles<kType, kPlanes, 1>(w, x, n_rows, tiles, out, nullptr);
   } else {
     FetchQueue* taken = n_rows > kMaxRowsWithoutFetch ? fetch : nullptr;

@@ -100,7 +100,7 @@ TEST_P(MatmulTest, HasTheBitsOfTheReferenceForManyRows) {
     for (int n_planes = 1; n_planes <= (is_float(type) ? 1 : 2); ++n_planes) visit(n_planes);
   };
   for (const DType type : kTypes) {
-    for (const int n_rows : {95, 96, 97, 193, 256}) {
+    for (const int n_rows : {95, 96, 97, 98, 99, 193, 256}) {
       for_each_planes(type, [&](int n_planes) { expect_reference_bits(type, n_rows, 33, 64, n_planes); });
     }
   }

@@ -17,6 +17,8 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 
 inline constexpr int kLanes = 16;
+// Loops over registers are unrolled up to so many times, which is whole: GCC would keep arrays of vectors in memory.
+inline constexpr int kUnrolled = 32;
 // Register blocking of the kernels, for 16 registers (simd_avx512.h says what each counts).
 inline constexpr int kMatmulTiles = 1;
 inline constexpr int kMatmulRows = 4;           // 8 registers of int sums; the fp32 sums live in the first cache
@@ -27,6 +29,7 @@ inline constexpr int kWideTile = 4;
 inline constexpr int kScoreVectors = 1;
 constexpr int value_vectors(int /*n_rows*/) { return 1; }
 inline constexpr int kMaxNarrowRows = 6;
+inline constexpr int kMaxRowsInTurn = 12;  // measured without AVX-VNNI
 
 struct F32x16 {
   __m256 lo, hi;
@@ -122,6 +125,7 @@ BASS_SIMD_INLINE void store_i16(int16_t* p, I32x16 x) {
   _mm_storeu_si128(q, _mm256_castsi256_si128(lo));
   _mm_storeu_si128(q + 1, _mm256_castsi256_si128(hi));
 }
+BASS_SIMD_INLINE void hide(I32x16* x) { asm volatile("" : "+x"(x->lo), "+x"(x->hi)); }
 BASS_SIMD_INLINE void keep_in_register(I32x16* /*x*/) {}  // there are not enough of them
 
 BASS_SIMD_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }

@@ -1,5 +1,6 @@
 // The 16-lane vectors of the CPU kernels on AVX-512 (F, BW, DQ, VL, VNNI): one 512-bit register each.
-// simd_scalar.h documents the functions; all three simd_*.h define the same ones with the same bits.
+// simd_scalar.h documents the functions; all three simd_*.h define the same ones with the same bits, but for
+// dot_u8s8, which AVX2 alone does without (madd_dot_impl.h).
 #pragma once
 
 #include <immintrin.h>
@@ -15,6 +16,8 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 
 inline constexpr int kLanes = 16;
+// Loops over registers are unrolled up to so many times, which is whole: GCC would keep arrays of vectors in memory.
+inline constexpr int kUnrolled = 32;
 // Register blocking of the kernels, for 32 registers.
 // Tiles and rows that share quads in registers: 16 int sums stay, of the 16 fp32 sums some wait in the first-level
 // cache.
@@ -31,6 +34,8 @@ inline constexpr int kScoreVectors = 2;
 constexpr int value_vectors(int n_rows) { return n_rows <= 6 ? 4 : 2; }  // sums and values have registers
 // Rows of such a block, at most: 24 sums, and registers for what they are of.
 inline constexpr int kMaxNarrowRows = 12;
+// So many rows are faster one behind the other, in blocks of up to kMaxNarrowRows, than in lanes, most of them idle.
+inline constexpr int kMaxRowsInTurn = 12;
 
 struct F32x16 {
   __m512 v;
@@ -89,6 +94,7 @@ BASS_SIMD_INLINE void store_i16(int16_t* p, I32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(x.v));
 }
 /// The compiler, which takes loads for free, would load x again for each use.
+BASS_SIMD_INLINE void hide(I32x16* x) { asm volatile("" : "+v"(x->v)); }
 BASS_SIMD_INLINE void keep_in_register(I32x16* x) { asm("" : "+v"(x->v)); }
 
 BASS_SIMD_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }

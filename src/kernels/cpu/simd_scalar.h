@@ -1,7 +1,7 @@
 // The 16-lane vectors of the CPU kernels as plain loops: the meaning of every function that simd_avx2.h and
 // simd_avx512.h give too. Each is defined in the namespace of its instruction set (BASS_SIMD_NAMESPACE), so that the
 // linker can never exchange code of one for code of another. All lanes are independent unless it says otherwise, and
-// every function returns the same bits in all three headers.
+// every function returns the same bits in all three headers (AVX2 alone has no dot_u8s8: madd_dot_impl.h).
 #pragma once
 
 #include <cmath>
@@ -20,6 +20,8 @@
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 
 inline constexpr int kLanes = 16;
+// Loops over what other sets keep in registers stay loops.
+inline constexpr int kUnrolled = 1;
 // Blocking of the kernels (simd_avx512.h says what each counts).
 inline constexpr int kMatmulTiles = 1;
 inline constexpr int kMatmulRows = 4;
@@ -31,6 +33,7 @@ inline constexpr int kScoreVectors = 1;
 /// Vectors of columns that are summed up at a time, row by row.
 constexpr int value_vectors(int /*n_rows*/) { return 1; }
 inline constexpr int kMaxNarrowRows = 6;
+inline constexpr int kMaxRowsInTurn = 12;
 
 struct F32x16 {
   float v[16];
@@ -123,6 +126,8 @@ BASS_SIMD_INLINE void store_i16(int16_t* p, I32x16 x) {
 }
 /// So that a loaded vector is not loaded again for each use (AVX-512).
 BASS_SIMD_INLINE void keep_in_register(I32x16* /*x*/) {}
+/// From here on the compiler knows nothing of its lanes, not even which are equal.
+BASS_SIMD_INLINE void hide(I32x16* x) { asm volatile("" : "+m"(*x)); }
 BASS_SIMD_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
 BASS_SIMD_INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 
