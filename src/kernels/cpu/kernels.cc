@@ -75,6 +75,9 @@ const Kernels* emulated_amx_table() {
   return &kTable;
 }
 
+/// Whether it has more than a name (kernels_left_out.cc).
+bool is_built(const Kernels& table) { return table.matmul != nullptr; }
+
 std::array<Candidate, kMaxTables> candidates() {
   __builtin_cpu_init();
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -86,8 +89,8 @@ std::array<Candidate, kMaxTables> candidates() {
   static const bool has_tiles = has_avx2 && has_avx512 && has_amx();
   return {{{&kScalarKernels, true},
            {&kAvx2Kernels, has_avx2},
-           {&kAvxVnniKernels, has_avx2 && has_avx_vnni()},
-           {&kAvx512VnniKernels, has_avx2 && has_avx512},
+           {&kAvxVnniKernels, is_built(kAvxVnniKernels) && has_avx2 && has_avx_vnni()},
+           {&kAvx512VnniKernels, is_built(kAvx512VnniKernels) && has_avx2 && has_avx512},
            {&amx_kernels(), has_tiles}}};
 }
 
