@@ -4,8 +4,8 @@
 # every fuzz target for a minute (tools/fuzz.sh), and the tests of python/ with Debian's PyTorch. Where nvcc is installed,
 # the GPU backend is compiled and its gates are looked at; nothing is installed for that.
 #   tools/test.sh [unit|cuda|draft|asan|tsan|fuzz ...]    only these parts
-# BASS_TEST_MINUTES=M leaves out parts that would hardly end within M minutes, and says so: continuous integration ends
-# what takes too long, whatever has passed by then, and machines differ by a factor of three.
+# BASS_TEST_MINUTES=M leaves out sanitizers and fuzzing where they would hardly end within M minutes, and says so:
+# continuous integration ends what takes too long, whatever has passed by then, and machines differ by a factor of three.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/deps.sh
@@ -19,23 +19,31 @@ for part in "${parts[@]}"; do
   esac
 done
 
+case "${BASS_TEST_MINUTES:-}" in
+  "") ;;
+  0* | *[!0-9]*)
+    echo "error: BASS_TEST_MINUTES=$BASS_TEST_MINUTES: it takes a whole number of minutes from 1 on" >&2
+    exit 2
+    ;;
+esac
+
 n_jobs=$(nproc)
 failures=""
 skips=""
 ctest_prefix=()
 export CTEST_OUTPUT_ON_FAILURE=1
 
-# Percents of BASS_TEST_MINUTES that must be left when a part begins.
-needed_percent() {
-  case "$1" in
-    asan) echo 45 ;;
-    tsan) echo 20 ;;
-    fuzz) echo 15 ;;
-    *) echo 0 ;;
-  esac
-}
+# Whether enough of BASS_TEST_MINUTES is left for a part to begin; of the tests themselves none is left out.
 has_time() { # part
-  [ -z "${BASS_TEST_MINUTES:-}" ] || [ "$SECONDS" -le $((BASS_TEST_MINUTES * 60 * (100 - $(needed_percent "$1")) / 100)) ]
+  local needed_percent
+  [ -n "${BASS_TEST_MINUTES:-}" ] || return 0
+  case "$1" in
+    asan) needed_percent=45 ;;
+    tsan) needed_percent=20 ;;
+    fuzz) needed_percent=15 ;;
+    *) return 0 ;;
+  esac
+  [ "$SECONDS" -le $((BASS_TEST_MINUTES * 60 * (100 - needed_percent) / 100)) ]
 }
 
 say() { printf '\n== %s\n' "$*"; }
@@ -172,7 +180,7 @@ if [ "$n_failed" -gt 0 ]; then
   exit 1
 fi
 if [ "$n_left_out" -gt 0 ]; then
-  echo "$n_left_out of ${#parts[@]} parts were left out, all others passed."
+  echo "$n_left_out of ${#parts[@]} parts were left out, the others passed."
 else
   echo "All parts passed."
 fi

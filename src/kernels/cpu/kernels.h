@@ -178,7 +178,7 @@ struct PeakLoop {
   int64_t (*run)(int64_t n_iterations) = nullptr;
   double operations = 0;  // of one iteration
 };
-/// Goes up when the loops change, so that what earlier ones measured is not taken for theirs.
+/// Goes up when what they measure changes, so that what earlier ones measured is not taken for theirs.
 inline constexpr int kPeakLoopsVersion = 2;
 
 /// What stands between the two products of a feed-forward block.

@@ -94,9 +94,8 @@ BASS_SIMD_INLINE void store_i16(int16_t* p, I32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(x.v));
 }
 /// The compiler, which takes loads for free, would load x again for each use.
-BASS_SIMD_INLINE void hide(I32x16* x) { asm volatile("" : "+v"(x->v)); }
 BASS_SIMD_INLINE void keep_in_register(I32x16* x) { asm("" : "+v"(x->v)); }
-
+BASS_SIMD_INLINE void hide(I32x16* x) { asm volatile("" : "+v"(x->v)); }
 BASS_SIMD_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 BASS_SIMD_INLINE void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
