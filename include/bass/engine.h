@@ -49,6 +49,9 @@ struct EngineOptions {
                                    ///< what the KV caches hold of it
   std::optional<int64_t> kv_memory_mib;  ///< budget of the KV caches; none: a quarter of what the models leave free (on
                                          ///< a GPU half), at most what max_batch full contexts need
+  /// Of the KV caches' memory, how much texts that have ended may keep, for texts that begin like them; what running
+  /// texts share is not counted. 0: every prompt is read anew. None: a quarter.
+  std::optional<int64_t> prefix_cache_mib;
   AttentionKind attention = AttentionKind::kFused;
   ActivationKind activations = ActivationKind::kInt8;
   KvKind kv = KvKind::kInt16;
@@ -92,6 +95,7 @@ struct EngineStats {
   double prefill_s = 0;        ///< steps that carried prompt tokens
   double decode_s = 0;         ///< the other steps
   int64_t prefill_tokens = 0;  ///< prompt tokens processed; the last of a prompt is each sample's own and not counted
+  int64_t cached_tokens = 0;   ///< prompt tokens that other texts had brought into the cache (prefix_cache_mib)
   int64_t decode_tokens = 0;   ///< tokens emitted by the other steps
   int64_t steps = 0;
   Work work;                 ///< of both models, attention included

@@ -163,6 +163,7 @@ struct Event {
   Status error;
 
   int n_prompt_tokens = 0;
+  int n_cached_tokens = 0;  ///< of these, that other texts had brought into the cache (EngineOptions::prefix_cache_mib)
   std::vector<TokenId> prompt_tokens;
   std::vector<float> prompt_logprobs;                ///< of tokens 1.., n_prompt_tokens - 1 values
   std::vector<TokenId> prompt_argmax;                ///< the most probable token in place of each of these

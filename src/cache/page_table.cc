@@ -63,6 +63,19 @@ PageTable PageTable::fork(int fork_len) const {
   return table;
 }
 
+void PageTable::append_shared(PageId page) {
+  BASS_CHECK(len_ == static_cast<int>(pages_.size()) * page_len_);
+  pages_.push_back(page);
+  pool_->add_ref(page);
+  len_ += page_len_;
+}
+
+void PageTable::replace(int idx, PageId page) {
+  BASS_CHECK((idx + 1) * page_len_ <= len_);
+  pool_->add_ref(page);
+  pool_->release(std::exchange(pages_[static_cast<size_t>(idx)], page));
+}
+
 void PageTable::clear() {
   for (const PageId page : pages_) pool_->release(page);
   pages_.clear();

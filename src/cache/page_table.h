@@ -50,6 +50,13 @@ class PageTable {
   /// A table that shares the first `fork_len` (at most len()) tokens.
   [[nodiscard]] PageTable fork(int fork_len) const;
 
+  /// The next page of tokens, which lies in `page` already and is shared from now on. len() is a multiple of the page's
+  /// length, and nothing is reserved behind it.
+  void append_shared(PageId page);
+
+  /// Full page `idx` holds what `page` holds, and becomes it.
+  void replace(int idx, PageId page);
+
   void clear();
 
  private:

@@ -59,6 +59,7 @@ class ChatCommand final : public Command {
                          "threads",
                          "context",
                          "kv_memory",
+                         "prefix_cache",
                          "attention",
                          "activations",
                          "kv_type",

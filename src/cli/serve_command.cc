@@ -41,29 +41,12 @@ class ServeCommand final : public Command {
   }
 
   void add_options(CLI::App* app) override {
-    arguments_.add(app, {"model",
-                         "draft",
-                         "quantize",
-                         "max_tokens",
-                         "temperature",
-                         "top_p",
-                         "top_k",
-                         "min_p",
-                         "repetition_penalty",
-                         "presence_penalty",
-                         "frequency_penalty",
-                         "drafter",
-                         "draft_length",
-                         "verify",
-                         "max_batch",
-                         "threads",
-                         "context",
-                         "kv_memory",
-                         "max_step_tokens",
-                         "attention",
-                         "activations",
-                         "kv_type",
-                         "device"});
+    arguments_.add(
+        app,
+        {"model",        "draft",           "quantize",           "max_tokens",       "temperature",       "top_p",
+         "top_k",        "min_p",           "repetition_penalty", "presence_penalty", "frequency_penalty", "drafter",
+         "draft_length", "verify",          "max_batch",          "threads",          "context",           "kv_memory",
+         "prefix_cache", "max_step_tokens", "attention",          "activations",      "kv_type",           "device"});
     arguments_.say_default("max_tokens", fmt::format("{}", kAnswerTokens));
     arguments_.say_default("temperature", fmt::format("{}", kTemperature));
     const auto add = [&](const char* flag, auto& value, const char* help, const char* type_name) {

@@ -76,6 +76,7 @@ void commit_prefill(const CommitContext& context, RequestState* request, const S
     finish_request(context, request, FinishReason::kError, why_failed(result));
     return;
   }
+  context.scheduler->share_prefix(request);
   if (!request->is_prefilled()) return;
   send_prompt_event(context, request);
   if (request->request.max_tokens == 0) finish_request(context, request, FinishReason::kLength);
@@ -87,6 +88,8 @@ void send_prompt_event(const CommitContext& context, RequestState* request) {
   event.kind = Event::Kind::kPrompt;
   event.request_id = request->id;
   event.n_prompt_tokens = static_cast<int>(request->prompt.size());
+  event.n_cached_tokens = request->done.front().n_cached_tokens = request->n_cached_tokens;
+  context.stats->cached_tokens += request->n_cached_tokens;
   event.prompt_tokens = request->prompt;
   event.prompt_logprobs = std::move(request->prompt_logprobs);
   event.prompt_argmax = std::move(request->prompt_argmax);
@@ -128,7 +131,7 @@ void finish_sequence(const CommitContext& context, Sequence* sequence, FinishRea
   event.stats = sequence->stats;
   event.stats.decode_s = sequence->is_started ? seconds_between(sequence->decode_start, now) : 0;
   event.stats.finished_at_s = seconds_between(request->submitted, now);
-  context.scheduler->finish(sequence);
+  context.scheduler->finish(sequence, /*keeps_text=*/reason != FinishReason::kError);
   context.outbox->add(*request, std::move(node));
   if (request->n_finished < static_cast<int>(request->choices.size())) return;
   context.outbox->add(*request, std::move(request->done));

@@ -225,6 +225,14 @@ Status EngineCore::make_executor(const ExecutorWrapper& wrap) {
   scheduler_options.n_pages = n_pages;
   scheduler_options.has_draft = draft_ != nullptr;
   scheduler_options.max_kept_distributions = executor_->max_kept_distributions();
+  if (options_.prefix_cache_mib.value_or(1) > 0) {
+    const int64_t max_pages =
+        options_.prefix_cache_mib ? (*options_.prefix_cache_mib << 20) / page_bytes() : n_pages / 4;
+    scheduler_options.max_idle_pages = static_cast<int>(std::min<int64_t>(max_pages, n_pages));
+    scheduler_options.reads_shared_once = options_.attention == AttentionKind::kFused;
+    scheduler_options.max_usual_text_lens = {main_->config.max_usual_text_len(),
+                                             draft_ ? draft_->config.max_usual_text_len() : std::nullopt};
+  }
   read_costs();
   regular_batch_.emplace(options_.max_batch);
   scheduler_ = std::make_unique<Scheduler>(scheduler_options, &costs_, executor_.get());

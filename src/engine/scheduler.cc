@@ -46,6 +46,10 @@ Scheduler::Scheduler(const SchedulerOptions& options, const StepCosts* costs, Ex
   jobs_.reserve(max_batch);
   candidates_.reserve(max_batch);
   candidate_owners_.reserve(max_batch);
+  if (!options.max_idle_pages) return;
+  prefixes_.emplace(&main_pool_, options.has_draft ? &draft_pool_ : nullptr, options.page_len, *options.max_idle_pages);
+  claims_.reserve(max_batch);
+  page_tokens_.resize(static_cast<size_t>(options.page_len));
 }
 
 int Scheduler::own_pages(const RequestState& request) const {
@@ -90,17 +94,19 @@ void Scheduler::schedule(int max_step_tokens, StepPlan* plan, std::vector<Segmen
 // that a short prompt need not wait until a long one before it has been read.
 void Scheduler::plan_prefills(int max_tokens, StepPlan* plan, std::vector<SegmentOwner>* owners) {
   prefilling_.clear();
+  claims_.clear();
   int64_t n_of_others = 0;
   for (const auto& request : requests_) {
     if (!request->is_admitted) break;  // later ones are not admitted either
-    if (request->is_prefilled()) continue;
-    if (!prefilling_.empty()) n_of_others += request->n_prefill_left();
-    prefilling_.push_back(request.get());
+    take_known_prefix(request.get());
+    if (!request->is_prefilled()) prefilling_.push_back(request.get());
   }
   if (prefilling_.empty()) return;
   std::sort(prefilling_.begin() + 1, prefilling_.end(), [](const auto* a, const auto* b) {
     return std::pair(a->n_prefill_left(), a->id) < std::pair(b->n_prefill_left(), b->id);
   });
+  std::erase_if(prefilling_, [this](const RequestState* request) { return waits_for_prefix(*request); });
+  for (size_t i = 1; i < prefilling_.size(); ++i) n_of_others += prefilling_[i]->n_prefill_left();
   const int max_of_others = max_tokens >= 2 * kMinPrefillChunk ? max_tokens / 2 : 0;
   int n_tokens = max_tokens - static_cast<int>(std::min<int64_t>(n_of_others, max_of_others));
   for (RequestState* request : prefilling_) {
@@ -159,10 +165,14 @@ bool Scheduler::admit_request(RequestState* request) {
   if (request->ngram_options) {
     request->ngrams = std::make_unique<NgramIndex>(request->prompt, request->request.n, *request->ngram_options);
   }
-  n_promised_pages_ += n_needed;
   request->main_prefix = PageTable(&main_pool_, options_.page_len);
   request->draft_prefix = PageTable(&draft_pool_, options_.page_len);
+  request->main_prefix.reserve_ids(request->prefix_len);
+  if (request->uses_draft_model) request->draft_prefix.reserve_ids(request->prefix_len);
+  n_promised_pages_ += n_needed;
+  request->prefix_node = prefix_root(*request);
   request->is_admitted = true;
+  take_known_prefix(request);
   return true;
 }
 
@@ -253,19 +263,27 @@ void Scheduler::index_ahead(Sequence* sequence) {
   }
 }
 
+// Admission has promised these pages: what is not free is idle.
 void Scheduler::reserve(PageTable* table, int end, std::vector<PageCopy>* copies) {
-  BASS_CHECK(table->reserve(end, copies));  // admission has promised these pages
+  while (!table->reserve(end, copies)) BASS_CHECK(prefixes_ && prefixes_->evict());
 }
 
-// Whole pages of a prompt lie in the cache once for all of its samples.
+// Or it lies beside pages of the main model that are in use, for those who do not ask for it.
+void Scheduler::reserve_draft(PageTable* table, int end, std::vector<PageCopy>* copies) {
+  while (!table->reserve(end, copies)) BASS_CHECK(prefixes_ && (prefixes_->evict() || prefixes_->evict_draft_page()));
+}
+
+// Whole pages of a prompt lie in the cache once for all of its samples, and for all prompts that begin with them.
 void Scheduler::measure_regular_load() {
   regular_load_ = {};
+  ++n_marks_;
   const RequestState* last_request = nullptr;
   for (const Sequence* sequence : running_) {
     const RequestState* request = sequence->request;
     const int context_len = request->text_len(*sequence);
     const bool is_sibling = std::exchange(last_request, request) == request;
-    const int n_shared = is_sibling ? request->shared_len() / options_.page_len * options_.page_len : 0;
+    const int n_shared =
+        is_sibling ? request->shared_len() / options_.page_len * options_.page_len : n_read_for_others(*request);
     ++regular_load_.n_rows;
     regular_load_.n_seen += context_len;
     regular_load_.n_read += context_len - n_shared;
@@ -422,7 +440,8 @@ void Scheduler::plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepP
     segment->n_model_drafts = std::min(segment->n_model_drafts, options_.max_kept_distributions - n_distributions_);
     n_distributions_ += segment->n_model_drafts;
   }
-  reserve(&sequence->draft_pages, n_seen + n_unseen + std::max(segment->n_model_drafts - 1, 0), &plan->draft_copies);
+  reserve_draft(&sequence->draft_pages, n_seen + n_unseen + std::max(segment->n_model_drafts - 1, 0),
+                &plan->draft_copies);
   segment->draft_pages = sequence->draft_pages.pages();
 }
 
@@ -445,11 +464,11 @@ void Scheduler::plan_prefill(RequestState* request, int max_tokens, StepPlan* pl
   if (!request->draft_reads_prompt) return;
   segment.draft_tokens = segment.tokens;
   segment.draft_start = start;
-  reserve(&request->draft_prefix, start + n_tokens, &plan->draft_copies);
+  reserve_draft(&request->draft_prefix, start + n_tokens, &plan->draft_copies);
   segment.draft_pages = request->draft_prefix.pages();
 }
 
-void Scheduler::finish(Sequence* sequence) {
+void Scheduler::finish(Sequence* sequence, bool keeps_text) {
   RequestState* request = sequence->request;
   sequence->is_finished = true;
   has_finished_ = true;
@@ -457,6 +476,7 @@ void Scheduler::finish(Sequence* sequence) {
   ++request->n_finished;
   if (!sequence->is_started) return;
   n_promised_pages_ -= own_pages(*request);
+  if (keeps_text) keep_text(*sequence);
   sequence->main_pages.clear();
   sequence->draft_pages.clear();
   std::erase(running_, sequence);
@@ -467,6 +487,9 @@ void Scheduler::abandon() noexcept {
   running_.clear();
   ended_.clear();
   deadlines_.clear();
+  for (const auto& request : requests_) {
+    if (prefixes_) prefixes_->release(std::exchange(request->prefix_node, PrefixCache::kRoot));
+  }
   requests_.clear();
   n_promised_pages_ = 0;
 }
@@ -486,6 +509,7 @@ bool Scheduler::remove_if_ended(RequestState* request) {
   if (request->n_finished < static_cast<int>(request->choices.size())) return false;
   if (request->is_watched) deadlines_.erase(deadlines_.find(*request->deadline));
   if (!request->is_admitted) return true;
+  if (prefixes_) prefixes_->release(std::exchange(request->prefix_node, PrefixCache::kRoot));
   n_promised_pages_ -= prefix_pages(*request);
   // The first sequence's pages were promised at admission; it may never have started.
   if (request->n_started == 0) n_promised_pages_ -= own_pages(*request);

@@ -24,6 +24,11 @@ struct SchedulerOptions {
   int n_pages = 0;  // of each model's pool
   bool has_draft = false;
   int max_kept_distributions = 0;  // of the draft model, in one step
+  // That texts which have ended leave to those that begin like them. None: requests share nothing.
+  std::optional<int> max_idle_pages;
+  bool reads_shared_once = true;  // attention does, of texts that begin alike
+  // Texts whose lengths these divide otherwise have other keys (ModelConfig::max_usual_text_len); of both models.
+  std::array<std::optional<int>, 2> max_usual_text_lens;
 };
 
 /// Rows of a step that ends before a deadline `left_s` away, by what a row took lately (0: unknown); 0 .. max_tokens.
@@ -89,8 +94,10 @@ class Scheduler {
   /// The decoding sequences of that step, and what tokens of each are worth.
   [[nodiscard]] std::span<const RunningSequence> weighed() const { return weighed_; }
 
-  /// A sequence has ended: its pages are free.
-  void finish(Sequence* sequence);
+  /// A chunk of the prompt is in the cache: others that begin like it may go on from there.
+  void share_prefix(RequestState* request);
+  /// A sequence has ended: its pages are free, or kept for texts that go on where it ends.
+  void finish(Sequence* sequence, bool keeps_text);
   /// Forgets all requests, as they are. Allocates nothing.
   void abandon() noexcept;
   /// Forgets requests whose sequences have all ended, and what sequences of others had that ended. Allocates nothing.
@@ -115,21 +122,31 @@ class Scheduler {
   void plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepPlan* plan);
   void plan_prefills(int max_tokens, StepPlan* plan, std::vector<SegmentOwner>* owners);
   void plan_prefill(RequestState* request, int max_tokens, StepPlan* plan);
+  // prefix_sharing.cc
+  [[nodiscard]] bool shares_prefix(const RequestState& request) const;
+  [[nodiscard]] PrefixCache::NodeId prefix_root(const RequestState& request) const;
+  void take_known_prefix(RequestState* request);
+  bool waits_for_prefix(const RequestState& request);
+  void share_draft_page(PrefixCache::NodeId node, PageTable* table, int page_idx);
+  void keep_text(const Sequence& sequence);
+  int n_read_for_others(const RequestState& request);
   void make_room(Sequence* sequence);
   void index_ahead(Sequence* sequence);
   bool remove_if_ended(RequestState* request);
   void reserve(PageTable* table, int end, std::vector<PageCopy>* copies);
+  void reserve_draft(PageTable* table, int end, std::vector<PageCopy>* copies);
 
   SchedulerOptions options_;
   const StepCosts* costs_;
   Executor* executor_;
   PagePool main_pool_;
   PagePool draft_pool_;
-  int n_promised_pages_ = 0;     // of each pool
-  int n_draft_rows_ = 0;         // rows of the draft model's first pass in the step being planned
-  int n_distributions_ = 0;      // of the draft model, that the step being planned keeps
-  bool has_finished_ = false;    // a request may have ended
-  bool has_left_queue_ = false;  // one that was not admitted has
+  std::optional<PrefixCache> prefixes_;  // none: requests share nothing
+  int n_promised_pages_ = 0;             // of each pool
+  int n_draft_rows_ = 0;                 // rows of the draft model's first pass in the step being planned
+  int n_distributions_ = 0;              // of the draft model, that the step being planned keeps
+  bool has_finished_ = false;            // a request may have ended
+  bool has_left_queue_ = false;          // one that was not admitted has
   std::multiset<Clock::time_point> deadlines_;
   std::list<std::unique_ptr<RequestState>> requests_;  // in order of arrival
   std::vector<Sequence*> running_;  // those of a request are neighbours: it starts all before the next one may
@@ -137,6 +154,15 @@ class Scheduler {
   Failed failed_;
   RequestState* admitting_ = nullptr;      // where admission is
   std::vector<RequestState*> prefilling_;  // in the step being planned
+  /// A full page of tokens that a prompt's next chunks bring into the cache.
+  struct PrefixClaim {
+    PrefixCache::NodeId parent = PrefixCache::kRoot;
+    std::span<const TokenId> tokens;
+    bool has_draft = false;  // the draft model reads them, too
+  };
+  std::vector<PrefixClaim> claims_;   // in the step being planned
+  int64_t n_marks_ = 0;               // steps that were planned
+  std::vector<TokenId> page_tokens_;  // [page_len] scratch
   StepLoad regular_load_;
   /// What a policy has said in the step being planned: requests that come together are mostly alike.
   struct Wish {

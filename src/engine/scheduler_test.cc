@@ -299,6 +299,53 @@ class PromptRows : public ReadingPrompts {
   }
 };
 
+// What an earlier prompt is about to bring into the cache is waited for.
+TEST_F(PromptRows, WhatPromptsBeginWithIsReadOnce) {
+  SchedulerOptions options{16, 2048, kCpuPageLen, 1000, true, 0};
+  options.max_idle_pages = 100;
+  Scheduler scheduler(options, &costs_, &executor_);
+  std::list<std::unique_ptr<RequestState>> all;
+  std::vector<RequestState*> states;
+  for (const int last : {5, 5, 6}) {  // two are equal, the third has another third page
+    all.push_back(request("off"));
+    RequestState& state = *all.back();
+    state.prompt.assign(101, 5);
+    state.prompt[80] = last;
+    state.max_text_len = 110;
+    state.prefix_len = state.shared_len();
+    states.push_back(&state);
+  }
+  scheduler.add(&all);
+  StepPlan plan;
+  std::vector<SegmentOwner> owners;
+  const auto step = [&](int max_step_tokens) {
+    scheduler.schedule(max_step_tokens, &plan, &owners);
+    std::vector<int> rows(3);
+    for (size_t i = 0; i < owners.size(); ++i) {
+      if (owners[i].sequence != nullptr) continue;
+      RequestState* state = owners[i].request;
+      const auto n = static_cast<int>(plan.segments[i].tokens.size());
+      rows[static_cast<size_t>(std::find(states.begin(), states.end(), state) - states.begin())] = n;
+      state->main_prefix.set_len(plan.segments[i].start + n);
+      state->draft_prefix.set_len(plan.segments[i].start + n);
+      scheduler.share_prefix(state);
+    }
+    return rows;
+  };
+  EXPECT_EQ(step(40), (std::vector<int>{40, 0, 0}));
+  EXPECT_EQ(step(40), (std::vector<int>{40, 0, 0})) << "its second page is on the way";
+  EXPECT_EQ(step(200), (std::vector<int>{20, 0, 36})) << "the third one's last page is its own";
+  EXPECT_EQ(states[1]->n_cached_tokens, 2 * kCpuPageLen);
+  EXPECT_EQ(step(200), (std::vector<int>{0, 4, 0}));
+  EXPECT_EQ(states[1]->n_cached_tokens, 3 * kCpuPageLen);
+  // Two decode: of the third prompt's pages, two are read for the first one too.
+  EXPECT_EQ(scheduler.regular_load().n_rows, 2);
+  EXPECT_EQ(scheduler.regular_load().n_seen, 2 * 101);
+  EXPECT_EQ(scheduler.regular_load().n_read, 2 * 101 - 2 * kCpuPageLen);
+  EXPECT_EQ(states[1]->main_prefix.pages()[1], states[2]->main_prefix.pages()[1]);
+  EXPECT_NE(states[1]->main_prefix.pages()[2], states[2]->main_prefix.pages()[2]);
+}
+
 // One whose prompt takes hundreds of steps must not keep the others waiting.
 TEST_F(PromptRows, ShortPromptsAreReadBesideALongOne) {
   EXPECT_EQ(rows_of({10001}, 256), std::vector<int>{256});
@@ -335,7 +382,7 @@ TEST_F(ReadingPrompts, TheNextDeadlineIsOfARequestThatIsThere) {
   EXPECT_EQ(unprepared, states);
   scheduler.for_each_unprepared([](RequestState*) { FAIL() << "all are prepared"; });
   const auto end = [&](int idx) {
-    scheduler.finish(states[static_cast<size_t>(idx)]->choices[0].get());
+    scheduler.finish(states[static_cast<size_t>(idx)]->choices[0].get(), /*keeps_text=*/true);
     scheduler.remove_finished();
   };
   EXPECT_EQ(scheduler.next_deadline(), now + std::chrono::seconds(3));
@@ -362,7 +409,7 @@ TEST_F(ReadingPrompts, WhatHasEndedKeepsNoText) {
   scheduler.schedule(64, &plan, &owners);
   ASSERT_EQ(owners.size(), 2u);
   EXPECT_GE(state.choices[0]->output.capacity(), 5000u);
-  scheduler.finish(state.choices[0].get());
+  scheduler.finish(state.choices[0].get(), /*keeps_text=*/true);
   EXPECT_GE(state.choices[0]->output.capacity(), 5000u) << "the step is not over";
   scheduler.remove_finished();
   EXPECT_EQ(state.choices[0]->output.capacity(), 0u);

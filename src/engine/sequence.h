@@ -10,6 +10,7 @@
 
 #include "bass/engine.h"
 #include "cache/page_table.h"
+#include "cache/prefix_cache.h"
 #include "executor/executor.h"
 #include "kernels/sampling/sampling_params.h"
 #include "speculation/draft_length.h"
@@ -98,6 +99,8 @@ struct RequestState {
   int prefix_len = 0;    // prompt tokens that are prefilled; the whole prompt if its log-probabilities are wanted
   PageTable main_prefix;
   PageTable draft_prefix;
+  PrefixCache::NodeId prefix_node = PrefixCache::kRoot;  // held from admission on: of main_prefix's last full page
+  int n_cached_tokens = 0;                               // of the prompt, that another text had brought into the cache
   bool is_admitted = false;
   std::vector<float> prompt_logprobs;
   std::vector<TokenId> prompt_argmax;

@@ -31,6 +31,9 @@ Status validate_options(const EngineOptions& options) {
   const int64_t kv_memory_mib = options.kv_memory_mib.value_or(1);
   BASS_RETURN_IF_ERROR(require(kv_memory_mib >= 1 && kv_memory_mib <= kMaxKvMib, "kv_memory",
                                static_cast<double>(kv_memory_mib), "1 to 1e9 (MiB)"));
+  const int64_t prefix_cache_mib = options.prefix_cache_mib.value_or(0);
+  BASS_RETURN_IF_ERROR(require(prefix_cache_mib >= 0 && prefix_cache_mib <= kMaxKvMib, "prefix_cache",
+                               static_cast<double>(prefix_cache_mib), "0 to 1e9 (MiB)"));
   BASS_RETURN_IF_ERROR(require(options.max_step_tokens >= 16 && options.max_step_tokens <= 65536, "max_step_tokens",
                                options.max_step_tokens, "16 to 65536"));
   if (const Status status = check_device_name(options.device); !status.ok()) {

@@ -94,6 +94,9 @@ class Executor {
   /// Whether it runs segments that are looks (SegmentPlan::is_look).
   [[nodiscard]] virtual bool can_look() const { return false; }
   [[nodiscard]] virtual int64_t step_weight_bytes() const = 0;  // read by one step of the main model
+  /// Whether `fused` attention chooses which of the texts that begin alike it reads together, so that texts that share
+  /// little do not keep others from sharing much.
+  [[nodiscard]] virtual bool divides_shared_texts() const { return true; }
 };
 
 /// Bytes of one page of a model's KV cache on the CPU, with the hidden states after n_taps layers that a draft reads.

@@ -113,6 +113,14 @@ struct ModelConfig {
     const RopeConfig& usual = ropes[static_cast<size_t>(idx)];
     return usual.long_rope > 0 && max_text_len > usual.original_context_len ? usual.long_rope : idx;
   }
+  /// The longest text whose keys turn by the usual tables; those of longer ones, of whatever length, turn alike. None:
+  /// there are no other tables.
+  [[nodiscard]] std::optional<int> max_usual_text_len() const {
+    for (const RopeConfig& rope : ropes) {
+      if (rope.long_rope > 0) return rope.original_context_len;
+    }
+    return std::nullopt;
+  }
 };
 
 }  // namespace bass

@@ -33,12 +33,18 @@ Status error_of(FinishReason reason, const Status& error) {
 }  // namespace
 
 void ApiUsage::count(const Event& event) {
-  if (event.kind == Event::Kind::kDone) n_prompt += event.n_prompt_tokens;
+  if (event.kind == Event::Kind::kDone) {
+    n_prompt += event.n_prompt_tokens;
+    n_cached += event.n_cached_tokens;
+  }
   n_completion += static_cast<int64_t>(event.tokens.size());
 }
 
 Json ApiUsage::json() const {
-  return {{"prompt_tokens", n_prompt}, {"completion_tokens", n_completion}, {"total_tokens", n_prompt + n_completion}};
+  return {{"prompt_tokens", n_prompt},
+          {"completion_tokens", n_completion},
+          {"total_tokens", n_prompt + n_completion},
+          {"prompt_tokens_details", {{"cached_tokens", n_cached}}}};
 }
 
 void ApiLogprobs::add(const std::vector<TokenInfo>& tokens) {

@@ -25,6 +25,7 @@ using TokenBytes = std::function<std::string(TokenId)>;
 
 struct ApiUsage {
   int64_t n_prompt = 0;
+  int64_t n_cached = 0;      // of these
   int64_t n_completion = 0;  ///< of all samples, also those that are not answered
 
   void count(const Event& event);

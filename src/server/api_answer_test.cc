@@ -31,9 +31,10 @@ Event finished(int choice_idx, FinishReason reason = FinishReason::kStop) {
   return event;
 }
 
-Event done(int n_prompt_tokens) {
+Event done(int n_prompt_tokens, int n_cached_tokens = 0) {
   Event event;
   event.n_prompt_tokens = n_prompt_tokens;
+  event.n_cached_tokens = n_cached_tokens;
   return event;
 }
 
@@ -52,12 +53,15 @@ TEST(WholeAnswer, PutsPiecesTogetherAndCountsTokens) {
   answer.take(0, tokens(0, "b", {{'b', -1}, {'c', -1}}));
   answer.take(0, finished(0, FinishReason::kLength));
   answer.take(0, finished(1));
-  answer.take(0, done(7));
+  answer.take(0, done(7, 5));
   const Json json = finish(&answer);
   EXPECT_EQ(json["choices"][0]["message"]["content"], "ab");
   EXPECT_EQ(json["choices"][0]["finish_reason"], "length");
   EXPECT_EQ(json["choices"][1]["message"]["content"], "x");
-  EXPECT_EQ(json["usage"], (Json{{"prompt_tokens", 7}, {"completion_tokens", 4}, {"total_tokens", 11}}));
+  EXPECT_EQ(json["usage"], (Json{{"prompt_tokens", 7},
+                                 {"completion_tokens", 4},
+                                 {"total_tokens", 11},
+                                 {"prompt_tokens_details", {{"cached_tokens", 5}}}}));
   EXPECT_TRUE(json["choices"][0]["logprobs"].is_null());
 }
 
@@ -128,7 +132,8 @@ TEST(StreamedAnswer, SendsRoleTextsAndReason) {
   EXPECT_EQ(last["choices"][0]["finish_reason"], "stop");
   EXPECT_EQ(object_of(answer.take(0, finished(0)).value())["choices"][0]["delta"]["role"], "assistant");
   EXPECT_EQ(answer.take(0, done(3)).value(), "");
-  EXPECT_THAT(answer.end(), HasSubstr(R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5})"));
+  EXPECT_THAT(answer.end(), HasSubstr(R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5,)"
+                                      R"("prompt_tokens_details":{"cached_tokens":0}})"));
   EXPECT_TRUE(answer.end().ends_with("data: [DONE]\n\n"));
 }
 

@@ -30,6 +30,8 @@ std::string metrics_text(const CallCounts& calls, const EngineStats& stats) {
   metrics.count("calls_refused_total", "Calls that were refused before anything ran.", calls.refused);
   metrics.count("calls_broken_total", "Calls whose caller went away, or that failed.", calls.broken);
   metrics.count("prompt_tokens_total", "Prompt tokens that were read.", stats.prefill_tokens);
+  metrics.count("cached_prompt_tokens_total", "Prompt tokens that need not be read, as others begin so.",
+                stats.cached_tokens);
   metrics.count("decode_tokens_total", "Tokens of the steps that read no prompt.", stats.decode_tokens);
   metrics.count("steps_total", "Passes of the main model.", stats.steps);
   metrics.add("busy_seconds_total", "counter", "Seconds spent in steps.", stats.busy_s);

@@ -57,6 +57,7 @@ class TimedExecutor final : public Executor {
     return executor_->make_prompt_head(prompt);
   }
   Status populate_kv(int n_pages) override { return executor_->populate_kv(n_pages); }
+  [[nodiscard]] bool divides_shared_texts() const override { return executor_->divides_shared_texts(); }
   [[nodiscard]] bool works_beside_host() const override { return executor_->works_beside_host(); }
   [[nodiscard]] std::string isa_name() const override { return executor_->isa_name(); }
   [[nodiscard]] int page_len() const override { return executor_->page_len(); }

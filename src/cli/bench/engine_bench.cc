@@ -39,6 +39,7 @@ void EngineBenchArguments::add(CLI::App* app, std::initializer_list<std::string_
 
 Status EngineBenchArguments::read() {
   options_.request.sampling.temperature = 0;
+  options_.engine.prefix_cache_mib = 0;  // batches come again
   BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
   BASS_RETURN_IF_ERROR(check_has_model(options_));
   const auto read_list = [](const char* flag, const std::optional<std::string>& text, int max) {

@@ -119,6 +119,7 @@ class BenchPaperCommand final : public Command {
   Status run_layouts(Console* console, std::vector<Cell>* cells) {
     for (const std::string& layout : split_policies(layouts_)) {
       BASS_RETURN_IF_ERROR(set_layout(layout, &options_));
+      options_.engine.prefix_cache_mib = 0;
       BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_, console));
       label_ = model_label(options_.engine.model_path, engine->model_info().is_synthetic);
       device_ = engine->options().device;

@@ -177,6 +177,7 @@ class BenchPoliciesCommand final : public Command {
     Contestant& contestant = contestants->emplace_back(Contestant{policy, options_, nullptr, {}, ok_status()});
     GenerateOptions& options = contestant.options;
     options.engine.weights_from = weights_from;
+    options.engine.prefix_cache_mib = 0;  // each round reads its prompts
     options.engine.gate = turns->gate(static_cast<int>(contestants->size()) - 1);
     if (is_regular(policy)) {
       drop_shipped_draft(&options);

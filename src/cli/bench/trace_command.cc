@@ -76,6 +76,7 @@ class BenchTraceCommand final : public Command {
     for (PromptSpec& prompt : prompts) BASS_RETURN_IF_ERROR(make_repeatable(&prompt));
     Recorder recorder;
     options_.engine.trace = &recorder;
+    options_.engine.prefix_cache_mib = 0;
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_, console));
     std::vector<TracedSequence> sequences;
     for (const DrafterChoice drafter : drafters(engine->draft_info().has_value())) {

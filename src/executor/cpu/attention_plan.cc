@@ -1,6 +1,7 @@
 #include "executor/cpu/attention_plan.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -19,21 +20,21 @@ constexpr size_t kMaxFetchedBytes = size_t{2} << 20;
 
 int n_chunks_of(int n_positions) { return (n_positions + kKvPageLen - 1) / kKvPageLen; }
 
-// Whole chunks that every row of the group sees and that lie in the same pages: 0 where there is nothing to share.
-int count_shared_chunks(std::span<const ForwardSegment> segments, std::span<const int> group) {
-  if (group.size() < 2) return 0;
-  const ForwardSegment& first = segments[static_cast<size_t>(group.front())];
-  int n_shared = first.start / kKvPageLen;
-  for (const int i : group) {
-    const ForwardSegment& segment = segments[static_cast<size_t>(i)];
-    const int limit = std::min(n_shared, segment.start / kKvPageLen);
-    n_shared = 0;
-    while (n_shared < limit &&
-           segment.pages[static_cast<size_t>(n_shared)] == first.pages[static_cast<size_t>(n_shared)]) {
-      ++n_shared;
-    }
-  }
-  return n_shared;
+// Pages that are full, and so may be other segments' too.
+std::span<const PageId> whole_pages(const ForwardSegment& segment) {
+  return segment.pages.first(static_cast<size_t>(segment.start / kKvPageLen));
+}
+
+// Whole pages that both begin with.
+int count_shared_chunks(const ForwardSegment& a, const ForwardSegment& b) {
+  const std::span<const PageId> pages = whole_pages(a);
+  return static_cast<int>(std::ranges::mismatch(pages, whole_pages(b)).in1 - pages.begin());
+}
+
+// Any order in which those that begin alike are neighbours, the more the longer they do.
+bool is_in_front(std::span<const PageId> a, std::span<const PageId> b) {
+  const int order = std::memcmp(a.data(), b.data(), std::min(a.size_bytes(), b.size_bytes()));
+  return order != 0 ? order < 0 : a.size() < b.size();
 }
 
 }  // namespace
@@ -55,6 +56,8 @@ void AttentionPlan::reserve(size_t n_rows, size_t n_segments, size_t max_chunks)
   late.units.reserve(n_rows * n_kv_heads);
   finishes.reserve(n_rows * n_kv_heads);
   groups_.reserve(n_segments);
+  alike_.reserve(n_segments);
+  open_.reserve(n_segments + 1);
   rows.reserve(2 * n_rows);
   page_pointers.reserve(n_segments * max_chunks);
   order_.reserve(n_segments);
@@ -152,29 +155,68 @@ void AttentionPlan::add_padded(const ForwardSegment& segment, size_t pages_begin
   }
 }
 
-// Segments that share pages have the same first page: sorted by it, they are runs.
 void AttentionPlan::add_fused(std::span<const ForwardSegment> segments) {
   order_.clear();
   for (size_t i = 0; i < segments.size(); ++i) {
     if (segments[i].is_decode) order_.push_back(static_cast<int>(i));
   }
-  const auto first_page = [&](int i) { return segments[static_cast<size_t>(i)].pages.front(); };
-  std::sort(order_.begin(), order_.end(),
-            [&](int a, int b) { return std::pair(first_page(a), a) < std::pair(first_page(b), b); });
-  for (size_t begin = 0, end = 0; begin < order_.size(); begin = end) {
-    while (end < order_.size() && first_page(order_[end]) == first_page(order_[begin])) ++end;
-    const Group group = Group(order_).subspan(begin, end - begin);
-    const int n_shared = count_shared_chunks(segments, group);
-    int first_shared = n_shared;
-    for (const int i : group)
-      first_shared = std::min(first_shared, first_chunk(segments[static_cast<size_t>(i)].start));
-    if (first_shared < n_shared) {
-      add_group(segments, group, first_shared, n_shared);
-      continue;
-    }
-    for (const int i : group) add_segment(segments[static_cast<size_t>(i)], segment_pages_[static_cast<size_t>(i)]);
+  const auto segment = [&](int i) -> const ForwardSegment& { return segments[static_cast<size_t>(i)]; };
+  std::sort(order_.begin(), order_.end(), [&](int a, int b) {
+    if (is_in_front(whole_pages(segment(a)), whole_pages(segment(b)))) return true;
+    return !is_in_front(whole_pages(segment(b)), whole_pages(segment(a))) && a < b;
+  });
+  divide(segments);
+  size_t next = 0;
+  const auto add_alone = [&](size_t end) {
+    for (; next < end; ++next) add_segment(segment(order_[next]), segment_pages_[static_cast<size_t>(order_[next])]);
+  };
+  for (const Alike& run : alike_) {
+    add_alone(run.begin);
+    add_group(segments, Group(order_).subspan(run.begin, run.end - run.begin), first_chunk(run.min_start),
+              run.n_shared);
+    next = run.end;
   }
+  add_alone(order_.size());
   cut_long_units();
+}
+
+// A chunk can be read for one group only: texts that begin alike are one, or those of them are that do so for longer,
+// whatever saves most reads. Runs of the sorted segments whose members share ever more lie in one another (the
+// intervals of their common beginnings); each is closed behind those in it.
+void AttentionPlan::divide(std::span<const ForwardSegment> segments) {
+  alike_.clear();
+  open_.clear();
+  for (size_t i = 0; i < order_.size(); ++i) {
+    const ForwardSegment& segment = segments[static_cast<size_t>(order_[i])];
+    const int n_shared =  // with the next one
+        i + 1 < order_.size() ? count_shared_chunks(segment, segments[static_cast<size_t>(order_[i + 1])]) : 0;
+    add_to_run({i, 0, n_shared, segment.start, 0});
+    while (open_.back().n_shared > n_shared) {
+      Alike run = open_.back();
+      open_.pop_back();
+      run.end = i + 1;
+      close(&run);
+      run.n_shared = n_shared;
+      add_to_run(run);
+    }
+  }
+}
+
+// Begins a run, or goes on with the last one that is open, if that shares as much.
+void AttentionPlan::add_to_run(const Alike& run) {
+  if (open_.empty() || open_.back().n_shared < run.n_shared) return open_.push_back(run);
+  open_.back().min_start = std::min(open_.back().min_start, run.min_start);
+  open_.back().n_saved += run.n_saved;
+}
+
+// Takes it whole where that saves as much as what was taken of it.
+void AttentionPlan::close(Alike* run) {
+  const int n_read = run->n_shared - first_chunk(run->min_start);
+  const int64_t n_saved = (static_cast<int64_t>(run->end - run->begin) - 1) * n_read;
+  if (n_read <= 0 || n_saved < run->n_saved) return;
+  run->n_saved = n_saved;
+  while (!alike_.empty() && alike_.back().begin >= run->begin) alike_.pop_back();
+  alike_.push_back(*run);
 }
 
 // The shared chunks for the tokens of all members together, then each member's own chunks from the states that this

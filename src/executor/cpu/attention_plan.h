@@ -63,10 +63,10 @@ struct PlannedFinish {
 /// SPLIT (BASS section 3.2): every sequence on its own, with its own lengths. PAD: the sequences that decode or verify
 /// are computed as one rectangle, padded to the longest draft and to the longest context; padding is computed and
 /// thrown away. Prompt chunks are never padded against.
-/// FUSED: pages that several sequences of the plan share (n samples of one prompt) are read once for all of them, and
-/// each goes on from there with its own; what would keep threads waiting is cut into runs of chunks.
-/// In front of a window no chunk is read.
-/// All give the same bits, because a row's arithmetic is chunk by chunk at absolute positions, merged in one order.
+/// FUSED: pages that several sequences of the plan share (n samples of one prompt, or prompts that begin alike) are
+/// read once for all of them, and each goes on from there with its own; what would keep threads waiting is cut into
+/// runs of chunks. In front of a window no chunk is read. All give the same bits, because a row's arithmetic is chunk
+/// by chunk at absolute positions, merged in one order.
 ///
 /// Work has two stages with a barrier between them: `early`, then `late` and `finishes`, which need states that
 /// the first stage leaves (and which late units may merge in place: each belongs to one). Within a stage everything is
@@ -117,6 +117,17 @@ class AttentionPlan {
  private:
   using Group = std::span<const int>;  // of segments
 
+  /// Segments order_[begin, end) that begin with the same n_shared chunks.
+  struct Alike {
+    size_t begin = 0;
+    size_t end = 0;
+    int n_shared = 0;
+    int min_start = 0;    // of the segments
+    int64_t n_saved = 0;  // chunks that need not be read again, of what was taken of it
+  };
+  void add_to_run(const Alike& run);
+  void close(Alike* run);
+
   /// Where the shared units of a group leave their states, and its members' units go on from.
   struct SharedStates {
     ptrdiff_t begin = 0;        // [n_kv_heads, head_states]
@@ -129,6 +140,7 @@ class AttentionPlan {
   void add_segment(const ForwardSegment& segment, size_t pages_begin);
   void add_padded(const ForwardSegment& segment, size_t pages_begin, int n_padded_tokens, int n_chunks);
   void add_fused(std::span<const ForwardSegment> segments);
+  void divide(std::span<const ForwardSegment> segments);
   /// Attends to the chunks [first_shared, n_shared) together.
   void add_group(std::span<const ForwardSegment> segments, Group group, int first_shared, int n_shared);
   static size_t max_added_runs(int n_threads);
@@ -154,7 +166,9 @@ class AttentionPlan {
   ptrdiff_t n_states_ = 0;
   int64_t idle_cost_ = 0;  // what threads would wait, as `cost` counts, less what cuts have added
   std::vector<SharedStates> groups_;
-  std::vector<int> order_;             // segments that decode, those with the same first page side by side
+  std::vector<int> order_;             // segments that decode, by their whole pages
+  std::vector<Alike> alike_;           // runs of order_ that are taken together, in order
+  std::vector<Alike> open_;            // runs that go on, each in the one in front of it
   std::vector<size_t> segment_pages_;  // [n_segments] index into page_pointers of chunk 0
   std::vector<int64_t> loads_;         // [n_threads]
   // [n_threads, max_cached_heads_] where a chunk's K begins, in layer 0

@@ -196,7 +196,8 @@ std::vector<Sequence> mixed_batch() {
           {64, 50, false, pages_for(114, 500)},
           {90, 33, true, pages_for(123, 600, whole)},
           {130, 7, true, pages_for(137, 700, other_prompt)},
-          {31, 2, true, pages_for(33, 800)}};
+          {31, 2, true, pages_for(33, 800)},
+          {101, 2, true, pages_for(103, 900, {other_prompt.begin(), other_prompt.begin() + 1})}};
 }
 
 /// Samples of a prompt of n_prompt positions, which verify 1, 2, ... tokens.
@@ -256,6 +257,50 @@ TEST(AttentionPlan, ReadsAPromptOnceForAllItsSamples) {
   fused.expect_right();
   EXPECT_EQ(fused.n_chunks_read(), (10 + 30) * shape.n_kv_heads);
   EXPECT_EQ(Simulation(AttentionKind::kSplit, samples, shape, 1).n_chunks_read(), 30 * 11 * shape.n_kv_heads);
+}
+
+/// A text behind n_shared positions of `begin`, all of one length.
+Sequence behind(const std::vector<PageId>& begin, size_t n_shared_pages, int id) {
+  const std::vector<PageId> shared(begin.begin(), begin.begin() + static_cast<ptrdiff_t>(n_shared_pages));
+  return {640, 1, true, pages_for(641, 1000 * id, shared)};
+}
+
+// Texts that begin alike, some for longer than others: a chunk can be read for one group only, and that one is chosen
+// which saves most.
+TEST(AttentionPlan, DividesTextsThatBeginAlikeWhereThatSavesMost) {
+  const KvShape shape = shape_of(1, 1);
+  const std::vector<PageId> system = pages_for(640, 0);
+  const std::vector<PageId> first = pages_for(640, 100, {system.begin(), system.begin() + 2});
+  const std::vector<PageId> second = pages_for(640, 200, {system.begin(), system.begin() + 2});
+  // Four samples of one text and three of another, which share two pages; both beside a text that shares one.
+  std::vector<Sequence> batch;
+  for (int i = 0; i < 4; ++i) batch.push_back(behind(first, 19, 1 + i));
+  for (int i = 0; i < 3; ++i) batch.insert(batch.begin() + 2 * i, behind(second, 17, 11 + i));
+  batch.push_back(behind(system, 1, 21));
+  const Simulation divided(AttentionKind::kFused, batch, shape, 1);
+  divided.expect_right();
+  EXPECT_EQ(divided.n_chunks_read(), (19 + 4 * 2) + (17 + 3 * 4) + 21);
+  // Many texts that share most of what they have, two of them a page more.
+  batch.clear();
+  for (int i = 0; i < 6; ++i) batch.push_back(behind(first, i % 3 == 0 ? 16 : 15, 1 + i));
+  const Simulation together(AttentionKind::kFused, batch, shape, 1);
+  together.expect_right();
+  EXPECT_EQ(together.n_chunks_read(), 15 + 6 * 6);
+}
+
+// Of many texts each of which goes on behind a page more of one document: as good as any division, and soon found.
+TEST(AttentionPlan, DividesManyTextsThatBeginAlike) {
+  const KvShape shape = shape_of(1, 1);
+  for (const int n : {2, 5, 19}) {
+    std::vector<Sequence> batch;
+    const std::vector<PageId> document = pages_for(640, 0);
+    for (int i = 0; i < n; ++i) batch.push_back(behind(document, static_cast<size_t>(1 + i), 1 + i));
+    const Simulation simulation(AttentionKind::kFused, batch, shape, 1);
+    simulation.expect_right();
+    int n_saved = 0;  // by the texts from i on together, which share 1 + i pages
+    for (int i = 0; i < n; ++i) n_saved = std::max(n_saved, (n - i - 1) * (1 + i));
+    EXPECT_EQ(simulation.n_chunks_read(), 21 * n - n_saved);
+  }
 }
 
 // A page in which some row is, or that a row does not see whole, is no shared chunk.
