@@ -78,8 +78,8 @@ def measure(model: DraftModel, examples: Iterable[tuple[str, Example]], indices:
     for task, group in by_task.items():
         for packed in pack(group, _MAX_ROWS):
             for rows in measured_rows(model, packed, indices, n_steps, device, precision):
-                meters[task].add(*rows)
-                meters["all"].add(*rows)
+                for name in {task, "all"}:  # a task may be called so
+                    meters[name].add(*rows)
     return {task: meter.result() for task, meter in sorted(meters.items())}
 
 

@@ -9,8 +9,9 @@ from bass_draft.files import read_json, write_json
 
 def check_settings(path: pathlib.Path, settings: dict[str, Any], is_begun: bool = True,
                    n_used: dict[str, int] | None = None) -> None:
-    """Notes the settings at the first run; later ones must be equal, else a UserError names what differs. is_begun: there
-    are results that the noted ones have made. n_used: how much of a list these have used; behind that it may differ."""
+    """Notes the settings at the first run; later ones must be equal (but for what was not noted then), else a UserError names
+    what differs. is_begun: there are results that the noted ones have made. n_used: how much of a list these have used; behind
+    that it may differ."""
     noted = read_json(path)
     if noted is None or not is_begun:
         write_json(path, settings)
@@ -19,7 +20,7 @@ def check_settings(path: pathlib.Path, settings: dict[str, Any], is_begun: bool 
     part = lambda name, value: value[:n_used[name]] if name in n_used else value
     # Through JSON, tuples become lists.
     different = [name for name, value in settings.items()
-                 if part(name, _plain(value)) != part(name, noted.get(name))]
+                 if name in noted and part(name, _plain(value)) != part(name, noted[name])]
     if different:
         raise UserError(f"{path.parent}: was begun with another {' and another '.join(different)}; "
                         "give the same again, or another --work folder")

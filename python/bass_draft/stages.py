@@ -125,12 +125,14 @@ class Stages:
                           given.head_type or HEAD_TYPES[0])
 
     def _begun_shape(self) -> DraftShape:
-        """The shape, which a training that is begun cannot change."""
+        """The shape, which a training that is begun cannot change, as it cannot what decides which texts are next."""
         from bass_draft.checkpoint import checkpoint_path
 
         shape = self._shape()
         train = self.work / "train"
-        check_settings(train / "settings.json", {"model": self.main.fingerprint, "shape": shape.as_json()},
+        check_settings(train / "settings.json", {
+            "model": self.main.fingerprint, "shape": shape.as_json(), "seed": self.options.seed,
+            "max-text": self.options.max_text, "batch-rows": self.options.batch_rows},
                        is_begun=checkpoint_path(train).exists())
         return shape
 

@@ -79,6 +79,13 @@ def test_texts_of_a_pack_do_not_see_each_other(main):
     assert both == pytest.approx(np.mean(alone), abs=1e-6)
 
 
+def test_a_task_may_be_called_all(main):
+    measured = lambda tasks: measure(draft(main, VOCABULARY), [(task, example(seed)) for seed, task in enumerate(tasks)],
+                                     draft_indices(VOCABULARY, main.n_vocab), 2)
+    both, named = measured(["all", "b"]), measured(["a", "b"])
+    assert sorted(both) == ["all", "b"] and both["all"].n_rows == named["all"].n_rows
+
+
 def test_of_many_tokens_the_last_ones_count(monkeypatch):
     monkeypatch.setattr(extension, "MAX_TOKENS", 3)
     tokens = np.array([9, 1, 2, 3, 1, 4, 9, 8, 7])

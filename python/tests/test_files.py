@@ -69,6 +69,14 @@ def test_other_settings_are_refused(tmp_path):
         check_settings(path, {"seed": 2, "shape": {"taps": (1, 2)}})
 
 
+def test_settings_that_an_older_version_did_not_note_are_noted(tmp_path):
+    path = tmp_path / "settings.json"
+    check_settings(path, {"shape": 1})
+    check_settings(path, {"shape": 1, "seed": 1})
+    with pytest.raises(UserError, match="another seed"):
+        check_settings(path, {"shape": 1, "seed": 2})
+
+
 def test_settings_that_nothing_was_made_with_may_change(tmp_path):
     path = tmp_path / "settings.json"
     check_settings(path, {"seed": 1, "prompts": ["a", "b"]})

@@ -137,6 +137,8 @@ def test_errors(bass, run, work, tiny, tmp_path):
     assert run(bass, *train(work, tiny, "--positions", 50)).code == 0
     for arguments, words in [
             (train(work, tiny, "--positions", 100, "--taps", "1"), "was begun with another shape"),
+            (train(work, tiny, "--positions", 100, "--seed", 77, "--max-text", 30), "was begun with another seed and another max-text"),
+            (train(work, tiny, "--positions", 100, "--batch-rows", 17), "was begun with another batch-rows"),
             (train(tmp_path / "nothing", tiny, "--positions", 100), "there is no text yet; run `bass-draft generate`"),
             (train(work, tiny), "give --hours H or --positions N"),
             (train(work, tiny, "--positions", 1, "--init", tiny), "is no draft of this tool")]:
