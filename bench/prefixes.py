@@ -39,14 +39,17 @@ def words(n, seed):
 def serving(options, arguments):
     """The port of a server that runs meanwhile."""
     command = [options.bass, "serve", "-m", options.model, "--port", "0", *arguments]
+    last = f"{options.bass} ended"
     try:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     except OSError as error:
         fail(f"--bass {options.bass}: {error.strerror}")
     try:
         line = process.stdout.readline()
-        if not line.startswith("listening on "):
-            fail(process.stderr.read().strip())
+        while line and not line.startswith("listening on "):
+            last, line = line, process.stdout.readline()
+        if not line:
+            fail(last.strip())
         yield int(line.split(":")[2].split()[0])
     finally:
         process.kill()
@@ -55,14 +58,19 @@ def serving(options, arguments):
 
 def ask(port, messages, n_tokens):
     """(text, usage, seconds to the first piece)"""
-    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     body = {"messages": messages, "max_tokens": n_tokens, "temperature": 0, "stream": True, "stream_options": {"include_usage": True}}
     start, first_s, text, usage = time.monotonic(), None, "", None
     connection.request("POST", "/v1/chat/completions", json.dumps(body))
-    for line in connection.getresponse():
+    response = connection.getresponse()
+    if response.status != 200:
+        fail(response.read().decode(errors="replace"))
+    for line in response:
         if not line.startswith(b"data: {"):
             continue
         event = json.loads(line[len("data: "):])
+        if "error" in event:
+            fail(event["error"]["message"])
         usage = event.get("usage") or usage
         for choice in event["choices"]:
             text += choice["delta"].get("content") or ""
@@ -70,6 +78,11 @@ def ask(port, messages, n_tokens):
     if usage is None:
         fail("the server did not answer to the end")
     return text, usage, first_s or time.monotonic() - start
+
+
+def in_turn(number):
+    """Both ways, each first every other time."""
+    return list(WAYS)[::-1] if number % 2 else list(WAYS)
 
 
 def converse(options):
@@ -80,7 +93,8 @@ def converse(options):
         said = {way: [] for way in WAYS}
         for turn in range(options.turns):
             turns.append({})
-            for way, messages in said.items():
+            for way in in_turn(turn):
+                messages = said[way]
                 messages.append({"role": "user", "content": QUESTIONS[turn % len(QUESTIONS)]})
                 text, usage, first_s = ask(ports[way], messages, options.answer_tokens)
                 messages.append({"role": "assistant", "content": text})
@@ -107,7 +121,7 @@ def bulk_rounds(options):
         prompts = pathlib.Path(folder) / "prompts.jsonl"
         lines = [{"prompt": f"{words(options.words, 0)}\n{words(20, 1 + i)}"} for i in range(options.prompts)]
         prompts.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        return [{way: generate(options, prompts, arguments) for way, arguments in WAYS.items()} for _ in range(options.rounds)]
+        return [{way: generate(options, prompts, WAYS[way]) for way in in_turn(number)} for number in range(options.rounds)]
 
 
 def median(rounds, way, name):

@@ -13,8 +13,8 @@ namespace bass {
 /// What a step asks of the main model.
 struct StepLoad {
   int32_t n_rows = 0;
-  double n_read = 0;  // tokens of context in the KV cache that attention reads: those that samples of a prompt share
-                      // once
+  double n_read = 0;  // tokens of context in the KV cache that attention reads: those that samples of a prompt, and
+                      // prompts that begin alike, share once (attention may read some of the latter more often)
   double n_seen = 0;  // the same by row: the sum of what each row sees. At least n_read
   bool has_chunk = false;   // prompts are read beside, so that its time tells nothing of the rest
   bool has_others = false;  // sequences that other policies draft for are in it: hardly any step is a regular one

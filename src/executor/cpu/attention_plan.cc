@@ -190,12 +190,12 @@ void AttentionPlan::divide(std::span<const ForwardSegment> segments) {
     const ForwardSegment& segment = segments[static_cast<size_t>(order_[i])];
     const int n_shared =  // with the next one
         i + 1 < order_.size() ? count_shared_chunks(segment, segments[static_cast<size_t>(order_[i + 1])]) : 0;
-    add_to_run({i, 0, n_shared, segment.start, 0});
+    add_to_run({i, 0, n_shared, segment.start, segment.start + segment.n_tokens, 0});
     while (open_.back().n_shared > n_shared) {
       Alike run = open_.back();
       open_.pop_back();
       run.end = i + 1;
-      close(&run);
+      close(segments, &run);
       run.n_shared = n_shared;
       add_to_run(run);
     }
@@ -206,14 +206,24 @@ void AttentionPlan::divide(std::span<const ForwardSegment> segments) {
 void AttentionPlan::add_to_run(const Alike& run) {
   if (open_.empty() || open_.back().n_shared < run.n_shared) return open_.push_back(run);
   open_.back().min_start = std::min(open_.back().min_start, run.min_start);
+  open_.back().max_end = std::max(open_.back().max_end, run.max_end);
   open_.back().n_saved += run.n_saved;
 }
 
-// Takes it whole where that saves as much as what was taken of it.
-void AttentionPlan::close(Alike* run) {
+// Takes it whole where that saves as much as what was taken of it. Members' own chunks are not cut for threads that
+// would wait, so a short beginning is not shared at the price of a long rest.
+void AttentionPlan::close(std::span<const ForwardSegment> segments, Alike* run) {
   const int n_read = run->n_shared - first_chunk(run->min_start);
-  const int64_t n_saved = (static_cast<int64_t>(run->end - run->begin) - 1) * n_read;
-  if (n_read <= 0 || n_saved < run->n_saved) return;
+  int64_t n_saved = (static_cast<int64_t>(run->end - run->begin) - 1) * n_read;
+  if (window_ > 0) {  // later members see less of it
+    n_saved = -n_read;
+    for (size_t i = run->begin; i < run->end; ++i) {
+      const int start = segments[static_cast<size_t>(order_[i])].start;
+      n_saved += std::max(0, run->n_shared - first_chunk(start));
+    }
+  }
+  const int64_t n_own = n_chunks_of(run->max_end) - run->n_shared;
+  if (n_read <= 0 || n_saved < run->n_saved || n_saved * shape_.n_kv_heads < n_own * (n_threads_ - 1)) return;
   run->n_saved = n_saved;
   while (!alike_.empty() && alike_.back().begin >= run->begin) alike_.pop_back();
   alike_.push_back(*run);

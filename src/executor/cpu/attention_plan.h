@@ -123,10 +123,11 @@ class AttentionPlan {
     size_t end = 0;
     int n_shared = 0;
     int min_start = 0;    // of the segments
+    int max_end = 0;      // positions that the longest has behind this step
     int64_t n_saved = 0;  // chunks that need not be read again, of what was taken of it
   };
   void add_to_run(const Alike& run);
-  void close(Alike* run);
+  void close(std::span<const ForwardSegment> segments, Alike* run);
 
   /// Where the shared units of a group leave their states, and its members' units go on from.
   struct SharedStates {

@@ -303,6 +303,29 @@ TEST(AttentionPlan, DividesManyTextsThatBeginAlike) {
   }
 }
 
+// What is shared has to be worth that each member's own chunks stay whole.
+TEST(AttentionPlan, ALongTextIsCutThoughItSharesItsFirstPage) {
+  const std::vector<PageId> document = pages_for(640, 0);
+  std::vector<Sequence> batch = {{16000, 1, true, pages_for(16001, 1000, {document.begin(), document.begin() + 1})}};
+  batch.push_back(behind(document, 1, 30));
+  const Simulation simulation(AttentionKind::kFused, batch, shape_of(32, 8), 16);
+  simulation.expect_right();
+  EXPECT_TRUE(simulation.plan().late.units.empty());
+  EXPECT_LT(unevenness(simulation, shape_of(32, 8), 16), 1.3);
+}
+
+// Of a window, members whose windows begin behind what is shared do not save its reading.
+TEST(AttentionPlan, WhatAWindowLeavesOutIsNotSaved) {
+  const std::vector<PageId> document = pages_for(6000, 0);
+  std::vector<Sequence> batch;
+  for (int i = 0; i < 3; ++i) batch.push_back({6000, 1, true, pages_for(6001, 1000 * (1 + i), document)});
+  batch.push_back({1100, 1, true, pages_for(1101, 9000, {document.begin(), document.begin() + 32})});
+  const Simulation simulation(AttentionKind::kFused, batch, shape_of(1, 1), 1, /*window=*/512);
+  simulation.expect_right();
+  // 187 whole pages of 6000 positions, of which the last 16 are in the window, and a partial page each; 17 of 1101.
+  EXPECT_EQ(simulation.n_chunks_read(), 16 + 3 * 1 + 17);
+}
+
 // A page in which some row is, or that a row does not see whole, is no shared chunk.
 TEST(AttentionPlan, SharesOnlyWholeChunksThatAllSee) {
   const std::vector<PageId> prompt = pages_for(64, 0);
