@@ -4,20 +4,14 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/mix_bits.h"
 
 namespace bass {
 namespace {
 
-// Finaliser of SplitMix64 (Steele, Lea and Flood 2014): each bit of x changes half of the others.
-uint64_t mixed(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
-
 uint64_t hash_of(PrefixCache::NodeId parent, std::span<const TokenId> tokens) {
-  uint64_t hash = mixed(static_cast<uint32_t>(parent));
-  for (const TokenId token : tokens) hash = mixed(hash + 0x9E3779B97F4A7C15u + static_cast<uint32_t>(token));
+  uint64_t hash = mix_bits(static_cast<uint32_t>(parent));
+  for (const TokenId token : tokens) hash = mix_bits(hash + 0x9E3779B97F4A7C15u + static_cast<uint32_t>(token));
   return hash;
 }
 
@@ -122,12 +116,6 @@ bool PrefixCache::evict_draft_page() {
     return true;
   }
   return false;
-}
-
-void PrefixCache::clear() {
-  BASS_CHECK(n_in_use_ == 0);
-  while (evict()) {
-  }
 }
 
 // By age. What is let go of is the newest; the way to an end that was forgotten is as old as that, unless others have

@@ -31,7 +31,6 @@ class PrefixCache {
   /// draft: the draft model's pages, or null. max_idle: pages, >= 0
   PrefixCache(PagePool* main, PagePool* draft, int page_len, int max_idle);
 
-  [[nodiscard]] int page_len() const { return page_len_; }
   [[nodiscard]] int n_nodes() const { return n_nodes_; }
   [[nodiscard]] int n_idle() const { return n_nodes_ - n_in_use_; }
   [[nodiscard]] NodeId parent(NodeId id) const { return node(id).parent; }
@@ -62,8 +61,6 @@ class PrefixCache {
   bool evict();
   /// Frees a page of the draft model that nobody but this cache has, if there is one.
   bool evict_draft_page();
-  /// Forgets everything. Nothing may be held any more.
-  void clear();
 
  private:
   struct Node {

@@ -162,7 +162,8 @@ TEST(PrefixCache, IsWhatANaiveListOfTextsIsUnderRandomOperations) {
     }
     EXPECT_GT(n_known_pages, 1000) << "the test is too easy";
     for (const auto& [text, node] : running) caches.prefixes.release(node);
-    caches.prefixes.clear();
+    while (caches.prefixes.evict()) {
+    }
     EXPECT_EQ(caches.main.n_free(), caches.main.n_pages());
     EXPECT_EQ(caches.draft.n_free(), caches.draft.n_pages());
   }

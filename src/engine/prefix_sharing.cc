@@ -17,11 +17,14 @@ std::span<const TokenId> page_of(std::span<const TokenId> tokens, int page_idx, 
 
 }  // namespace
 
-// Log-probabilities of a prompt are computed with all of its rows. Where attention could not read both what samples
-// share and what requests share once, the samples are worth more.
+// Log-probabilities of a prompt are computed with all of its rows.
 bool Scheduler::shares_prefix(const RequestState& request) const {
-  if (!prefixes_ || request.request.prompt_logprobs) return false;
-  return request.choices.size() == 1 || executor_->divides_shared_texts();
+  return may_share(request) && !request.request.prompt_logprobs;
+}
+
+// Where attention could not read both what samples share and what requests share once, the samples are worth more.
+bool Scheduler::may_share(const RequestState& request) const {
+  return prefixes_ && (request.choices.size() == 1 || executor_->divides_shared_texts());
 }
 
 // Of texts whose keys turn alike in both models.
@@ -113,9 +116,8 @@ int Scheduler::n_read_for_others(const RequestState& request) {
 // A conversation's next turn begins with the text of this one. Nothing is said of the last token, which no step has fed
 // to the model, nor of drafts that were accepted behind the text's end.
 void Scheduler::keep_text(const Sequence& sequence) {
-  if (!prefixes_ || *options_.max_idle_pages == 0) return;
   const RequestState& request = *sequence.request;
-  if (request.choices.size() > 1 && !executor_->divides_shared_texts()) return;
+  if (!may_share(request) || *options_.max_idle_pages == 0) return;
   const int page_len = options_.page_len;
   const int n_pages = std::min(sequence.main_pages.len(), request.text_len(sequence)) / page_len;
   const int n_draft_pages = std::min(sequence.draft_pages.len() / page_len, n_pages);

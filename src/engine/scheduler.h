@@ -123,6 +123,7 @@ class Scheduler {
   void plan_prefills(int max_tokens, StepPlan* plan, std::vector<SegmentOwner>* owners);
   void plan_prefill(RequestState* request, int max_tokens, StepPlan* plan);
   // prefix_sharing.cc
+  [[nodiscard]] bool may_share(const RequestState& request) const;
   [[nodiscard]] bool shares_prefix(const RequestState& request) const;
   [[nodiscard]] PrefixCache::NodeId prefix_root(const RequestState& request) const;
   void take_known_prefix(RequestState* request);

@@ -4,18 +4,12 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/mix_bits.h"
 
 namespace bass {
 namespace {
 
 constexpr size_t kInitialTableLen = 256;
-
-// The finaliser of SplitMix64: every input bit reaches every output bit.
-uint64_t mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
 
 }  // namespace
 
@@ -84,7 +78,7 @@ TokenId NgramIndex::token_at(int sample_idx, int position) const {
 uint64_t NgramIndex::key_of(int sample_idx, int end, int order) const {
   auto key = static_cast<uint64_t>(order);
   for (int i = end - order + 1; i <= end; ++i) {
-    key = mix(key * 0x9E3779B97F4A7C15u + static_cast<uint32_t>(token_at(sample_idx, i)) + 1);
+    key = mix_bits(key * 0x9E3779B97F4A7C15u + static_cast<uint32_t>(token_at(sample_idx, i)) + 1);
   }
   return key == 0 ? 1 : key;
 }
