@@ -121,7 +121,7 @@ void learn_attention_cost(const StepLoad& load, double seconds, AttentionCosts* 
     if (is_known) note_error(seconds, predicted_by_fit(*costs, i, load), &costs->fits[i]);
     learn(terms_of(load, i + 1), seconds, &costs->fits[i]);
   }
-  ++costs->n_measured;
+  costs->n_measured = std::min(costs->n_measured + 1, kFirst);  // an engine may run for months
   choose_best(costs);
 }
 

@@ -39,7 +39,7 @@ struct AttentionCosts {
   static constexpr int kFits = 4;
   AttentionFit fits[kFits];  // fit i has i + 1 free rows
   int32_t best = 0;
-  int32_t n_measured = 0;
+  int32_t n_measured = 0;  // of the first few
 
   [[nodiscard]] int free_rows() const { return best + 1; }
   [[nodiscard]] const AttentionFit& fit() const { return fits[best]; }

@@ -51,6 +51,9 @@ BASS_HD_CALL Ends ends_of(int job, std::span<RunningSequence> sequences) {
   return ends;
 }
 
+// Of a token, however far its sequence is from being the last: levels are divided by it.
+inline constexpr double kLeastWorth = 1e-6;
+
 /// A token of the sequence that ends last saves a step of its own, last_s seconds; one of another sequence saves its
 /// row of a step, row_s. The chance to be the last is that of the largest of all ends with noise of Gumbel's
 /// distribution.
@@ -63,7 +66,8 @@ BASS_HD_CALL void weigh_job(int job, const Ends& ends, double last_s, double row
   for_each_of(job, sequences, [&](const RunningSequence& sequence) { sum += odds(sequence); });
   const double mean_s = row_s + (last_s - row_s) / ends.n;
   for_each_of(job, sequences, [&](RunningSequence& sequence) {
-    sequence.worth = static_cast<float>((row_s + (last_s - row_s) * odds(sequence) / sum) / mean_s);
+    const double worth = (row_s + (last_s - row_s) * odds(sequence) / sum) / mean_s;
+    sequence.worth = static_cast<float>(std::max(worth, double{kLeastWorth}));
   });
 }
 

@@ -91,6 +91,11 @@ TEST(TokenWorth, TheLastIsNeverWorthLessThanOthers) {
   EXPECT_GE(worths(costs, with_left({90, 30, 30, 30}))[0], 1.0f);
 }
 
+// Where rows are free nobody but the last one has anything to win, and levels are divided by what a token is worth.
+TEST(TokenWorth, IsNeverNothing) {
+  for (const float worth : worths(line(3.0, 0.0), with_left({1'000'000, 10, 10, 10}))) EXPECT_GT(worth, 0);
+}
+
 // Asked again, it forgets what it said.
 TEST(TokenWorth, IsSetAnew) {
   std::vector<RunningSequence> sequences = with_left({500, 10, 10, 10});
