@@ -109,7 +109,9 @@ bool PrefixCache::evict() {
 
 bool PrefixCache::evict_draft_page() {
   if (draft_pool_ == nullptr) return false;
-  for (Node& at : nodes_) {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    Node& at = nodes_[next_draft_];
+    next_draft_ = (next_draft_ + 1) % nodes_.size();
     if (at.parent == kNone || at.draft == kNoPage || draft_pool_->n_refs(at.draft) > 1) continue;
     draft_pool_->release(at.draft);
     at.draft = kNoPage;

@@ -59,7 +59,7 @@ class PrefixCache {
 
   /// Forgets the idle end that was held least lately, whose pages are free then. False: nothing is idle.
   bool evict();
-  /// Frees a page of the draft model that nobody but this cache has, if there is one.
+  /// Frees a page of the draft model that nobody but this cache has, if there is one: each in its turn.
   bool evict_draft_page();
 
  private:
@@ -96,6 +96,7 @@ class PrefixCache {
   int n_nodes_ = 0;
   int n_in_use_ = 0;  // nodes that are held
   int64_t n_releases_ = 0;
+  size_t next_draft_ = 0;  // where evict_draft_page goes on
   NodeId unused_ = kNone;
   NodeId newest_ = kNone, oldest_ = kNone;  // idle ends
   std::vector<Node> nodes_;                 // [n_pages]: each has a page of its own

@@ -129,6 +129,19 @@ TEST(PrefixCache, GivesDraftPagesThatNobodyUsesBackThoughTheirNodesAreHeld) {
   EXPECT_FALSE(caches.prefixes.evict_draft_page()) << "a table has the other";
 }
 
+TEST(PrefixCache, DraftPagesOfIdleTextsMayGoAlone) {
+  Caches caches(20, 20);
+  const NodeId node = caches.run({1, 2, 3, 4, 5, 6}, /*has_draft=*/true);
+  caches.prefixes.release(node);
+  const int n_free = caches.draft.n_free();
+  for (int i = 1; i <= 3; ++i) {
+    EXPECT_TRUE(caches.prefixes.evict_draft_page());
+    EXPECT_EQ(caches.draft.n_free(), n_free + i);
+  }
+  EXPECT_FALSE(caches.prefixes.evict_draft_page());
+  EXPECT_EQ(caches.prefixes.n_idle(), 3) << "the main model's pages stay";
+}
+
 TEST(PrefixCache, IsWhatANaiveListOfTextsIsUnderRandomOperations) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
