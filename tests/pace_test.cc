@@ -126,6 +126,42 @@ TEST_F(PaceTest, DraftsFollowABatchThatGoesFromOneTo64AndBack) {
   EXPECT_GT(mean_drafted(alone + kRecovery, static_cast<int>(steps_.size())), kMany) << "alone again";
 }
 
+// A text that is being written goes on while a long prompt is read; where nobody waits, steps are as large as they may
+// be.
+TEST_F(PaceTest, PromptsAreReadInPiecesBesideTexts) {
+  constexpr double kRow = 2e-3;
+  constexpr int kPieces = 125;  // rows of a quarter of a second
+  const auto engine = load(2, [](int, int n_rows) { return kRow * n_rows; });
+  ASSERT_NE(engine, nullptr);
+  Request first = long_request(800);
+  first.speculation.drafter = DrafterChoice::kOff;
+  Request second = first;
+  for (Request* request : {&first, &second}) {
+    request->prompt.clear();
+    request->prompt_tokens.assign(400, request == &first ? 5 : 6);
+  }
+  second.max_tokens = 1;
+  auto events = std::make_shared<EventQueue>();
+  ASSERT_TRUE(engine->submit(first, events).ok());
+  Event event;
+  while (event.kind != Event::Kind::kTokens) ASSERT_TRUE(events->wait(&event, std::chrono::seconds(60)));
+  const RequestResult read = run_one(*engine, second);
+  engine->cancel(event.request_id);
+  while (event.kind != Event::Kind::kDone) ASSERT_TRUE(events->wait(&event, std::chrono::seconds(60)));
+  int n_first = 0, n_beside = 0, max_beside = 0;
+  for (const TimedStep& step : steps_) {
+    if (step.n_rows <= 2) continue;
+    if (step.n_segments == 1) n_first = std::max(n_first, step.n_rows);
+    if (step.n_segments == 1) continue;
+    ++n_beside;
+    max_beside = std::max(max_beside, step.n_rows);
+  }
+  EXPECT_EQ(n_first, 256);
+  EXPECT_GE(n_beside, 3);
+  EXPECT_LE(max_beside, kPieces + 2);
+  EXPECT_GE(max_beside, kPieces / 2);
+}
+
 // An hour's generation: regular decoding's tokens to the end, and drafts to the end.
 TEST_F(PaceTest, AGenerationOf8kTokensIsRegularDecodings) {
   constexpr int kTokens = 8000;

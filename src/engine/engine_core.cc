@@ -13,6 +13,8 @@
 namespace bass {
 namespace {
 
+constexpr double kMaxPause = 0.25;  // seconds that a step with prompts may take beside sequences that decode
+
 // A text this short lies in the string itself.
 Status out_of_memory() noexcept { return {StatusCode::kResourceExhausted, "out of memory"}; }
 
@@ -58,11 +60,15 @@ void EngineCore::publish_late() noexcept {
 }
 
 // A deadline is looked at between steps, so a step with prompt tokens is planned to end before the next one. The first
-// such step ever is as small as can be: what a row takes is not known then.
+// such step ever is as small as can be: what a row takes is not known then. And texts that are being written do not
+// stand still for long while a prompt is read.
 int EngineCore::max_step_tokens(Clock::time_point now) const {
+  int max_tokens = options_.max_step_tokens;
+  if (scheduler_->is_decoding() && prefill_row_s_ > 0)
+    max_tokens = tokens_before_deadline(kMaxPause, prefill_row_s_, max_tokens);
   const std::optional<Clock::time_point> deadline = scheduler_->next_deadline();
-  if (!deadline) return options_.max_step_tokens;
-  return tokens_before_deadline(seconds_between(now, *deadline), prefill_row_s_, options_.max_step_tokens);
+  if (!deadline) return max_tokens;
+  return tokens_before_deadline(seconds_between(now, *deadline), prefill_row_s_, max_tokens);
 }
 
 // How many sequences would run in this step under regular decoding. Before the step's tokens are committed.
@@ -170,7 +176,8 @@ void EngineCore::update_policies(const StepResult& result, double device_s, cons
     if (!std::exchange(policy.is_marked, false)) continue;
     const std::optional<double> of_policy = account_rounds(policy);
     expected = expected && of_policy ? std::optional(*expected + *of_policy) : std::nullopt;
-    advance_draft_length(policy.spec, policy.state, policy.outcomes);
+    // Prompts' chunks, and sequences without a drafter, say nothing of drafts and make nothing that is known older.
+    if (std::exchange(policy.is_used, false)) advance_draft_length(policy.spec, policy.state, policy.outcomes);
     policy.outcomes.clear();
   }
   if (committed.is_decode && was_run(plan_, result)) {

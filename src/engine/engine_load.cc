@@ -225,6 +225,7 @@ Status EngineCore::make_executor(const ExecutorWrapper& wrap) {
   scheduler_options.n_pages = n_pages;
   scheduler_options.has_draft = draft_ != nullptr;
   scheduler_options.max_kept_distributions = executor_->max_kept_distributions();
+  scheduler_options.max_caught_up = options_.max_step_tokens;
   if (options_.prefix_cache_mib.value_or(1) > 0) {
     const int64_t max_pages =
         options_.prefix_cache_mib ? (*options_.prefix_cache_mib << 20) / page_bytes() : n_pages / 4;
@@ -241,10 +242,11 @@ Status EngineCore::make_executor(const ExecutorWrapper& wrap) {
   return ok_status();
 }
 
-// On a GPU a tenth is left for the workspace, and weights may take more than in their file: those of 6 bits take 8.
+// Some is left for workspaces, indices of n-grams and rows of heads: on a GPU, whose workspaces are larger, a tenth.
+// Weights may take more there than in their file: those of 6 bits take 8.
 Result<EngineCore::ModelMemory> EngineCore::model_memory() const {
   if (!gpu_) {
-    ModelMemory memory{.available_bytes = available_memory_bytes()};
+    ModelMemory memory{.available_bytes = available_memory_bytes() / 16 * 15};
     for (const ModelFile* file : {main_.get(), draft_.get()}) {
       if (file == nullptr || is_shared(*file)) continue;
       // Tensors that were made at load lie in memory already, and go as they are packed.

@@ -20,6 +20,7 @@ void PolicyRegistry::drop_step() noexcept {
     if (state == nullptr) continue;
     state->outcomes.clear();
     state->is_marked = false;
+    state->is_used = false;
   }
 }
 

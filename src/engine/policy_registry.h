@@ -15,8 +15,8 @@ namespace bass {
 /// Requests with the same --draft-length share a state, so that Algorithm 1 sees its whole batch; it begins anew when
 /// the last of them has ended, but for a policy that measures times: that keeps what it knows of the drafts.
 ///
-/// A request whose seed fixes the noise that decides about acceptance has a state for itself, so that its bytes do not
-/// depend on what else runs. Where they do so anyway, as lengths depend on times, such requests share one among
+/// A request whose seed fixes the noise that decides about acceptance has a state for itself, so that its lengths do
+/// not depend on what else runs. Where they do so anyway, as lengths depend on times, such requests share one among
 /// themselves, each seed once: what was learnt from the same noise would let a length depend on what it decides about
 /// (also from `match`, whose noise is that of the tokens which other rules draw behind a draft).
 class PolicyRegistry {

@@ -21,6 +21,14 @@ constexpr int kMinPrefillChunk = 32;
 // would be worth need a sequence whose text it knows. So many of a batch, and one of a small one.
 constexpr int kReadEvery = 8;
 
+// Tokens that one step may emit: the draft model always reads them, however many others it has to catch up with.
+constexpr int kMaxEmitted = kMaxDraftLen + 1;
+// Tokens of prompts that one step indexes, or those of a single prompt: all sequences wait meanwhile.
+constexpr size_t kMaxAdmittedTokens = 16384;
+
+// Requests that wait, of which it is asked whose they are.
+constexpr int kMaxWaitingSeen = 256;
+
 // Room that is made when a sequence starts: for the text of a step, and for tokens in the index of n-grams.
 constexpr size_t kMaxStepBytes = 256;
 constexpr int kMaxIndexedAhead = 2048;
@@ -72,7 +80,7 @@ void Scheduler::schedule(int max_step_tokens, StepPlan* plan, std::vector<Segmen
   owners->clear();
   n_draft_rows_ = 0;
   n_distributions_ = 0;
-  n_unread_left_ = max_step_tokens;
+  n_unread_left_ = options_.max_caught_up;
   wishes_.clear();
   failed_ = {};
   admit();
@@ -107,8 +115,7 @@ void Scheduler::plan_prefills(int max_tokens, StepPlan* plan, std::vector<Segmen
   });
   std::erase_if(prefilling_, [this](const RequestState* request) { return waits_for_prefix(*request); });
   for (size_t i = 1; i < prefilling_.size(); ++i) n_of_others += prefilling_[i]->n_prefill_left();
-  const int max_of_others = max_tokens >= 2 * kMinPrefillChunk ? max_tokens / 2 : 0;
-  int n_tokens = max_tokens - static_cast<int>(std::min<int64_t>(n_of_others, max_of_others));
+  int n_tokens = max_tokens - static_cast<int>(std::min<int64_t>(n_of_others, max_tokens / 2));
   for (RequestState* request : prefilling_) {
     if (n_tokens <= 0) break;
     plan_prefill(request, n_tokens, plan);
@@ -131,29 +138,63 @@ void Scheduler::admit() {
   }
 }
 
-// Strictly in order of arrival: a later request never takes pages that an earlier one waits for, so at most one request
-// is partly started and nobody waits for ever.
+// Strictly in order of arrival: a later request is promised no pages that an earlier one waits for, so nobody waits for
+// ever. What was promised before may start.
 void Scheduler::admit_in_order() {
-  int n_active = static_cast<int>(running_.size());
+  Places places{.n_taken = static_cast<int>(running_.size())};
+  size_t n_admitted_tokens = 0;
   for (const auto& request : requests_) {
-    if (!request->has_unstarted()) continue;
-    admitting_ = request.get();
-    if (!request->is_admitted && (n_active >= options_.max_batch || !admit_request(request.get()))) return;
-    if (!request->is_prefilled()) {
-      // Its first sequence's pages are promised; others behind it may be admitted while it is prefilled.
-      n_active += std::min(static_cast<int>(request->choices.size()) - request->n_started, options_.max_batch);
-      if (n_active >= options_.max_batch) return;
-      continue;
+    if (places.n_taken >= options_.max_batch) return;
+    if (request->has_unstarted()) {
+      admitting_ = request.get();
+      if (!request->is_admitted) {
+        const size_t n_tokens = request->prompt.size();
+        if (!places.has_pages || (n_admitted_tokens > 0 && n_admitted_tokens + n_tokens > kMaxAdmittedTokens)) return;
+        if (!admit_request(request.get())) return;
+        n_admitted_tokens += n_tokens;
+      }
+      take_places(request.get(), max_places(*request, places.n_before), &places);
     }
-    while (request->has_unstarted() && n_active < options_.max_batch) {
-      const bool is_promised = request->n_started == 0;
-      if (!is_promised && n_promised_pages_ + own_pages(*request) > options_.n_pages) return;
-      if (!is_promised) n_promised_pages_ += own_pages(*request);
-      start_sequence(request.get());
-      ++n_active;
-    }
-    if (request->has_unstarted()) return;
+    places.n_before += request->n_running();
   }
+  // All have what they may have of what others want, too: the first ones have the rest.
+  for (const auto& request : requests_) {
+    if (places.n_taken >= options_.max_batch) return;
+    admitting_ = request.get();
+    if (request->is_prefilled()) take_places(request.get(), options_.max_batch, &places);
+  }
+}
+
+// Starts as many samples as there are places and pages for; the first one's pages are promised. A prompt that is being
+// read keeps its samples' places, and others behind it may be admitted meanwhile.
+void Scheduler::take_places(RequestState* request, int max_own, Places* places) {
+  if (!request->is_prefilled()) {
+    places->n_taken += std::min(static_cast<int>(request->choices.size()) - request->n_started, max_own);
+    return;
+  }
+  while (request->has_unstarted() && places->n_taken < options_.max_batch && request->n_running() < max_own) {
+    if (request->n_started > 0) {
+      places->has_pages = places->has_pages && n_promised_pages_ + own_pages(*request) <= options_.n_pages;
+      if (!places->has_pages) return;
+      n_promised_pages_ += own_pages(*request);
+    }
+    start_sequence(request);
+    ++places->n_taken;
+  }
+}
+
+// Many samples of one request are not to keep others out: while somebody waits who is not of the same job, it takes
+// half of what the requests before it leave.
+int Scheduler::max_places(const RequestState& request, int n_before) const {
+  const auto is_of_job = [&](const RequestState& other) {
+    return &other == &request || (request.request.job != 0 && other.request.job == request.request.job);
+  };
+  int n_looked_at = 0;
+  for (const auto& other : requests_) {
+    if (++n_looked_at > options_.max_batch + kMaxWaitingSeen) break;
+    if (other->has_unstarted() && !is_of_job(*other)) return (options_.max_batch - n_before + 1) / 2;
+  }
+  return options_.max_batch;
 }
 
 bool Scheduler::admit_request(RequestState* request) {
@@ -268,20 +309,19 @@ void Scheduler::reserve(PageTable* table, int end, std::vector<PageCopy>* copies
   while (!table->reserve(end, copies)) BASS_CHECK(prefixes_ && prefixes_->evict());
 }
 
-// Or it lies beside pages of the main model that are in use, for those who do not ask for it.
+// What the main model has made of idle texts stays: it would take far longer to make again.
 void Scheduler::reserve_draft(PageTable* table, int end, std::vector<PageCopy>* copies) {
-  while (!table->reserve(end, copies)) BASS_CHECK(prefixes_ && (prefixes_->evict() || prefixes_->evict_draft_page()));
+  while (!table->reserve(end, copies)) BASS_CHECK(prefixes_ && prefixes_->evict_draft_page());
 }
 
 // Whole pages of a prompt lie in the cache once for all of its samples, and for all prompts that begin with them.
 void Scheduler::measure_regular_load() {
   regular_load_ = {};
   ++n_marks_;
-  const RequestState* last_request = nullptr;
   for (const Sequence* sequence : running_) {
-    const RequestState* request = sequence->request;
+    RequestState* request = sequence->request;
     const int context_len = request->text_len(*sequence);
-    const bool is_sibling = std::exchange(last_request, request) == request;
+    const bool is_sibling = std::exchange(request->mark, n_marks_) == n_marks_;
     const int n_shared =
         is_sibling ? request->shared_len() / options_.page_len * options_.page_len : n_read_for_others(*request);
     ++regular_load_.n_rows;
@@ -377,6 +417,7 @@ void Scheduler::propose(Sequence* sequence) {
   RequestState* request = sequence->request;
   // A draft behind the last token that may be emitted would be computed for nothing.
   const int limit = std::max(0, std::min(request->policy->state.len, request->n_left(*sequence) - 1));
+  request->policy->is_used |= limit > 0 && (request->ngrams != nullptr || request->uses_draft_model);
   sequence->proposed.resize(static_cast<size_t>(limit));
   int n_proposed = 0;
   if (request->ngrams != nullptr && limit > 0) {
@@ -424,10 +465,11 @@ void Scheduler::plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepP
   const int text_len = request->text_len(*sequence);
   // Like a prompt's: so many tokens in a step, and prompts go on beside it. What a step emitted is always read.
   const int n_to_read = text_len - n_seen;
-  const int n_allowed = n_to_catch_up(n_to_read) > 0 ? n_unread_left_ : n_to_read;
+  const bool is_behind = n_to_read > kMaxEmitted;
+  const int n_allowed = is_behind ? n_unread_left_ : n_to_read;
   const int n_unseen = std::min({n_to_read, n_allowed, options_.max_rows - kMinPrefillChunk - n_draft_rows_});
   if (n_unseen <= 0) return;
-  if (n_to_catch_up(n_to_read) > 0) n_unread_left_ -= n_unseen;
+  if (is_behind) n_unread_left_ -= n_unseen;
   n_draft_rows_ += n_unseen;
   sequence->unseen_by_draft.clear();
   for (int i = 0; i < n_unseen; ++i) sequence->unseen_by_draft.push_back(request->token_at(*sequence, n_seen + i));

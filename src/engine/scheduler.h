@@ -24,6 +24,9 @@ struct SchedulerOptions {
   int n_pages = 0;  // of each model's pool
   bool has_draft = false;
   int max_kept_distributions = 0;  // of the draft model, in one step
+  // Tokens of long texts that the draft model may catch up with in one step. Not by time: where its drafts begin
+  // decides about the noise that they meet, which a seed is to fix.
+  int max_caught_up = 256;
   // That texts which have ended leave to those that begin like them. None: requests share nothing.
   std::optional<int> max_idle_pages;
   bool reads_shared_once = true;  // attention does, of texts that begin alike
@@ -72,6 +75,7 @@ class Scheduler {
     return deadlines_.empty() ? std::nullopt : std::optional(*deadlines_.begin());
   }
   [[nodiscard]] bool has_work() const { return !requests_.empty(); }
+  [[nodiscard]] bool is_decoding() const { return !running_.empty(); }
   /// Whether a request waits for admission, and not for a sequence to end: `schedule` may then take long.
   [[nodiscard]] bool may_admit() const;
   [[nodiscard]] const std::list<std::unique_ptr<RequestState>>& requests() const { return requests_; }
@@ -108,6 +112,14 @@ class Scheduler {
   void admit();
   void admit_in_order();
   bool admit_request(RequestState* request);
+  // Where admission is.
+  struct Places {
+    int n_taken = 0;        // of running sequences, and those that prompts being read keep for theirs
+    int n_before = 0;       // of the requests before the one that is looked at, that run
+    bool has_pages = true;  // nobody before it waits for pages
+  };
+  void take_places(RequestState* request, int max_own, Places* places);
+  [[nodiscard]] int max_places(const RequestState& request, int n_before) const;
   bool draft_reads_prompt(const RequestState& request);
   bool wants_draft_model(const RequestState& request, int n_sequences);
   [[nodiscard]] int n_unfinished(bool counts_waiting) const;
@@ -150,8 +162,8 @@ class Scheduler {
   bool has_left_queue_ = false;          // one that was not admitted has
   std::multiset<Clock::time_point> deadlines_;
   std::list<std::unique_ptr<RequestState>> requests_;  // in order of arrival
-  std::vector<Sequence*> running_;  // those of a request are neighbours: it starts all before the next one may
-  std::vector<Sequence*> ended_;    // that had started, since remove_finished
+  std::vector<Sequence*> running_;                     // in the order in which they started
+  std::vector<Sequence*> ended_;                       // that had started, since remove_finished
   Failed failed_;
   RequestState* admitting_ = nullptr;      // where admission is
   std::vector<RequestState*> prefilling_;  // in the step being planned

@@ -6,33 +6,15 @@
 #include <cmath>
 
 #include "engine/policy_registry.h"
-#include "model/model_file.h"
-#include "text/tokenizer.h"
+#include "engine/scheduler_testing.h"
 
 namespace bass {
 namespace {
 
-/// Of the scheduler's own questions; it runs nothing.
-class NoExecutor final : public Executor {
- public:
-  Ticket submit(const StepPlan&) override { return 0; }
-  const StepResult& wait(Ticket) override { return result_; }
-  std::unique_ptr<PromptHead> make_prompt_head(std::span<const TokenId>) override { return nullptr; }
-  [[nodiscard]] std::string isa_name() const override { return "none"; }
-  [[nodiscard]] int page_len() const override { return kCpuPageLen; }
-  [[nodiscard]] int64_t main_page_bytes() const override { return 0; }
-  [[nodiscard]] int64_t draft_page_bytes() const override { return 0; }
-  [[nodiscard]] int max_kept_distributions() const override { return 0; }
-  [[nodiscard]] int64_t step_weight_bytes() const override { return 0; }
+using namespace testing;  // NOLINT(google-build-using-namespace): what the tests of the scheduler share
 
- private:
-  StepResult result_;
-};
-
-class ReadingPrompts : public ::testing::Test {
+class ReadingPrompts : public SchedulerTest {
  protected:
-  static constexpr int kPromptLen = 20;
-
   // Steps of twice the rows cost `ratio` times as much.
   void measure(double ratio) {
     costs_.max_rows_seen = 64;
@@ -40,22 +22,6 @@ class ReadingPrompts : public ::testing::Test {
       costs_.step_s[rows] = static_cast<float>(1e-3 * std::pow(rows, std::log2(ratio)));
       costs_.n_measured[rows] = 200;
     }
-  }
-
-  std::unique_ptr<RequestState> request(const std::string& draft_length, int n_samples = 1, int max_tokens = 50) {
-    auto state = std::make_unique<RequestState>();
-    state->id = ++last_id_;
-    state->draft_length = parse_draft_length(draft_length).value();
-    state->policy = policies_.get(draft_length, state->draft_length, std::nullopt);
-    state->prompt.assign(kPromptLen, 5);
-    state->max_text_len = kPromptLen + max_tokens;
-    state->prefix_len = state->shared_len();
-    state->uses_draft_model = true;
-    for (int i = 0; i < n_samples; ++i) {
-      state->choices.push_back(
-          std::make_unique<Sequence>(state.get(), i, StreamDetokenizer(*tokenizer_), StopMatcher::create({}).value()));
-    }
-    return state;
   }
 
   // Which of the requests' prompts the draft model reads in the first step.
@@ -75,37 +41,6 @@ class ReadingPrompts : public ::testing::Test {
     EXPECT_EQ(is_read.size(), static_cast<size_t>(n));
     return is_read;
   }
-
-  std::list<std::unique_ptr<RequestState>> requests(const std::string& draft_length, int n) {
-    std::list<std::unique_ptr<RequestState>> all;
-    for (int i = 0; i < n; ++i) all.push_back(request(draft_length));
-    return all;
-  }
-
-  // Gives the scheduler requests, whose prompts are read in one step. The requests' states, which it owns.
-  std::vector<RequestState*> start(std::list<std::unique_ptr<RequestState>> all, int max_step_tokens,
-                                   Scheduler* scheduler) {
-    std::vector<RequestState*> states;
-    for (const auto& state : all) states.push_back(state.get());
-    scheduler->add(&all);
-    StepPlan plan;
-    std::vector<SegmentOwner> owners;
-    scheduler->schedule(max_step_tokens, &plan, &owners);
-    for (RequestState* state : states) {
-      state->main_prefix.set_len(state->prefix_len);
-      if (state->draft_reads_prompt) state->draft_prefix.set_len(state->prefix_len);
-    }
-    return states;
-  }
-
-  StepCosts costs_;
-  NoExecutor executor_;
-
- private:
-  ModelFile file_ = load_model_file(BASS_TEST_DATA "/tiny/tiny_gqa_tied_q4_1.gguf").value();
-  std::unique_ptr<Tokenizer> tokenizer_ = Tokenizer::create(file_.vocab).value();
-  PolicyRegistry policies_;
-  RequestId last_id_ = 0;
 };
 
 TEST_F(ReadingPrompts, OneInEightWhereDraftsWouldNotPay) {
@@ -192,16 +127,20 @@ TEST_F(ReadingPrompts, OnceForAllSamplesAndNeverForASingleToken) {
 // The draft model reads later what it did not read, no more in a step than the step may have, and drafts then.
 TEST_F(ReadingPrompts, WhatWasNotReadIsReadWhenDraftsPay) {
   measure(2.0);
-  constexpr int kSequences = 4, kStepTokens = 30;
-  Scheduler scheduler({kSequences, 1000, kCpuPageLen, kSequences * 4, true, 100}, &costs_, &executor_);
-  start(requests("goodput", kSequences), kSequences * kPromptLen, &scheduler);
+  constexpr int kSequences = 4, kLen = 80, kCaughtUp = 60;
+  SchedulerOptions options{kSequences, 1000, kCpuPageLen, kSequences * 8, true, 100};
+  options.max_caught_up = kCaughtUp;
+  Scheduler scheduler(options, &costs_, &executor_);
+  std::list<std::unique_ptr<RequestState>> all = requests("goodput", kSequences);
+  for (const auto& state : all) set_prompt_len(state.get(), kLen);
+  start(std::move(all), kSequences * kLen, &scheduler);
   StepPlan plan;
   std::vector<SegmentOwner> owners;
   measure(1.01);
   std::vector<int> n_read(kSequences, 0);
   for (int step = 0; step < 8; ++step) {
     for (int rows = 1; rows <= 64; ++rows) costs_.last_measured[rows] = ++costs_.n_steps;  // not yet stale
-    scheduler.schedule(kStepTokens, &plan, &owners);
+    scheduler.schedule(100, &plan, &owners);
     ASSERT_EQ(plan.segments.size(), static_cast<size_t>(kSequences));
     int n_step = 0;
     for (size_t i = 0; i < plan.segments.size(); ++i) {
@@ -209,14 +148,35 @@ TEST_F(ReadingPrompts, WhatWasNotReadIsReadWhenDraftsPay) {
       if (segment.draft_tokens.empty()) continue;
       EXPECT_EQ(segment.draft_start, owners[i].sequence->draft_pages.len());
       const int n_known = segment.draft_start + static_cast<int>(segment.draft_tokens.size());
-      EXPECT_EQ(segment.n_model_drafts > 0, n_known == kPromptLen) << "it drafts once it has read all";
+      EXPECT_EQ(segment.n_model_drafts > 0, n_known == kLen) << "it drafts once it has read all";
       owners[i].sequence->draft_pages.commit(n_known);
       n_read[i] = n_known;
       n_step += static_cast<int>(segment.draft_tokens.size());
     }
-    EXPECT_LE(n_step, kStepTokens + kSequences);
+    EXPECT_LE(n_step, kCaughtUp + kMaxDraftLen + 1);
   }
-  EXPECT_EQ(n_read, std::vector<int>(kSequences, kPromptLen));
+  EXPECT_EQ(n_read, std::vector<int>(kSequences, kLen));
+}
+
+// A draft behind tokens that one step may emit needs no place among what is caught up with.
+TEST_F(ReadingPrompts, WhatAStepEmittedIsReadAtOnce) {
+  SchedulerOptions options{1, 1000, kCpuPageLen, 8, true, 100};
+  options.max_caught_up = 1;
+  Scheduler scheduler(options, &costs_, &executor_);
+  std::list<std::unique_ptr<RequestState>> all = requests("fixed:32", 1);
+  Sequence& sequence = *start(std::move(all), kPromptLen, &scheduler)[0]->choices[0];
+  StepPlan plan;
+  std::vector<SegmentOwner> owners;
+  scheduler.schedule(100, &plan, &owners);
+  ASSERT_EQ(plan.segments[0].draft_tokens.size(), 1u);
+  sequence.draft_pages.commit(kPromptLen);
+  const auto rows_behind = [&](int n_emitted) {
+    sequence.output.assign(static_cast<size_t>(n_emitted), 7);
+    scheduler.schedule(100, &plan, &owners);
+    return static_cast<int>(plan.segments[0].draft_tokens.size());
+  };
+  EXPECT_EQ(rows_behind(kMaxDraftLen + 1), kMaxDraftLen + 1);
+  EXPECT_EQ(rows_behind(kMaxDraftLen + 2), 1) << "more comes of steps in which others drafted";
 }
 
 // Where prompts are always read beside, regular steps are never measured, and must not be waited for.
@@ -279,11 +239,8 @@ class PromptRows : public ReadingPrompts {
     std::vector<const RequestState*> states;
     for (const int len : prompt_lens) {
       all.push_back(request("off"));
-      RequestState& state = *all.back();
-      state.prompt.assign(static_cast<size_t>(len), 5);
-      state.max_text_len = len + 50;
-      state.prefix_len = state.shared_len();
-      states.push_back(&state);
+      set_prompt_len(all.back().get(), len);
+      states.push_back(all.back().get());
     }
     Scheduler scheduler({16, 2048, kCpuPageLen, 1000, true, 0}, &costs_, &executor_);
     scheduler.add(&all);
@@ -359,7 +316,8 @@ TEST_F(PromptRows, EqualPromptsAreReadOneAfterTheOther) {
   EXPECT_EQ(rows_of({301, 301}, 256), (std::vector<int>{128, 128}));
 }
 
-TEST_F(PromptRows, FewRowsAreTheOldestOnes) { EXPECT_EQ(rows_of({301, 11}, 48), (std::vector<int>{48, 0})); }
+// As where a step is cut short for a deadline: it may be that of the short one.
+TEST_F(PromptRows, AlsoOfFewRows) { EXPECT_EQ(rows_of({301, 11}, 48), (std::vector<int>{38, 10})); }
 
 TEST_F(ReadingPrompts, TheNextDeadlineIsOfARequestThatIsThere) {
   const Clock::time_point now = Clock::now();

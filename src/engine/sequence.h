@@ -1,6 +1,7 @@
 // A request and its sequences, as the engine's thread keeps them.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <list>
 #include <memory>
@@ -32,6 +33,7 @@ struct PolicyState {
   DraftLengthState state;
   std::vector<DraftOutcome> outcomes;   // of the step that just ran
   bool is_marked = false;               // scratch of loops over sequences that share policies
+  bool is_used = false;                 // a sequence with a drafter is in the step that is planned, or just ran
   std::optional<int> n_unread_prompts;  // since the last one that the draft model read, where it does not read all
   std::set<uint64_t> seeds;             // of requests with fixed noise that it learnt from
 
@@ -121,11 +123,14 @@ struct RequestState {
   int n_started = 0;
   int n_finished = 0;
   bool has_sent_prompt = false;
+  int64_t mark = 0;  // of the last step that counted one of its sequences
 
   /// Tokens that all sequences share: each feeds the prompt's last token itself and draws its own first token there.
   [[nodiscard]] int shared_len() const { return static_cast<int>(prompt.size()) - 1; }
   [[nodiscard]] bool is_prefilled() const { return is_admitted && main_prefix.len() >= prefix_len; }
   [[nodiscard]] int n_prefill_left() const { return prefix_len - main_prefix.len(); }
+  /// Unless it was cancelled, as that ends those that never started, too.
+  [[nodiscard]] int n_running() const { return std::max(n_started - n_finished, 0); }
   [[nodiscard]] bool has_unstarted() const { return n_started < static_cast<int>(choices.size()); }
   [[nodiscard]] int text_len(const Sequence& sequence) const {
     return static_cast<int>(prompt.size() + sequence.output.size());

@@ -26,6 +26,7 @@ inline Pace constant_pace(double seconds) {
 struct TimedStep {
   int n_segments = 0;  // of prompts and of sequences
   int n_drafted = 0;   // tokens that were verified
+  int n_rows = 0;
 };
 
 /// Another executor at a given pace. steps: gets one entry for each step, if not null; both must outlive it.
@@ -46,7 +47,8 @@ class TimedExecutor final : public Executor {
     TimedStep step{n_segments_, 0};
     for (int i = 0; i < n_segments_; ++i) step.n_drafted += result.segments[static_cast<size_t>(i)].n_drafted;
     const double draft_s = result.draft_times.first_s + result.draft_times.later_s;
-    const double seconds = draft_s + (*pace_)(n_steps_++, n_rows_ + step.n_drafted);
+    step.n_rows = n_rows_ + step.n_drafted;
+    const double seconds = draft_s + (*pace_)(n_steps_++, step.n_rows);
     while (std::chrono::duration<double>(Clock::now() - begin_).count() < seconds) {
     }
     if (steps_ != nullptr) steps_->push_back(step);

@@ -1,0 +1,169 @@
+// Who gets the places of a batch, its pages, and the time that a step has for new prompts.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "engine/scheduler_testing.h"
+
+namespace bass {
+namespace {
+
+using namespace testing;  // NOLINT(google-build-using-namespace): what the tests of the scheduler share
+
+class Admission : public SchedulerTest {
+ protected:
+  void make(int max_batch, int n_pages) {
+    scheduler_.emplace(SchedulerOptions{max_batch, 100'000, kCpuPageLen, n_pages, false, 0}, &costs_, &executor_);
+  }
+  RequestState* add(int n_samples, int prompt_len = 2, int max_tokens = 20) {
+    std::list<std::unique_ptr<RequestState>> one;
+    one.push_back(request("off", n_samples, max_tokens));
+    RequestState* state = one.front().get();
+    set_prompt_len(state, prompt_len);
+    state->uses_draft_model = false;
+    scheduler_->add(&one);
+    return state;
+  }
+  // Plans a step, and what it would have read of prompts is read but for those of `held`.
+  void step(const RequestState* held = nullptr) {
+    scheduler_->schedule(100'000, &plan_, &owners_);
+    for (const SegmentOwner& owner : owners_) {
+      if (owner.sequence == nullptr && owner.request != held)
+        owner.request->main_prefix.set_len(owner.request->prefix_len);
+    }
+  }
+  static std::vector<Sequence*> running(const RequestState& state) {
+    std::vector<Sequence*> found;
+    for (const auto& choice : state.choices) {
+      if (choice->is_started && !choice->is_finished) found.push_back(choice.get());
+    }
+    return found;
+  }
+  static int n_running(const RequestState& state) { return static_cast<int>(running(state).size()); }
+  void end_one(const RequestState& state) {
+    scheduler_->finish(running(state).front(), /*keeps_text=*/false);
+    scheduler_->remove_finished();
+  }
+
+  std::optional<Scheduler> scheduler_;
+  StepPlan plan_;
+  std::vector<SegmentOwner> owners_;
+};
+
+TEST_F(Admission, OneRequestMayHaveAllPlaces) {
+  make(8, 1000);
+  const RequestState* many = add(100);
+  step();
+  step();
+  EXPECT_EQ(n_running(*many), 8);
+}
+
+// A call for hundreds of samples does not keep others waiting until all are done.
+TEST_F(Admission, LeavesPlacesToThoseWhoWait) {
+  make(8, 1000);
+  const RequestState* many = add(100);
+  step();
+  step();
+  const RequestState* also_many = add(100);
+  const RequestState* one = add(1);
+  for (int i = 0; i < 8; ++i) {
+    end_one(*many);
+    step();
+  }
+  EXPECT_EQ(n_running(*one), 1);
+  EXPECT_EQ(n_running(*many), 5) << "half of all, and what nobody may have";
+  EXPECT_EQ(n_running(*also_many), 2) << "half of what is left";
+  EXPECT_EQ(n_running(*many) + n_running(*also_many) + n_running(*one), 8) << "no place is empty";
+  // Nobody waits any more.
+  end_one(*one);
+  for (const auto& sample : also_many->choices) scheduler_->finish(sample.get(), /*keeps_text=*/false);
+  scheduler_->remove_finished();
+  step();
+  EXPECT_EQ(n_running(*many), 8);
+}
+
+// Prompts of one file are wanted together, and come in their order.
+TEST_F(Admission, RequestsOfOneJobKeepTheirOrder) {
+  make(8, 1000);
+  RequestState* first = add(12);
+  RequestState* second = add(12);
+  first->request.job = second->request.job = 5;
+  step();
+  step();
+  EXPECT_EQ(n_running(*first), 8);
+  for (int i = 0; i < 4; ++i) {
+    end_one(*first);
+    step();
+  }
+  EXPECT_EQ(n_running(*first), 8);
+  EXPECT_EQ(n_running(*second), 0);
+}
+
+// The pages of a request that was admitted are its own, whoever waits for more in front of it.
+TEST_F(Admission, WhatWasPromisedMayStart) {
+  make(8, 4);
+  const RequestState* first = add(4);
+  const RequestState* second = add(1);
+  step(second);
+  EXPECT_GE(n_running(*first), 0);
+  step(second);
+  const int n_first = n_running(*first);
+  EXPECT_GE(n_first, 1);
+  EXPECT_LT(n_first, 4) << "pages for all of them would leave none";
+  step();
+  step();
+  EXPECT_EQ(n_running(*second), 1);
+}
+
+// All sequences wait while prompts are indexed.
+TEST_F(Admission, FewLongPromptsInAStep) {
+  make(8, 10'000);
+  std::vector<const RequestState*> all;
+  for (int i = 0; i < 4; ++i) all.push_back(add(1, 10'000));
+  const auto n_admitted = [&] {
+    return std::count_if(all.begin(), all.end(), [](const RequestState* state) { return state->is_admitted; });
+  };
+  for (int n = 1; n <= 4; ++n) {
+    step();
+    EXPECT_EQ(n_admitted(), n);
+  }
+}
+
+// The pages that samples share are read once, wherever they stand in the batch.
+TEST_F(Admission, SamplesThatAreNoNeighboursReadTheirPromptOnce) {
+  make(4, 1000);
+  RequestState* first = add(3, /*prompt_len=*/200);
+  RequestState* second = add(4, /*prompt_len=*/100);
+  first->request.job = second->request.job = 1;
+  step(first);
+  step(first);
+  step();
+  step();
+  ASSERT_EQ(n_running(*first) + n_running(*second), 4);
+  end_one(*second);
+  step();
+  const StepLoad& load = scheduler_->regular_load();
+  EXPECT_EQ(load.n_rows, 4);
+  const auto shared = [](const RequestState& state) { return state.shared_len() / kCpuPageLen * kCpuPageLen; };
+  double n_again = 0;
+  for (const RequestState* state : {first, second}) n_again += std::max(n_running(*state) - 1, 0) * shared(*state);
+  EXPECT_EQ(load.n_seen - load.n_read, n_again);
+}
+
+// A prompt that is read says nothing of drafts, nor do sequences without a drafter.
+TEST_F(Admission, PoliciesAreUsedByThoseWhoDraft) {
+  make(4, 1000);
+  RequestState* state = add(1);
+  state->policy = request("fixed:3")->policy;
+  step();
+  EXPECT_FALSE(state->policy->is_used) << "its prompt";
+  step();
+  ASSERT_EQ(n_running(*state), 1);
+  EXPECT_FALSE(state->policy->is_used) << "it has no drafter";
+  state->ngrams = std::make_unique<NgramIndex>(state->prompt, 1, NgramOptions{});
+  step();
+  EXPECT_TRUE(state->policy->is_used) << "though it finds nothing";
+}
+
+}  // namespace
+}  // namespace bass
