@@ -74,6 +74,17 @@ struct Request {
   std::optional<double> time_budget_s;  ///< from submission; > 0, below 1e9. Looked at between steps: overrun by at
                                         ///< most the time of 32 prompt tokens beside one round of decoding
   bool prompt_logprobs = false;         ///< report the log-probability of every prompt token (Event::kPrompt)
+  /// 0 to 20: report so many of the most probable tokens in the place of each emitted one (Event::kTokens), and with
+  /// prompt_logprobs of each prompt token (Event::kPrompt). On a GPU 0 alone.
+  int top_logprobs = 0;
+};
+
+/// A token that could have stood in a place: its log-probability by the main model, at temperature 1, before
+/// processors.
+struct TopLogprob {
+  TokenId id = -1;  ///< -1: there are no more tokens of a probability above 0
+  float logprob = 0;
+  bool operator==(const TopLogprob&) const = default;
 };
 
 /// Where an emitted token came from.
@@ -157,6 +168,9 @@ struct Event {
 
   std::vector<TokenInfo> tokens;  ///< kTokens
   std::string text;               ///< kTokens, kFinished: whole UTF-8 characters, cut before a stop string
+  /// [tokens.size(), Request::top_logprobs], the most probable first; kPrompt, with prompt_logprobs: of each prompt
+  /// token but the first.
+  std::vector<TopLogprob> top_logprobs;
 
   FinishReason finish_reason = FinishReason::kStop;
   ChoiceStats stats;

@@ -158,6 +158,7 @@ class Collector {
   }
 
   void take_choice(Event event, ChoiceResult* choice) {
+    choice->top_logprobs.insert(choice->top_logprobs.end(), event.top_logprobs.begin(), event.top_logprobs.end());
     for (const TokenInfo& token : event.tokens) {
       choice->add(token);
       if (!settings_.wants_origins) continue;

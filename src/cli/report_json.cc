@@ -26,6 +26,19 @@ Json origins_json(const ChoiceResult& choice) {
   return origins;
 }
 
+// A list for each token, of [id, log-probability].
+Json top_logprobs_json(const ChoiceResult& choice) {
+  const size_t n_top = choice.top_logprobs.size() / choice.tokens.size();
+  Json of_tokens = Json::array();
+  for (auto top = choice.top_logprobs.begin(); top != choice.top_logprobs.end();) {
+    Json& of_token = of_tokens.emplace_back(Json::array());
+    for (size_t i = 0; i < n_top; ++i, ++top) {
+      if (top->id >= 0) of_token.push_back(Json::array({top->id, top->logprob}));
+    }
+  }
+  return of_tokens;
+}
+
 Json choice_json(const ChoiceResult& choice, bool shows_origins) {
   Json ids = Json::array();
   Json logprobs = Json::array();
@@ -40,6 +53,7 @@ Json choice_json(const ChoiceResult& choice, bool shows_origins) {
             {"logprobs", std::move(logprobs)},
             {"mean_logprob", nullable(choice.mean_logprob)},
             {"finish_reason", to_string(choice.finish_reason)}};
+  if (!choice.top_logprobs.empty()) json["top_logprobs"] = top_logprobs_json(choice);
   if (shows_origins) json["origins"] = origins_json(choice);
   return json;
 }

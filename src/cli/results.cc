@@ -73,6 +73,7 @@ void release_texts(bool has_view, PromptResult* prompt) {
   const size_t max_kept = has_view ? 1024 : 0;  // more than a terminal shows
   for (ChoiceResult& choice : prompt->choices) {
     std::vector<TokenInfo>().swap(choice.tokens);
+    std::vector<TopLogprob>().swap(choice.top_logprobs);
     const size_t n_kept = std::min(choice.text.size(), max_kept);
     choice.text = std::string(choice.text.end() - static_cast<ptrdiff_t>(n_kept), choice.text.end());
   }

@@ -17,8 +17,9 @@ struct ChoiceResult {
   bool is_finished = false;
   std::string text;
   std::vector<TokenInfo> tokens;
-  int64_t n_tokens = 0;            ///< as many, until these are released
-  std::vector<size_t> token_ends;  ///< where each token's bytes end; only filled when origins are shown
+  int64_t n_tokens = 0;                  ///< as many, until these are released
+  std::vector<TopLogprob> top_logprobs;  ///< [tokens, as many as were asked for]
+  std::vector<size_t> token_ends;        ///< where each token's bytes end; only filled when origins are shown
   FinishReason finish_reason = FinishReason::kCancelled;
   ChoiceStats stats;
   Status error;

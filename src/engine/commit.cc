@@ -12,16 +12,20 @@ constexpr size_t kEventTokens = kMaxDraftLen + 1;
 constexpr size_t kEventTextBytes = 256;
 
 // What a step emitted becomes part of the sequence and goes into `event`. Returns why the sequence ends, if it does.
-std::optional<FinishReason> append_tokens(const CommitContext& context, Sequence* sequence,
-                                          const std::vector<TokenInfo>& tokens, Event* event) {
+std::optional<FinishReason> append_tokens(const CommitContext& context, Sequence* sequence, const SegmentResult& result,
+                                          Event* event) {
   RequestState* request = sequence->request;
+  const int n_top = request->request.top_logprobs;
+  auto top = result.top_logprobs.begin();
   event->tokens.reserve(kEventTokens);
   event->text.reserve(kEventTextBytes);
-  for (const TokenInfo& token : tokens) {
+  for (const TokenInfo& token : result.tokens) {
     if (context.tokenizer->is_end(token.id)) return FinishReason::kStop;
     sequence->output.push_back(token.id);
     if (request->ngrams != nullptr) request->ngrams->append(sequence->choice_idx, token.id);
     event->tokens.push_back(token);
+    event->top_logprobs.insert(event->top_logprobs.end(), top, top + n_top);
+    top += n_top;
     if (sequence->stop_matcher.push(sequence->detokenizer.push(token.id), &event->text)) return FinishReason::kStop;
     if (request->text_len(*sequence) >= request->max_text_len) return FinishReason::kLength;
   }
@@ -71,6 +75,8 @@ void commit_prefill(const CommitContext& context, RequestState* request, const S
   logprobs.insert(logprobs.end(), result.target_logprobs.begin(), result.target_logprobs.end());
   auto& argmax = request->prompt_argmax;
   argmax.insert(argmax.end(), result.target_argmax.begin(), result.target_argmax.end());
+  auto& top = request->prompt_top;
+  top.insert(top.end(), result.top_logprobs.begin(), result.top_logprobs.end());
   if (plan.wants_top5) request->last_top5 = result.top5;
   if (result.failed) {
     finish_request(context, request, FinishReason::kError, why_failed(result));
@@ -93,6 +99,7 @@ void send_prompt_event(const CommitContext& context, RequestState* request) {
   event.prompt_tokens = request->prompt;
   event.prompt_logprobs = std::move(request->prompt_logprobs);
   event.prompt_argmax = std::move(request->prompt_argmax);
+  event.top_logprobs = std::move(request->prompt_top);
   event.last_top5 = std::move(request->last_top5);
   context.outbox->add(*request, std::move(event));
 }
@@ -106,7 +113,7 @@ int commit_decode(const CommitContext& context, Sequence* sequence, const Segmen
   send_prompt_event(context, sequence->request);  // a prompt of one token has no prefill
   roll_back(sequence, plan, result);
   std::list<Event> event = make_event(*sequence, Event::Kind::kTokens);
-  const std::optional<FinishReason> end = append_tokens(context, sequence, result.tokens, &event.front());
+  const std::optional<FinishReason> end = append_tokens(context, sequence, result, &event.front());
   const auto n_tokens = static_cast<int>(event.front().tokens.size());
   count(&sequence->stats.speculation, result, n_tokens);
   count(&context.stats->speculation, result, n_tokens);

@@ -149,6 +149,17 @@ constexpr std::array kOptions{
            .is_per_request = true,
            .help = "ban the end tokens, so that samples go on to max-tokens",
            .field = BASS_FIELD(request.sampling.ignore_eos)},
+    Option{.name = "top_logprobs",
+           .group = kLimits,
+           .is_per_request = true,
+           .value_name = "N",
+           .range = "from 0 to 20",
+           .help =
+               "tell the log-probabilities of so many of the most probable tokens in each one's place (in JSON; on the "
+               "CPU)",
+           .field = BASS_FIELD(request.top_logprobs),
+           .min = 0,
+           .max = 20},
     Option{.name = "time_budget",
            .group = kLimits,
            .is_per_request = true,

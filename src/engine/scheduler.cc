@@ -443,6 +443,7 @@ void Scheduler::plan_decode(Sequence* sequence, StepPlan* plan) {
   segment.tokens = sequence->output.empty() ? std::span<const TokenId>(&request->prompt.back(), 1)
                                             : std::span<const TokenId>(&sequence->output.back(), 1);
   segment.wants_sample = true;
+  segment.n_top = request->request.top_logprobs;
   segment.is_look = sequence->is_look && executor_->can_look();
   segment.sampling = request->sampling;
   segment.sampling.sample_idx = static_cast<uint32_t>(sequence->choice_idx);
@@ -500,6 +501,7 @@ void Scheduler::plan_prefill(RequestState* request, int max_tokens, StepPlan* pl
     const size_t n_targets = std::min(static_cast<size_t>(n_tokens), request->prompt.size() - first_target);
     segment.targets = std::span<const TokenId>(request->prompt).subspan(first_target, n_targets);
     segment.wants_top5 = n_targets < static_cast<size_t>(n_tokens);
+    segment.n_top = request->request.top_logprobs;
   }
   reserve(&request->main_prefix, start + n_tokens, &plan->main_copies);
   segment.pages = request->main_prefix.pages();

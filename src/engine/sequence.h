@@ -106,6 +106,7 @@ struct RequestState {
   bool is_admitted = false;
   std::vector<float> prompt_logprobs;
   std::vector<TokenId> prompt_argmax;
+  std::vector<TopLogprob> prompt_top;
   std::vector<std::pair<TokenId, float>> last_top5;
 
   SamplingParams sampling;  // points into the two below

@@ -78,6 +78,8 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
   BASS_RETURN_IF_ERROR(
       require(request.max_tokens >= (request.prompt_logprobs ? 0 : 1), "max_tokens", request.max_tokens, "at least 1"));
   BASS_RETURN_IF_ERROR(validate_sampling(request.sampling, vocab_size));
+  BASS_RETURN_IF_ERROR(require(request.top_logprobs >= 0 && request.top_logprobs <= 20, "top_logprobs",
+                               request.top_logprobs, "0 to 20"));
   if (request.prompt.empty() && request.prompt_tokens.empty() && request.messages.empty()) {
     return invalid_argument("the prompt is empty; give at least one character");
   }

@@ -37,6 +37,7 @@ struct SegmentPlan {
   /// Report log-probabilities: of targets[i] at the row of tokens[i]. Fewer targets than tokens: the rest has none.
   std::span<const TokenId> targets;
   bool wants_top5 = false;  // of the last known token's row
+  int n_top = 0;            // tokens to report in the place of each target, or of each that is emitted
 
   std::span<const TokenId> proposed;
   int n_model_drafts = 0;
@@ -98,7 +99,8 @@ struct SegmentResult {
   std::vector<float> target_logprobs;
   std::vector<TokenId> target_argmax;  // the most probable token in place of each target
   std::vector<std::pair<TokenId, float>> top5;
-  std::vector<DraftEvidence> evidence;  // [n_drafted] if drafts are traced
+  std::vector<TopLogprob> top_logprobs;  // [targets, n_top], or [tokens, n_top] and behind these what nobody asks for
+  std::vector<DraftEvidence> evidence;   // [n_drafted] if drafts are traced
 };
 
 struct StepResult {

@@ -94,6 +94,8 @@ void StepSampling::reserve_for(const StepPlan& plan) {
     result.target_argmax.assign(segment.targets.size(), 0);
     result.top5.clear();
     result.top5.reserve(kTop + 1);
+    const size_t n_places = segment.wants_sample ? kMaxDraftLen + 1 : segment.targets.size();
+    result.top_logprobs.assign(n_places * static_cast<size_t>(segment.n_top), TopLogprob{});
     result.labels.clear();
     result.labels.reserve(kMaxDraftLen);
     result.confidences.clear();
@@ -235,6 +237,18 @@ void StepSampling::process_row(RowSampler& row_sampler, size_t wanted_idx) {
   }
   const Draft& draft = drafts_[static_cast<size_t>(wanted.segment)];
   if (draft.is_look && draft.n > 0 && wanted.is_decode) look(row_sampler, wanted_idx);
+  if (!wanted.wants_top5) tell_top(row_sampler, wanted, row_logits(wanted_idx));
+}
+
+// Of rows behind a round's end too, where that is not known yet: nobody asks for these.
+void StepSampling::tell_top(RowSampler& row_sampler, const WantedRow& wanted, const float* logits) {
+  const auto n_top = static_cast<size_t>(plan_->segments[static_cast<size_t>(wanted.segment)].n_top);
+  if (n_top == 0 || (wanted.is_decode && is_behind_end(wanted))) return;
+  const int n = shape_.n_main_tokens;
+  const float log_sum_exp = row_sampler.kernels().row_stats(logits, n).log_sum_exp;
+  auto place = segment_result(wanted.segment).top_logprobs.begin() + static_cast<ptrdiff_t>(wanted.idx * n_top);
+  for (const RowSampler::Candidate& token : row_sampler.largest(logits, n, static_cast<int>(n_top)))
+    *place++ = {token.id, token.z - log_sum_exp};
 }
 
 // Behind the verdict, so that it changes nothing of it.

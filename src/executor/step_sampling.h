@@ -168,6 +168,7 @@ class StepSampling {
   void process_row(RowSampler& sampler, size_t wanted_idx);
   void verify_wanted_row(RowSampler& sampler, size_t wanted_idx);
   void look(RowSampler& sampler, size_t wanted_idx);
+  void tell_top(RowSampler& sampler, const WantedRow& wanted, const float* logits);
   void look_at_block_row(RowSampler& sampler, size_t wanted_idx);
   void verify_block_rows(RowSampler& sampler, size_t begin, size_t end);
   void judge_row(RowSampler& sampler, size_t wanted_idx, BlockRound* round);

@@ -68,6 +68,22 @@ def token_ids(result):
     return [[choice["token_ids"] for choice in prompt["choices"]] for prompt in result["prompts"]]
 
 
+def test_top_log_probabilities(run, tiny):
+    options = ["-m", tiny, "-p", "I think", "-n", "2", "--max-tokens", "12", "--seed", "4", "--ignore-eos", "--json"]
+    plain = check_json(run("generate", *options))["prompts"][0]["choices"]
+    told = check_json(run("generate", *options, "--top-logprobs", "4"))["prompts"][0]["choices"]
+    for choice, other in zip(told, plain, strict=True):
+        top = choice.pop("top_logprobs")
+        assert choice == other
+        assert [len(places) for places in top] == [4] * 12
+        for token, logprob, places in zip(choice["token_ids"], choice["logprobs"], top, strict=True):
+            assert places == sorted(places, key=lambda place: -place[1])
+            known = dict(places)
+            assert known.get(token, logprob) == pytest.approx(logprob, abs=1e-5)
+            assert token in known or logprob <= places[-1][1]
+    assert run("generate", *options, "--top-logprobs", "21").code == 2
+
+
 @pytest.mark.parametrize("options", [
     [], ["--drafter", "off"], ["--draft-length", "fixed:3"], ["--temperature", "0"], ["-n", "5", "--top-p", "0.9"],
     ["--ignore-eos", "--seed", "3"], ["--attention", "pad", "--threads", "2"],

@@ -18,6 +18,7 @@ struct ChoiceResult {
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;
   std::vector<TokenOrigin> origins;
+  std::vector<TopLogprob> top_logprobs;
   std::string text;
   FinishReason reason = FinishReason::kError;
   std::string error;
@@ -62,6 +63,7 @@ inline bool collect(Event event, RequestResult* result) {
         choice.logprobs.push_back(token.logprob);
         choice.origins.push_back(token.origin);
       }
+      choice.top_logprobs.insert(choice.top_logprobs.end(), event.top_logprobs.begin(), event.top_logprobs.end());
       choice.text += event.text;
       return false;
     case Event::Kind::kFinished:

@@ -195,6 +195,12 @@ cpu::KeptSet RowSampler::cut_by_rank(const float* z, int n, float max_z, int top
   return {candidates_.back().z, candidates_.back().id};
 }
 
+std::span<const RowSampler::Candidate> RowSampler::largest(const float* logits, int n, int n_top) {
+  cut_by_rank(logits, n, kernels_->row_stats(logits, n).max, std::min(n_top, n));
+  std::ranges::sort(candidates_, comes_first);
+  return candidates_;
+}
+
 cpu::KeptSet RowSampler::cut_by_mass(const float* z, int n, float max_z, double mass) {
   for (float delta = kInitialDelta;; delta = wider_delta(delta)) {
     collect(z, n, max_z - delta);

@@ -115,6 +115,10 @@ class RowSampler {
     return candidates_;
   }
 
+  /// The n_top entries of a row with the largest logits, these first and of equal ones those of lower ids; fewer if no
+  /// more are finite. Valid until the next call of this, entries_above or build.
+  std::span<const Candidate> largest(const float* logits, int n, int n_top);
+
   /// Scratch for a row of draft logits. [n_vocab]
   [[nodiscard]] float* draft_row() { return draft_row_.data(); }
   /// Scratch for the same row with an entry for each token. [n_vocab]
