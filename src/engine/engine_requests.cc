@@ -8,6 +8,7 @@
 
 #include "base/caught_status.h"
 #include "base/check.h"
+#include "engine/context_error.h"
 #include "engine/engine_core.h"
 #include "engine/validation.h"
 #include "text/chat_template.h"
@@ -210,9 +211,9 @@ Status EngineCore::check_context(int64_t prompt_len, int64_t max_tokens, std::st
   } else if (min_len <= trained_len) {
     mend += " or raise --context";
   }
-  return invalid_argument(fmt::format(
-      "the {} has {}{} tokens, but the context holds {}{}; {} (the model was trained for {})", what, at_least,
-      prompt_len, context_len, max_tokens > 0 ? " (the answer included)" : "", mend, trained_len));
+  return invalid_argument(fmt::format("the {} has {}{} tokens, {} {}{}; {} (the model was trained for {})", what,
+                                      at_least, prompt_len, kContextHolds, context_len,
+                                      max_tokens > 0 ? " (the answer included)" : "", mend, trained_len));
 }
 
 Status EngineCore::check_pages(const RequestState& state) const {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "engine/user_json.h"
 
 namespace bass {
 namespace {
@@ -15,11 +16,19 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::array kRoles{"system", "user", "assistant", "developer", "tool"};
 
+// What clients send back of an answer, or know of a message beside it: templates are told nothing of these.
+constexpr std::array kLabels{"name",          "tool_call_id",      "id",        "refusal",
+                             "annotations",   "reasoning_content", "reasoning", "tool_calls",
+                             "function_call", "cache_control"};
+
 /// A part of a content that is a list.
 Result<std::string> read_part(const Json& part) {
   const bool is_text =
       part.is_object() && part.value("type", Json()) == "text" && part.contains("text") && part["text"].is_string();
-  if (!is_text) return invalid_argument(R"("content": its parts must be like {"type": "text", "text": "..."})");
+  if (!is_text) {
+    return invalid_argument(
+        R"("content": its parts must be like {"type": "text", "text": "..."}; images and sounds are not supported)");
+  }
   return part["text"].get<std::string>();
 }
 
@@ -37,8 +46,7 @@ Result<std::string> read_content(const Json& content) {
 Status check_keys(const Json& message) {
   for (const auto& [key, value] : message.items()) {
     const bool says_nothing = value.is_null() || (value.is_array() && value.empty());
-    const bool is_label =
-        (key == "name" || key == "tool_call_id") && value.is_string();  // templates have no place for it
+    const bool is_label = std::ranges::find(kLabels, key) != kLabels.end();
     if (key == "role" || key == "content" || says_nothing || is_label) continue;
     return invalid_argument(fmt::format("unknown key \"{}\"; a message has \"role\" and \"content\"", key));
   }
@@ -47,11 +55,44 @@ Status check_keys(const Json& message) {
 
 Result<std::string> read_role(const Json& message) {
   const Json role = message.value("role", Json());
+  if (role == "function") return std::string("tool");  // its older name
   if (role.is_string() && std::ranges::find(kRoles, role.get<std::string>()) != kRoles.end())
     return role.get<std::string>();
   return invalid_argument(
       fmt::format("\"role\" {}: must be \"system\", \"user\", \"assistant\", \"developer\" or \"tool\"",
                   role.is_null() ? "is missing" : role.dump()));
+}
+
+/// {"name": ..., "arguments": ...}, the arguments as the object that they are, if they are one.
+std::string call_text(const Json& function) {
+  Json call{{"name", function.value("name", Json())}, {"arguments", function.value("arguments", Json())}};
+  if (call["arguments"].is_string()) {
+    if (Result<Json> arguments = parse_user_json(call["arguments"].get<std::string>()); arguments.ok())
+      call["arguments"] = std::move(arguments).value();
+  }
+  return call.dump();
+}
+
+/// What an assistant has said: its text, and the tools that it called, one a line.
+Result<std::string> read_said(const Json& message) {
+  std::string said;
+  if (message.contains("content") && !message["content"].is_null()) {
+    BASS_ASSIGN_OR_RETURN(said, read_content(message["content"]));
+  }
+  const auto add = [&](const Json& function) {
+    if (!said.empty() && !said.ends_with('\n')) said += '\n';
+    said += call_text(function);
+  };
+  const Json calls = message.value("tool_calls", Json());
+  if (!calls.is_null() && !calls.is_array()) return invalid_argument("\"tool_calls\": must be a list");
+  for (const Json& call : calls) {
+    const Json function = call.is_object() ? call.value("function", Json()) : Json();
+    if (!function.is_object())
+      return invalid_argument(R"("tool_calls": must be like {"type": "function", "function": {"name": "...", ...}})");
+    add(function);
+  }
+  if (const Json function = message.value("function_call", Json()); function.is_object()) add(function);
+  return said;
 }
 
 Result<ChatMessage> read_message(const Json& message) {
@@ -60,7 +101,10 @@ Result<ChatMessage> read_message(const Json& message) {
   BASS_RETURN_IF_ERROR(check_keys(message));
   BASS_ASSIGN_OR_RETURN(std::string role, read_role(message));
   const bool has_content = message.contains("content");
-  if (has_content && message["content"].is_null() && role == "assistant") return ChatMessage{std::move(role), ""};
+  if (role == "assistant" && (has_content || message.contains("tool_calls"))) {
+    BASS_ASSIGN_OR_RETURN(std::string said, read_said(message));
+    return ChatMessage{std::move(role), std::move(said)};
+  }
   if (!has_content || message["content"].is_null()) return invalid_argument("\"content\" is missing");
   BASS_ASSIGN_OR_RETURN(std::string content, read_content(message["content"]));
   return ChatMessage{std::move(role), std::move(content)};

@@ -54,6 +54,8 @@ class JsonBuilder {  // NOLINT(bugprone-exception-escape): the library's values 
   bool parse_error(size_t byte, const std::string& /*token*/, const Json::exception& error) {
     constexpr int kNumberTooLarge = 406;
     status_ = error.id == kNumberTooLarge ? invalid_argument("holds a number that is too large") : not_valid(byte);
+    if (std::string_view(error.what()).find("surrogate") != std::string_view::npos)
+      status_ = invalid_argument(fmt::format("holds half of a character, an unpaired surrogate (at byte {})", byte));
     return false;
   }
 

@@ -30,38 +30,85 @@ Status error_of(FinishReason reason, const Status& error) {
   return reason == FinishReason::kCancelled ? unavailable("the server is ending") : internal_error("a sample failed");
 }
 
+// A prompt as it came; of token ids, as they read.
+std::string echoed_text(const ApiShape& shape, size_t prompt_idx, const Event& event, const TokenBytes& bytes_of) {
+  std::string text = shape.echoed[prompt_idx];
+  if (!text.empty()) return text;
+  for (const TokenId id : event.prompt_tokens) text += bytes_of(id);
+  return to_valid_utf8(text);
+}
+
 }  // namespace
 
-void ApiUsage::count(const Event& event) {
-  if (event.kind == Event::Kind::kDone) {
-    n_prompt += event.n_prompt_tokens;
-    n_cached += event.n_cached_tokens;
-  }
-  n_completion += static_cast<int64_t>(event.tokens.size());
+// The prompt's event comes first, but one that was never processed has none.
+void ApiUsage::count(size_t prompt_idx, const Event& event) {
+  n_completion_ += static_cast<int64_t>(event.tokens.size());
+  const bool tells_prompt = event.kind == Event::Kind::kPrompt || event.kind == Event::Kind::kDone;
+  if (!tells_prompt || is_counted_[prompt_idx]) return;
+  is_counted_[prompt_idx] = true;
+  n_prompt_ += event.n_prompt_tokens;
+  n_cached_ += event.n_cached_tokens;
 }
 
 Json ApiUsage::json() const {
-  return {{"prompt_tokens", n_prompt},
-          {"completion_tokens", n_completion},
-          {"total_tokens", n_prompt + n_completion},
-          {"prompt_tokens_details", {{"cached_tokens", n_cached}}}};
+  return {{"prompt_tokens", n_prompt_},
+          {"completion_tokens", n_completion_},
+          {"total_tokens", n_prompt_ + n_completion_},
+          {"prompt_tokens_details", {{"cached_tokens", n_cached_}}}};
 }
 
-void ApiLogprobs::add(const std::vector<TokenInfo>& tokens) {
-  for (const TokenInfo& token : tokens) {
-    const std::string bytes = bytes_of_(token.id);
-    const std::string text = to_valid_utf8(bytes);
+void ApiLogprobs::add(const Event& event) {
+  for (size_t i = 0; i < event.tokens.size(); ++i) {
+    const TokenInfo& token = event.tokens[i];
+    const auto top = std::span(event.top_logprobs).subspan(i * n_top_, n_top_);
     if (endpoint_ == ApiEndpoint::kChat) {
-      const std::vector<uint8_t> numbers(bytes.begin(), bytes.end());
-      entries_.push_back(
-          {{"token", text}, {"logprob", token.logprob}, {"bytes", numbers}, {"top_logprobs", Json::array()}});
-      continue;
+      add_to_chat(token.id, token.logprob, top);
+    } else {
+      add_to_completion(token.id, token.logprob, top);
     }
-    entries_.push_back(text);
-    token_logprobs_.push_back(token.logprob);
-    offsets_.push_back(n_chars_);
-    n_chars_ += n_code_points(text);
   }
+}
+
+void ApiLogprobs::add_prompt(const Event& event) {
+  for (size_t i = 0; i < event.prompt_tokens.size(); ++i) {
+    if (i == 0) {
+      add_to_completion(event.prompt_tokens[i], std::nullopt, {});
+    } else {
+      const auto top = std::span(event.top_logprobs).subspan((i - 1) * n_top_, n_top_);
+      add_to_completion(event.prompt_tokens[i], event.prompt_logprobs[i - 1], top);
+    }
+  }
+}
+
+void ApiLogprobs::add_to_chat(TokenId id, float logprob, std::span<const TopLogprob> top) {
+  const auto entry = [&](TokenId of, float value) {
+    const std::string bytes = bytes_of_(of);
+    const std::vector<uint8_t> numbers(bytes.begin(), bytes.end());
+    return Json{{"token", to_valid_utf8(bytes)}, {"logprob", value}, {"bytes", numbers}};
+  };
+  Json alternatives = Json::array();
+  for (const TopLogprob& one : top) {
+    if (one.id >= 0) alternatives.push_back(entry(one.id, one.logprob));
+  }
+  Json own = entry(id, logprob);
+  own["top_logprobs"] = std::move(alternatives);
+  entries_.push_back(std::move(own));
+}
+
+// The token itself is among its alternatives, however improbable it is; of two that look alike the first one counts.
+void ApiLogprobs::add_to_completion(TokenId id, std::optional<float> logprob, std::span<const TopLogprob> top) {
+  const std::string text = to_valid_utf8(bytes_of_(id));
+  entries_.push_back(text);
+  token_logprobs_.push_back(logprob ? Json(*logprob) : Json());
+  offsets_.push_back(n_chars_);
+  n_chars_ += n_code_points(text);
+  if (n_top_ == 0) return;
+  Json alternatives = logprob ? Json::object() : Json();
+  for (const TopLogprob& one : top) {
+    if (one.id >= 0) alternatives.emplace(to_valid_utf8(bytes_of_(one.id)), one.logprob);
+  }
+  if (logprob) alternatives.emplace(text, *logprob);
+  top_.push_back(std::move(alternatives));
 }
 
 Json ApiLogprobs::take() {
@@ -71,28 +118,37 @@ Json ApiLogprobs::take() {
   } else {
     logprobs = {{"tokens", std::move(entries_)},
                 {"token_logprobs", std::move(token_logprobs_)},
-                {"top_logprobs", nullptr},
+                {"top_logprobs", n_top_ > 0 ? std::move(top_) : Json()},
                 {"text_offset", std::move(offsets_)}};
   }
-  entries_ = token_logprobs_ = offsets_ = Json::array();
+  entries_ = token_logprobs_ = top_ = offsets_ = Json::array();
   return logprobs;
 }
 
 WholeAnswer::WholeAnswer(const ApiShape& shape, ApiHead head, const TokenBytes& bytes_of)
-    : shape_(shape), head_(std::move(head)) {
-  const Sample sample{.logprobs = ApiLogprobs(shape_.endpoint, bytes_of)};
+    : shape_(shape), head_(std::move(head)), bytes_of_(bytes_of), usage_(shape.n_prompts) {
+  const Sample sample{.logprobs = ApiLogprobs(shape_.endpoint, shape_.n_top, bytes_of)};
   samples_.assign(shape_.n_prompts, std::vector<Sample>(static_cast<size_t>(shape_.n_samples), sample));
 }
 
+void WholeAnswer::echo(size_t prompt_idx, const Event& event) {
+  const std::string text = echoed_text(shape_, prompt_idx, event, bytes_of_);
+  for (Sample& sample : samples_[prompt_idx]) {
+    sample.text = text;
+    if (shape_.has_logprobs) sample.logprobs.add_prompt(event);
+  }
+}
+
 void WholeAnswer::take(size_t prompt_idx, const Event& event) {
-  usage_.count(event);
+  usage_.count(prompt_idx, event);
+  if (event.kind == Event::Kind::kPrompt && shape_.has_echo) echo(prompt_idx, event);
   if (event.kind == Event::Kind::kDone && !event.error.ok()) error_ = event.error;
   if (event.kind != Event::Kind::kTokens && event.kind != Event::Kind::kFinished) return;
   Sample& sample = samples_[prompt_idx].at(static_cast<size_t>(event.choice_idx));
   sample.text += event.text;
   sample.n_tokens += static_cast<int64_t>(event.tokens.size());
   for (const TokenInfo& token : event.tokens) sample.sum_logprob += static_cast<double>(token.logprob);
-  if (shape_.has_logprobs) sample.logprobs.add(event.tokens);
+  if (shape_.has_logprobs) sample.logprobs.add(event);
   if (event.kind != Event::Kind::kFinished) return;
   sample.reason = event.finish_reason;
   if (has_failed(event) && error_.ok()) error_ = error_of(event.finish_reason, event.error);
@@ -140,9 +196,9 @@ Result<std::string> WholeAnswer::finish() {
 }
 
 StreamedAnswer::StreamedAnswer(const ApiShape& shape, ApiHead head, const TokenBytes& bytes_of)
-    : shape_(shape), head_(std::move(head)) {
+    : shape_(shape), head_(std::move(head)), bytes_of_(bytes_of), usage_(shape.n_prompts) {
   const size_t n_choices = shape_.n_prompts * static_cast<size_t>(shape_.n_choices);
-  choices_.assign(n_choices, Choice{ApiLogprobs(shape_.endpoint, bytes_of)});
+  choices_.assign(n_choices, Choice{ApiLogprobs(shape_.endpoint, shape_.n_top, bytes_of)});
 }
 
 Json StreamedAnswer::head_json() const {
@@ -170,7 +226,7 @@ Json StreamedAnswer::choice_json(size_t index, const Event& event) {
   choice.has_begun = true;
   json["logprobs"] = nullptr;
   if (shape_.has_logprobs && !event.tokens.empty()) {
-    choice.logprobs.add(event.tokens);
+    choice.logprobs.add(event);
     json["logprobs"] = choice.logprobs.take();
   }
   const bool has_ended = event.kind == Event::Kind::kFinished;
@@ -178,17 +234,40 @@ Json StreamedAnswer::choice_json(size_t index, const Event& event) {
   return json;
 }
 
+std::string StreamedAnswer::chunk(Json choice) const {
+  Json json = head_json();
+  json["choices"].push_back(std::move(choice));
+  if (shape_.has_running_usage) json["usage"] = usage_.json();
+  return server_sent_event(json);
+}
+
+// A piece of each of the prompt's choices.
+std::string StreamedAnswer::echo(size_t prompt_idx, const Event& event) {
+  const std::string text = echoed_text(shape_, prompt_idx, event, bytes_of_);
+  std::string chunks;
+  for (size_t i = 0; i < static_cast<size_t>(shape_.n_choices); ++i) {
+    const size_t index = prompt_idx * static_cast<size_t>(shape_.n_choices) + i;
+    Choice& choice = choices_.at(index);
+    choice.has_begun = true;
+    if (shape_.has_logprobs) choice.logprobs.add_prompt(event);
+    chunks += chunk({{"index", index},
+                     {"text", text},
+                     {"logprobs", shape_.has_logprobs ? choice.logprobs.take() : Json()},
+                     {"finish_reason", nullptr}});
+  }
+  return chunks;
+}
+
 Result<std::string> StreamedAnswer::take(size_t prompt_idx, const Event& event) {
-  usage_.count(event);
+  usage_.count(prompt_idx, event);
   if (event.kind == Event::Kind::kDone && !event.error.ok()) return event.error;
+  if (event.kind == Event::Kind::kPrompt && shape_.has_echo) return echo(prompt_idx, event);
   if (event.kind != Event::Kind::kTokens && event.kind != Event::Kind::kFinished) return std::string();
   if (has_failed(event)) return error_of(event.finish_reason, event.error);
   const bool says_nothing = event.kind == Event::Kind::kTokens && event.text.empty() && !shape_.has_logprobs;
   if (says_nothing) return std::string();
-  Json chunk = head_json();
   const size_t index = prompt_idx * static_cast<size_t>(shape_.n_choices) + static_cast<size_t>(event.choice_idx);
-  chunk["choices"].push_back(choice_json(index, event));
-  return server_sent_event(chunk);
+  return chunk(choice_json(index, event));
 }
 
 std::string StreamedAnswer::end() const {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,28 +25,43 @@ struct ApiHead {
 /// The bytes of a token, which need not be valid UTF-8.
 using TokenBytes = std::function<std::string(TokenId)>;
 
-struct ApiUsage {
-  int64_t n_prompt = 0;
-  int64_t n_cached = 0;      // of these
-  int64_t n_completion = 0;  ///< of all samples, also those that are not answered
-
-  void count(const Event& event);
+/// Tokens of a call, as far as is known.
+class ApiUsage {
+ public:
+  explicit ApiUsage(size_t n_prompts) : is_counted_(n_prompts) {}
+  /// Of the call's `prompt_idx`-th request.
+  void count(size_t prompt_idx, const Event& event);
   [[nodiscard]] nlohmann::ordered_json json() const;
+
+ private:
+  std::vector<bool> is_counted_;  // of each prompt: it was
+  int64_t n_prompt_ = 0;
+  int64_t n_cached_ = 0;      // of these
+  int64_t n_completion_ = 0;  // of all samples, also those that are not answered
 };
 
 /// Tokens with their log-probabilities, as a chat's or a completion's choice has them.
 class ApiLogprobs {
  public:
-  ApiLogprobs(ApiEndpoint endpoint, TokenBytes bytes_of) : endpoint_(endpoint), bytes_of_(std::move(bytes_of)) {}
-  void add(const std::vector<TokenInfo>& tokens);
+  /// n_top: of Event::top_logprobs
+  ApiLogprobs(ApiEndpoint endpoint, int n_top, TokenBytes bytes_of)
+      : endpoint_(endpoint), n_top_(static_cast<size_t>(n_top)), bytes_of_(std::move(bytes_of)) {}
+  void add(const Event& event);
+  /// A completion's prompt, whose first token has no probability (Event::Kind::kPrompt).
+  void add_prompt(const Event& event);
   /// Those that were added since the last call.
   nlohmann::ordered_json take();
 
  private:
+  void add_to_chat(TokenId id, float logprob, std::span<const TopLogprob> top);
+  void add_to_completion(TokenId id, std::optional<float> logprob, std::span<const TopLogprob> top);
+
   ApiEndpoint endpoint_;
+  size_t n_top_;
   TokenBytes bytes_of_;
   nlohmann::ordered_json entries_ = nlohmann::ordered_json::array();
-  nlohmann::ordered_json token_logprobs_ = nlohmann::ordered_json::array();  // of a completion, as the next
+  nlohmann::ordered_json token_logprobs_ = nlohmann::ordered_json::array();  // of a completion, as the next two
+  nlohmann::ordered_json top_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json offsets_ = nlohmann::ordered_json::array();
   int64_t n_chars_ = 0;  // of all tokens so far
 };
@@ -67,10 +84,12 @@ class WholeAnswer {
     Status error;
     ApiLogprobs logprobs;
   };
+  void echo(size_t prompt_idx, const Event& event);
   [[nodiscard]] std::vector<Sample*> answered(size_t prompt_idx);
 
   ApiShape shape_;
   ApiHead head_;
+  TokenBytes bytes_of_;
   ApiUsage usage_;
   std::vector<std::vector<Sample>> samples_;  // of each prompt
   Status error_;
@@ -91,10 +110,13 @@ class StreamedAnswer {
     bool has_begun = false;
   };
   [[nodiscard]] nlohmann::ordered_json head_json() const;
+  [[nodiscard]] std::string chunk(nlohmann::ordered_json choice) const;
   nlohmann::ordered_json choice_json(size_t index, const Event& event);
+  std::string echo(size_t prompt_idx, const Event& event);
 
   ApiShape shape_;
   ApiHead head_;
+  TokenBytes bytes_of_;
   ApiUsage usage_;
   std::vector<Choice> choices_;
 };

@@ -113,6 +113,58 @@ TEST(WholeAnswer, TokensOfLogprobsMayBePartsOfCharacters) {
   EXPECT_EQ(token["logprob"], -0.5);
 }
 
+Event prompt_of_two() {
+  Event event;
+  event.kind = Event::Kind::kPrompt;
+  event.n_prompt_tokens = 2;
+  event.prompt_tokens = {'p', 'q'};
+  event.prompt_logprobs = {-2};
+  event.top_logprobs = {{'r', -0.25F}};
+  return event;
+}
+
+Event tokens_with_top(std::vector<TokenInfo> infos, std::vector<TopLogprob> top) {
+  Event event = tokens(0, "a", std::move(infos));
+  event.top_logprobs = std::move(top);
+  return event;
+}
+
+TEST(WholeAnswer, TellsWhatElseCouldHaveStoodInATokensPlace) {
+  ApiShape shape = shape_of(ApiEndpoint::kChat, 1, 1);
+  shape.has_logprobs = true;
+  shape.n_top = 2;
+  WholeAnswer answer(shape, kHead, kBytes);
+  answer.take(0, tokens_with_top({{'a', -1}, {'b', -2}}, {{'c', -0.5F}, {'a', -1}, {'b', -2}, {}}));
+  answer.take(0, finished(0));
+  answer.take(0, done(1));
+  const Json content = finish(&answer)["choices"][0]["logprobs"]["content"];
+  ASSERT_EQ(content[0]["top_logprobs"].size(), 2u);
+  EXPECT_EQ(content[0]["top_logprobs"][0], (Json{{"token", "c"}, {"logprob", -0.5}, {"bytes", {99}}}));
+  EXPECT_EQ(content[1]["top_logprobs"].size(), 1u) << "there are no more";
+}
+
+TEST(WholeAnswer, EchoesThePrompt) {
+  ApiShape shape = shape_of(ApiEndpoint::kCompletion, 1, 1);
+  shape.has_logprobs = shape.has_echo = true;
+  shape.n_top = 1;
+  for (const char* said : {"pq", ""}) {  // as a text and as token ids
+    shape.echoed = {said};
+    WholeAnswer answer(shape, kHead, kBytes);
+    answer.take(0, prompt_of_two());
+    answer.take(0, tokens_with_top({{'a', -3}}, {{'c', -0.5F}}));
+    answer.take(0, finished(0, FinishReason::kLength));
+    answer.take(0, done(2));
+    const Json json = finish(&answer);
+    EXPECT_EQ(json["choices"][0]["text"], "pqa");
+    EXPECT_EQ(json["choices"][0]["logprobs"],
+              (Json{{"tokens", {"p", "q", "a"}},
+                    {"token_logprobs", {nullptr, -2, -3}},
+                    {"top_logprobs", {nullptr, {{"r", -0.25}, {"q", -2}}, {{"c", -0.5}, {"a", -3}}}},
+                    {"text_offset", {0, 1, 2}}}));
+    EXPECT_EQ(json["usage"]["prompt_tokens"], 2) << "counted once";
+  }
+}
+
 Json object_of(const std::string& event) {
   EXPECT_THAT(event, StartsWith("data: "));
   return Json::parse(event.substr(6));
@@ -141,6 +193,27 @@ TEST(StreamedAnswer, CountsTheChoicesOfAllPrompts) {
   StreamedAnswer answer(shape_of(ApiEndpoint::kCompletion, 3, 3, 2), kHead, kBytes);
   EXPECT_EQ(object_of(answer.take(1, tokens(2, "a", {{'a', -1}})).value())["choices"][0]["index"], 5);
   EXPECT_EQ(answer.end(), "data: [DONE]\n\n");
+}
+
+TEST(StreamedAnswer, CountsAsItGoesWhereThatIsWanted) {
+  ApiShape shape = shape_of(ApiEndpoint::kChat, 1, 1);
+  shape.has_running_usage = true;
+  StreamedAnswer answer(shape, kHead, kBytes);
+  EXPECT_EQ(answer.take(0, prompt_of_two()).value(), "");
+  const Json first = object_of(answer.take(0, tokens(0, "a", {{'a', -1}})).value());
+  EXPECT_EQ(first["usage"]["prompt_tokens"], 2);
+  EXPECT_EQ(first["usage"]["completion_tokens"], 1);
+  EXPECT_EQ(object_of(answer.take(0, finished(0)).value())["usage"]["total_tokens"], 3);
+}
+
+TEST(StreamedAnswer, BeginsWithTheEchoedPrompt) {
+  ApiShape shape = shape_of(ApiEndpoint::kCompletion, 2, 2);
+  shape.has_echo = true;
+  shape.echoed = {"pq"};
+  StreamedAnswer answer(shape, kHead, kBytes);
+  const std::string pieces = answer.take(0, prompt_of_two()).value();
+  EXPECT_EQ(object_of(pieces.substr(0, pieces.find('\n')))["choices"][0]["text"], "pq");
+  EXPECT_THAT(pieces, HasSubstr(R"("index":1,"text":"pq")"));
 }
 
 TEST(StreamedAnswer, EndsWithTheErrorOfASample) {

@@ -3,59 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <limits>
 #include <optional>
 
 #include "base/check.h"
 #include "engine/messages.h"
 #include "engine/user_json.h"
+#include "server/api_keys.h"
 #include "text/utf8.h"
 
 namespace bass {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// What clients send about themselves, or about how an answer is to be kept and paid.
-constexpr std::array<std::string_view, 9> kIgnored{"user",
-                                                   "metadata",
-                                                   "store",
-                                                   "service_tier",
-                                                   "safety_identifier",
-                                                   "prompt_cache_key",
-                                                   "prompt_cache_retention",
-                                                   "parallel_tool_calls",
-                                                   "stream_options"};  // read with "stream"
-
-/// A key that is only understood when it asks for nothing.
-struct Unsupported {
-  std::string_view key;
-  std::string_view harmless;  // a JSON list of values, besides null
-};
-constexpr std::array<Unsupported, 15> kUnsupported{{{"tools", "[[]]"},
-                                                    {"tool_choice", R"(["none", "auto"])"},
-                                                    {"functions", "[[]]"},
-                                                    {"function_call", R"(["none", "auto"])"},
-                                                    {"response_format", R"([{"type": "text"}])"},
-                                                    {"modalities", R"([["text"]])"},
-                                                    {"audio", "[]"},
-                                                    {"prediction", "[]"},
-                                                    {"web_search_options", "[]"},
-                                                    {"reasoning_effort", R"(["none"])"},
-                                                    {"verbosity", "[]"},
-                                                    {"top_logprobs", "[0]"},
-                                                    {"echo", "[false]"},
-                                                    {"suffix", R"([""])"},
-                                                    {"chat", "[]"}}};
-
-/// A value for a message, which is not to be as long as the caller likes.
-std::string shown(const Json& value) {
-  constexpr size_t kMax = 80;
-  std::string text = value.dump();
-  if (text.size() <= kMax) return text;
-  text.resize(kMax);
-  return to_valid_utf8(text) + "...";
-}
 
 Result<bool> as_bool(const std::string& key, const Json& value) {
   if (!value.is_boolean()) return invalid_argument(fmt::format("\"{}\" {}: must be true or false", key, shown(value)));
@@ -66,6 +26,8 @@ Result<int64_t> as_whole(const std::string& key, const Json& value, int64_t min,
   if (value.is_number_integer() && value >= min && value <= max) return value.get<int64_t>();
   return invalid_argument(fmt::format("\"{}\" {}: must be a whole number from {} to {}", key, shown(value), min, max));
 }
+
+constexpr int kMaxTop = 20;  // Request::top_logprobs
 
 /// Reads one body.
 class CallReader {
@@ -81,7 +43,9 @@ class CallReader {
     }
     BASS_RETURN_IF_ERROR(read_stream_options(body));
     BASS_RETURN_IF_ERROR(settle_samples());
+    BASS_RETURN_IF_ERROR(settle_logprobs());
     BASS_RETURN_IF_ERROR(check_options(options_));
+    settle_lengths();
     BASS_RETURN_IF_ERROR(is_chat() ? read_chat(body) : read_prompts(body));
     call_.shape.n_prompts = call_.requests.size();
     return std::move(call_);
@@ -92,17 +56,37 @@ class CallReader {
 
   Status read_key(const std::string& key, const Json& value) {
     if (key == (is_chat() ? "messages" : "prompt")) return ok_status();  // read when all else is known
+    if (key == "messages")
+      return invalid_argument("\"messages\": belong to /v1/chat/completions; here is a \"prompt\"");
+    if (key == "prompt") return invalid_argument("\"prompt\": belongs to /v1/completions; a chat has \"messages\"");
     if (key == "model") return read_model(value);
     if (key == "stream") return set(as_bool(key, value), &call_.shape.is_streamed);
     if (key == "logprobs") return read_logprobs(value);
+    if (key == "top_logprobs" && is_chat())
+      return set(as_whole(key, value, 0, kMaxTop), &options_.request.top_logprobs);
+    if (key == "echo" && !is_chat()) return set(as_bool(key, value), &call_.shape.has_echo);
     if (key == "best_of") return set(as_whole(key, value, 1, find_option("n")->max), &n_best_of_);
-    if (key == "max_completion_tokens" && is_chat()) return set_row("max_tokens", value);
+    if (key == "max_tokens") return set(as_whole(key, value, -1, find_option(key)->max), &max_tokens_);
+    if (key == "max_completion_tokens") return set(as_whole(key, value, -1, find_option("max_tokens")->max), &max_new_);
     if (key == "stop" && value.is_string()) return set_row(key, Json::array({value}));
-    if (std::ranges::find(kIgnored, key) != kIgnored.end()) return ok_status();
-    for (const Unsupported& unsupported : kUnsupported) {
-      if (key == unsupported.key) return check_harmless(unsupported, value);
-    }
+    if (take_off_value(key, value)) return ok_status();
+    if (const std::optional<Status> other = check_other_key(key, value)) return *other;
     return set_row(key, value);
+  }
+
+  /// Takes what stands for nothing elsewhere, though it is out of range here. False: it is no such value.
+  bool take_off_value(const std::string& key, const Json& value) {
+    const bool is_minus_one = value.is_number_integer() && !value.is_number_unsigned() && value == -1;
+    if (key == "top_p" && value.is_number() && value == 0) {
+      is_greedy_ = true;  // the likeliest token alone
+    } else if (key == "top_k" && is_minus_one) {
+      options_.request.sampling.top_k = 0;
+    } else if (key == "seed" && is_minus_one) {
+      options_.request.seed.reset();
+    } else {
+      return false;
+    }
+    return true;
   }
 
   template <class T, class Value>
@@ -111,16 +95,11 @@ class CallReader {
     return result.status();
   }
 
-  static Status check_harmless(const Unsupported& unsupported, const Json& value) {
-    const Json harmless = Json::parse(unsupported.harmless);
-    if (std::ranges::find(harmless, value) != harmless.end()) return ok_status();
-    return invalid_argument(fmt::format("\"{}\": is not supported here; leave it out", unsupported.key));
-  }
-
   Status set_row(std::string_view name, const Json& value) {
     const Option* option = find_option(name);
-    const bool has_place = option != nullptr && option->is_per_request && name != "chat" && name != "system";
-    if (!has_place) return invalid_argument(fmt::format("unknown key \"{}\"; docs/server.md lists them", name));
+    const bool has_place =
+        option != nullptr && option->is_per_request && name != "chat" && name != "system" && name != "top_logprobs";
+    if (!has_place) return unknown_key(name);
     return set_option_from_json(*option, nlohmann::json(value), &options_);
   }
 
@@ -130,17 +109,30 @@ class CallReader {
     return ok_status();
   }
 
-  // True or false for a chat, a number of alternatives (none of them) for a completion.
+  // True or false for a chat, whose "top_logprobs" are a key of their own; a number of these for a completion.
   Status read_logprobs(const Json& value) {
-    if (is_chat()) return set(as_bool("logprobs", value), &call_.shape.has_logprobs);
-    if (value == false) return ok_status();
-    if (value != 0) {
-      return invalid_argument(fmt::format(
-          "\"logprobs\" {}: must be 0, which gives those of the tokens that were drawn; others are not kept",
-          shown(value)));
-    }
+    if (is_chat() || value == false) return set(as_bool("logprobs", value), &call_.shape.has_logprobs);
     call_.shape.has_logprobs = true;
+    return set(as_whole("logprobs", value, 0, kMaxTop), &options_.request.top_logprobs);
+  }
+
+  // Of an echoed prompt, too.
+  Status settle_logprobs() {
+    ApiShape& shape = call_.shape;
+    if (options_.request.top_logprobs > 0 && !shape.has_logprobs)
+      return invalid_argument("\"top_logprobs\": has no place without \"logprobs\": true");
+    shape.n_top = options_.request.top_logprobs;
+    options_.request.prompt_logprobs = shape.has_echo && shape.has_logprobs;
     return ok_status();
+  }
+
+  // -1: as much as fits. Of 0 the prompt is all that is wanted.
+  void settle_lengths() {
+    if (is_greedy_) options_.request.sampling.temperature = 0;
+    const std::optional<int> wanted = max_new_ ? max_new_ : max_tokens_;
+    if (!wanted) return;
+    options_.request.max_tokens = *wanted < 0 ? std::numeric_limits<int>::max() : *wanted;
+    if (*wanted == 0) options_.request.prompt_logprobs = true;  // so the engine wants it
   }
 
   Status read_stream_options(const Json& body) {
@@ -150,8 +142,13 @@ class CallReader {
     if (!call_.shape.is_streamed) return invalid_argument("\"stream_options\": has no place without \"stream\": true");
     for (const auto& [key, value] : options.items()) {
       if (key == "include_obfuscation" || value.is_null()) continue;  // padding against eavesdroppers: there is none
-      if (key != "include_usage") return invalid_argument(fmt::format("\"stream_options\": unknown key \"{}\"", key));
-      BASS_RETURN_IF_ERROR(set(as_bool("include_usage", value), &call_.shape.has_usage));
+      if (key == "include_usage") {
+        BASS_RETURN_IF_ERROR(set(as_bool(key, value), &call_.shape.has_usage));
+      } else if (key == "continuous_usage_stats") {
+        BASS_RETURN_IF_ERROR(set(as_bool(key, value), &call_.shape.has_running_usage));
+      } else {
+        return invalid_argument(fmt::format("\"stream_options\": unknown key \"{}\"; leave it out", key));
+      }
     }
     return ok_status();
   }
@@ -209,10 +206,14 @@ class CallReader {
     if (request.seed) *request.seed += call_.requests.size();  // as the prompts of a file
     if (prompt.is_string()) {
       request.prompt = prompt.get<std::string>();
-      if (request.prompt.empty()) return invalid_argument("\"prompt\" is empty; give at least one character");
+      if (request.prompt.empty()) {
+        const std::string which = call_.requests.empty() ? "" : fmt::format("[{}]", call_.requests.size());
+        return invalid_argument(fmt::format("\"prompt\"{} is empty; give at least one character", which));
+      }
     } else {
       BASS_RETURN_IF_ERROR(read_tokens(prompt, &request.prompt_tokens));
     }
+    if (call_.shape.has_echo) call_.shape.echoed.push_back(request.prompt);
     call_.requests.push_back(std::move(request));
     return ok_status();
   }
@@ -231,6 +232,9 @@ class CallReader {
   GenerateOptions options_;
   ApiCall call_;
   std::optional<int> n_best_of_;
+  std::optional<int> max_tokens_;
+  std::optional<int> max_new_;  // "max_completion_tokens", which goes first
+  bool is_greedy_ = false;
 };
 
 }  // namespace
@@ -238,6 +242,7 @@ class CallReader {
 Result<ApiCall> read_api_call(ApiEndpoint endpoint, std::string_view body, const GenerateOptions& defaults) {
   if (const std::optional<size_t> at = find_invalid_utf8(body))
     return invalid_argument(fmt::format("the body is not valid UTF-8 (at byte {})", *at));
+  if (body.find_first_not_of(" \t\r\n") == body.npos) return invalid_argument("the body is empty; send a JSON object");
   Result<Json> json = parse_user_json(body);
   if (!json.ok()) return Status(json.status().code(), fmt::format("the body: {}", json.status().message()));
   return CallReader(endpoint, defaults).read(json.value());

@@ -23,8 +23,12 @@ struct ApiShape {
   int n_samples = 1;  ///< of each prompt
   int n_choices = 1;  ///< of these, that are answered: the best ones
   bool is_streamed = false;
-  bool has_usage = false;  ///< the stream ends with how many tokens there were
+  bool has_usage = false;          ///< the stream ends with how many tokens there were
+  bool has_running_usage = false;  ///< and each piece says how many there were so far
   bool has_logprobs = false;
+  int n_top = 0;                    ///< most probable tokens that are told in each one's place
+  bool has_echo = false;            ///< texts, and log-probabilities, begin with the prompt's
+  std::vector<std::string> echoed;  ///< [n_prompts] then, as they came; empty: of token ids
 };
 
 struct ApiCall {

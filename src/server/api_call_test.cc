@@ -100,17 +100,88 @@ TEST(ApiCall, AConversationIsRead) {
   EXPECT_EQ(call.requests[0].messages[1].role, "assistant");
 }
 
+// As clients that have tools send their conversations again, to a model that has none.
+TEST(ApiCall, ConversationsWithToolsAreRead) {
+  const auto read = [](const std::string& message) {
+    const std::string body = R"({"messages": [{"role": "user", "content": "x"}, )" + message + "]}";
+    Result<ApiCall> call = read_api_call(ApiEndpoint::kChat, body, {});
+    EXPECT_TRUE(call.ok()) << call.status().message();
+    return call.ok() ? call->requests[0].messages.back() : ChatMessage{};
+  };
+  EXPECT_EQ(read(R"({"role": "assistant", "content": null, "id": "m1", "reasoning_content": "hm", "tool_calls": [
+                     {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"x\": [1]}"}},
+                     {"id": "b", "type": "function", "function": {"name": "g", "arguments": "no JSON"}}]})")
+                .content,
+            "{\"name\":\"f\",\"arguments\":{\"x\":[1]}}\n{\"name\":\"g\",\"arguments\":\"no JSON\"}");
+  EXPECT_EQ(read(R"({"role": "assistant", "content": "I ask.", "tool_calls": [
+                     {"function": {"name": "f", "arguments": {}}}]})")
+                .content,
+            "I ask.\n{\"name\":\"f\",\"arguments\":{}}");
+  EXPECT_EQ(read(R"({"role": "tool", "tool_call_id": "a", "content": "5"})").role, "tool");
+  EXPECT_EQ(read(R"({"role": "function", "name": "f", "content": "5"})").role, "tool");
+  EXPECT_THAT(error_of(ApiEndpoint::kChat, R"({"messages": [{"role": "assistant", "tool_calls": [5]}]})"),
+              HasSubstr("\"messages\"[0]: \"tool_calls\": must be like"));
+  EXPECT_THAT(error_of(ApiEndpoint::kChat, R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})"),
+              HasSubstr("images and sounds are not supported"));
+}
+
+TEST(ApiCall, LengthsDoNotDependOnTheOrderOfKeys) {
+  EXPECT_EQ(chat(R"(, "max_tokens": 5, "max_completion_tokens": 2)").requests[0].max_tokens, 2);
+  EXPECT_EQ(chat(R"(, "max_completion_tokens": 2, "max_tokens": 5)").requests[0].max_tokens, 2);
+  EXPECT_EQ(completion(R"({"max_completion_tokens": 3, "prompt": "a"})").requests[0].max_tokens, 3);
+  EXPECT_GT(chat(R"(, "max_tokens": -1)").requests[0].max_tokens, 1 << 30) << "as many as fit";
+  const Request none = completion(R"({"max_tokens": 0, "prompt": "a"})").requests[0];
+  EXPECT_EQ(none.max_tokens, 0);
+  EXPECT_TRUE(none.prompt_logprobs);
+}
+
+TEST(ApiCall, ValuesThatMeanNothingElsewhereMeanNothing) {
+  GenerateOptions defaults;
+  defaults.request.sampling.top_k = 9;
+  const Request request = read_api_call(ApiEndpoint::kCompletion,
+                                        R"({"prompt": "a", "top_k": -1, "seed": -1, "top_p": 0, "temperature": 1,
+                                            "skip_special_tokens": true, "add_generation_prompt": true, "min_tokens": 0,
+                                            "stop_token_ids": [], "priority": 0, "cache_prompt": true,
+                                            "use_beam_search": false, "verbosity": "medium", "reasoning_effort": "high"})",
+                                        defaults)
+                              ->requests[0];
+  EXPECT_EQ(request.sampling.top_k, 0);
+  EXPECT_FALSE(request.seed.has_value());
+  EXPECT_EQ(request.sampling.temperature, 0) << "the likeliest token alone";
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "skip_special_tokens": false})"),
+              HasSubstr("not supported here; leave it out"));
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "repeat_penalty": 1.1})"),
+              HasSubstr("it is \"repetition_penalty\" here"));
+}
+
+TEST(ApiCall, LogProbabilitiesOfOthersAndOfThePrompt) {
+  const ApiCall of_chat = chat(R"(, "top_logprobs": 3, "logprobs": true)");
+  EXPECT_EQ(of_chat.shape.n_top, 3);
+  EXPECT_EQ(of_chat.requests[0].top_logprobs, 3);
+  EXPECT_FALSE(of_chat.requests[0].prompt_logprobs);
+  const ApiCall echoed = completion(R"({"prompt": ["a", "b"], "logprobs": 1, "echo": true, "max_tokens": 1})");
+  EXPECT_EQ(echoed.shape.n_top, 1);
+  EXPECT_TRUE(echoed.requests[1].prompt_logprobs);
+  EXPECT_THAT(echoed.shape.echoed, ElementsAre("a", "b"));
+  EXPECT_FALSE(completion(R"({"prompt": "a", "echo": true})").requests[0].prompt_logprobs);
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "logprobs": 21})"), HasSubstr("from 0 to 20"));
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "top_logprobs": 2})"), HasSubstr("unknown key"));
+  const std::string silent = R"({"messages": [{"role": "user", "content": "hi"}], "top_logprobs": 2})";
+  EXPECT_THAT(error_of(ApiEndpoint::kChat, silent), HasSubstr("has no place without"));
+}
+
 TEST(ApiCall, WhatCannotBeDoneIsAnErrorOnlyWhereItIsAsked) {
   chat(R"(, "tools": [], "tool_choice": "auto", "response_format": {"type": "text"}, "top_logprobs": 0,
            "reasoning_effort": "none", "user": "u", "metadata": {"a": "b"}, "store": false)");
   for (const char* rest :
        {R"("tools": [{}])", R"("tool_choice": "required")", R"("response_format": {"type": "json_schema"})",
-        R"("audio": {})", R"("reasoning_effort": "high")", R"("chat": false)"}) {
+        R"("audio": {})", R"("echo": true)", R"("chat": false)"}) {
     const std::string body = fmt::format(R"({{"messages": [{{"role": "user", "content": "hi"}}], {}}})", rest);
-    EXPECT_THAT(error_of(ApiEndpoint::kChat, body), HasSubstr("is not supported here")) << rest;
+    EXPECT_THAT(error_of(ApiEndpoint::kChat, body), HasSubstr("; leave it out")) << rest;
   }
-  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "messages": []})"), HasSubstr("\"messages\""));
-  EXPECT_THAT(error_of(ApiEndpoint::kChat, R"({"prompt": "a"})"), HasSubstr("\"prompt\""));
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "messages": []})"),
+              HasSubstr("/v1/chat/completions"));
+  EXPECT_THAT(error_of(ApiEndpoint::kChat, R"({"prompt": "a"})"), HasSubstr("/v1/completions"));
 }
 
 TEST(ApiCall, ErrorsNameTheKey) {
@@ -123,9 +194,12 @@ TEST(ApiCall, ErrorsNameTheKey) {
   EXPECT_THAT(error(R"("stream": 1)"), HasSubstr("\"stream\" 1: must be true or false"));
   EXPECT_THAT(error(R"("stream_options": [])"), HasSubstr("\"stream_options\": must be an object"));
   EXPECT_THAT(error(R"("logprobs": true)"), HasSubstr("\"logprobs\" true"));
-  EXPECT_THAT(error(R"("max_completion_tokens": 5)"), HasSubstr("unknown key \"max_completion_tokens\""));
-  EXPECT_THAT(error(R"("seed": -1)"), HasSubstr("\"seed\" -1"));
-  EXPECT_THAT(error(R"("device": "cpu")"), HasSubstr("unknown key \"device\""));
+  EXPECT_THAT(error(R"("max_completion_tokens": -2)"), HasSubstr("\"max_completion_tokens\" -2"));
+  EXPECT_THAT(error(R"("seed": -2)"), HasSubstr("\"seed\" -2"));
+  EXPECT_THAT(error(R"("device": "cpu")"), HasSubstr("\"device\": unknown key"));
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": ["a", "b", ""]})"), HasSubstr("\"prompt\"[2] is empty"));
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, " \n"), HasSubstr("the body is empty"));
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "\ud83d"})"), HasSubstr("unpaired surrogate"));
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": [1, -2]})"), HasSubstr("\"prompt\" -2"));
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": [1, 4294967296]})"), HasSubstr("4294967296"));
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": [true]})"), HasSubstr("\"prompt\": must be a string"));

@@ -3,15 +3,29 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "engine/context_error.h"
 
 namespace bass {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Messages about a key begin with it.
+Json param_of(std::string_view message) {
+  const size_t end = message.find('"', 1);
+  if (!message.starts_with('"') || end == message.npos) return nullptr;
+  return message.substr(1, end - 1);
+}
+
+}  // namespace
 
 std::string ApiError::body() const {
-  using Json = nlohmann::ordered_json;
   constexpr size_t kMaxBytes = 2000;  // messages repeat what was wrong, which may be of any length
   const Json error{{"message", message.size() > kMaxBytes ? message.substr(0, kMaxBytes) + "..." : message},
                    {"type", type},
-                   {"param", nullptr},
+                   {"param", param_of(message)},
                    {"code", code.empty() ? Json() : Json(code)}};
   return Json{{"error", error}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -19,6 +33,10 @@ std::string ApiError::body() const {
 ApiError api_error(const Status& status) {
   switch (status.code()) {
     case StatusCode::kInvalidArgument:
+      // The words by which clients tell it from other errors.
+      if (is_context_error(status))
+        return {400, "invalid_request_error", "context_length_exceeded",
+                "the maximum context length is exceeded: " + status.message()};
       return {400, "invalid_request_error", "", status.message()};
     case StatusCode::kResourceExhausted:
       return {503, "server_error", "out_of_memory", status.message()};
@@ -37,7 +55,7 @@ ApiError wrong_key_error() {
 
 ApiError unknown_model_error(const std::string& asked, const std::string& served) {
   return {404, "invalid_request_error", "model_not_found",
-          fmt::format("model \"{}\" is not served here, but \"{}\"", asked, served)};
+          fmt::format("\"model\" \"{}\": is not served here, but \"{}\"", asked, served)};
 }
 
 ApiError too_large_error(size_t max_bytes) {
@@ -54,8 +72,22 @@ ApiError too_many_samples_error(int64_t max_samples) {
           fmt::format("with this call more than {} samples would run or wait; try again later", max_samples)};
 }
 
-ApiError not_http_error(const std::string& what) {
-  return {400, "invalid_request_error", "", fmt::format("not valid HTTP: {}", what)};
+ApiError not_http_error() {
+  return {400, "invalid_request_error", "", "this is not an HTTP/1.1 request, or it is damaged"};
+}
+
+ApiError not_encrypted_error() {
+  return {400, "invalid_request_error", "", "this port speaks plain HTTP, not HTTPS: begin the address with http://"};
+}
+
+ApiError large_head_error(size_t max_bytes) {
+  return {431, "invalid_request_error", "",
+          fmt::format("the request's headers have more than {} KiB", max_bytes >> 10)};
+}
+
+ApiError wrong_method_error(const std::string& method, const std::string& path, const std::string& allowed) {
+  return {405, "invalid_request_error", "method_not_allowed", fmt::format("{} {}: wants {}", method, path, allowed),
+          allowed};
 }
 
 ApiError unknown_path_error(const std::string& method, const std::string& path) {

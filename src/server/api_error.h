@@ -14,8 +14,9 @@ struct ApiError {
   std::string type;  ///< "invalid_request_error", ...
   std::string code;  ///< "model_not_found", ...; empty: null
   std::string message;
+  std::string allowed = {};  ///< methods of a path, of 405
 
-  /// {"error": {...}}
+  /// {"error": {...}}; "param" is the key that the message begins with in quotes, if it does.
   [[nodiscard]] std::string body() const;
 };
 
@@ -23,11 +24,14 @@ ApiError api_error(const Status& status);
 ApiError wrong_key_error();
 ApiError unknown_model_error(const std::string& asked, const std::string& served);
 ApiError unknown_path_error(const std::string& method, const std::string& path);
+ApiError wrong_method_error(const std::string& method, const std::string& path, const std::string& allowed);
 ApiError too_many_calls_error(int max_calls);
 ApiError too_many_bodies_error();
 ApiError too_many_samples_error(int64_t max_samples);
 ApiError too_large_error(size_t max_bytes);
-ApiError not_http_error(const std::string& what);
+ApiError not_http_error();
+ApiError not_encrypted_error();
+ApiError large_head_error(size_t max_bytes);
 ApiError ending_error();
 
 }  // namespace bass

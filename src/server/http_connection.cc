@@ -43,6 +43,15 @@ std::string path_of(std::string_view target) {
 
 }  // namespace
 
+// What was not understood is still in the buffer.
+HttpConnection::Read HttpConnection::why_unread(const ErrorCode& error) const {
+  constexpr char kHandshake = 0x16;  // RFC 8446, 5.1: the first byte that a TLS client sends, 3 the version's first
+  if (is_end(error)) return Read::kEnd;
+  if (error == http::error::header_limit || error == http::error::buffer_overflow) return Read::kLargeHead;
+  const auto* bytes = static_cast<const char*>(buffer_.data().data());
+  return buffer_.size() > 1 && bytes[0] == kHandshake && bytes[1] == 3 ? Read::kEncrypted : Read::kInvalid;
+}
+
 net::awaitable<HttpConnection::Read> HttpConnection::read(const BodyLimit& limit, HttpRequest* request) {
   http::request_parser<http::string_body> parser;
   parser.header_limit(kMaxHeadBytes);
@@ -56,7 +65,7 @@ net::awaitable<HttpConnection::Read> HttpConnection::read(const BodyLimit& limit
   version_ = message.version();
   is_head_ = message.method() == http::verb::head;
   is_kept_ = false;
-  if (error) co_return is_end(error) ? Read::kEnd : Read::kInvalid;
+  if (error) co_return why_unread(error);
   const std::string_view target(message.target().data(), message.target().size());
   *request = {
       std::string(message.method_string()), path_of(target), std::string(message[http::field::authorization]), {}};
@@ -100,6 +109,7 @@ net::awaitable<void> HttpConnection::answer(const HttpAnswer& answer) {
   response.result(static_cast<unsigned>(answer.status));
   response.set(http::field::content_type, answer.type);
   if (answer.status == 401) response.set(http::field::www_authenticate, "Bearer");
+  if (!answer.allowed.empty()) response.set(http::field::allow, answer.allowed);
   if (answer.status == 429) response.set(http::field::retry_after, "1");
   response.content_length(answer.body.size());
   response.keep_alive(is_kept());

@@ -22,6 +22,7 @@ struct HttpAnswer {
   int status = 200;
   std::string body;
   std::string type = "application/json";
+  std::string allowed = {};  ///< the methods that a path has, of 405
 };
 
 /// All methods are called on the server's thread. What a coroutine is given must live until it ends (g++ 12 destroys
@@ -36,9 +37,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   enum class Read : uint8_t {
     kRequest,
-    kTooLarge,  ///< a longer body than is taken; the request is there but for its body
-    kInvalid,   ///< what came is not HTTP; then and after kTooLarge the connection can only be answered and closed
-    kEnd,       ///< nobody asks any more
+    kTooLarge,   ///< a longer body than is taken; the request is there but for its body
+    kLargeHead,  ///< longer headers than are taken
+    kEncrypted,  ///< the beginning of a TLS connection
+    kInvalid,    ///< what came is not HTTP; then and after all but kRequest the connection can only be answered and
+                 ///< closed
+    kEnd,        ///< nobody asks any more
   };
   /// How long a request's body may be, by what is there without it and by what its head says, if it does.
   using BodyLimit = std::function<size_t(const HttpRequest& head, std::optional<size_t> n_bytes)>;
@@ -70,6 +74,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void close();
 
  private:
+  [[nodiscard]] Read why_unread(const ErrorCode& error) const;
   void settle(http::response_header<>* header);
   void wait_for_end();
   void wait_beside_bytes();

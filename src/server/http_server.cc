@@ -42,7 +42,20 @@ int64_t seconds_since_1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-HttpAnswer answer_of(const ApiError& error) { return {error.http_status, error.body()}; }
+HttpAnswer answer_of(const ApiError& error) {
+  return {error.http_status, error.body(), "application/json", error.allowed};
+}
+
+/// A path as clients mean it that were told the address without "/v1", or with a "/" too many.
+std::string meant_path(const std::string& asked) {
+  std::string path;
+  for (const char c : asked) {
+    if (c != '/' || !path.ends_with('/')) path += c;
+  }
+  if (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  const bool lacks_version = path == "/chat/completions" || path == "/completions" || path.starts_with("/models");
+  return lacks_version ? "/v1" + path : path;
+}
 
 /// Everything but `start`, `stop`, the readers and the pump runs on one thread, io_thread_.
 class HttpServerImpl final : public HttpServer {
@@ -202,13 +215,24 @@ class HttpServerImpl final : public HttpServer {
       co_return true;
     }
     if (read != HttpConnection::Read::kRequest) connection->keep_no_longer();
-    const HttpAnswer answer =
-        read == HttpConnection::Read::kInvalid ? answer_of(not_http_error("a request that this server understands"))
-        : is_call
-            ? answer_of(bodies.n() == 0 ? too_many_bodies_error() : too_large_error(HttpConnection::kMaxBodyBytes))
-            : simple_answer(request);
+    const HttpAnswer answer = uncalled_answer(read, request, is_call, bodies.n() > 0);
     co_await connection->answer(answer);
     co_return true;
+  }
+
+  [[nodiscard]] HttpAnswer uncalled_answer(HttpConnection::Read read, const HttpRequest& request, bool is_call,
+                                           bool has_room) const {
+    switch (read) {
+      case HttpConnection::Read::kInvalid:
+        return answer_of(not_http_error());
+      case HttpConnection::Read::kEncrypted:
+        return answer_of(not_encrypted_error());
+      case HttpConnection::Read::kLargeHead:
+        return answer_of(large_head_error(HttpConnection::kMaxHeadBytes));
+      default:
+        if (!is_call) return simple_answer(request);
+        return answer_of(has_room ? too_large_error(HttpConnection::kMaxBodyBytes) : too_many_bodies_error());
+    }
   }
 
   /// Bodies of calls have as much as there is room for, others little: neither is memory for those without a key.
@@ -219,8 +243,10 @@ class HttpServerImpl final : public HttpServer {
   }
 
   static std::optional<ApiEndpoint> endpoint_of(const HttpRequest& request) {
-    if (request.method == "POST" && request.path == "/v1/chat/completions") return ApiEndpoint::kChat;
-    if (request.method == "POST" && request.path == "/v1/completions") return ApiEndpoint::kCompletion;
+    if (request.method != "POST") return std::nullopt;
+    const std::string path = meant_path(request.path);
+    if (path == "/v1/chat/completions") return ApiEndpoint::kChat;
+    if (path == "/v1/completions") return ApiEndpoint::kCompletion;
     return std::nullopt;
   }
 
@@ -234,7 +260,7 @@ class HttpServerImpl final : public HttpServer {
   }
 
   HttpAnswer simple_answer(const HttpRequest& request) const {
-    const std::string& path = request.path;
+    const std::string path = meant_path(request.path);
     const bool is_get = request.method == "GET" || request.method == "HEAD";
     if (is_get && path == "/health") return {200, "{\"status\":\"ok\"}\n"};
     if (!is_allowed(request)) return answer_of(wrong_key_error());
@@ -243,7 +269,11 @@ class HttpServerImpl final : public HttpServer {
     if (is_get && path == "/v1/models")
       return {200, Json{{"object", "list"}, {"data", Json::array({model_json()})}}.dump() + "\n"};
     constexpr std::string_view kModels = "/v1/models/";
-    if (!is_get || !path.starts_with(kModels)) return answer_of(unknown_path_error(request.method, path));
+    const bool is_posted = path == "/v1/chat/completions" || path == "/v1/completions";
+    if (is_posted) return answer_of(wrong_method_error(request.method, path, "POST"));
+    const bool is_got = path == "/health" || path == "/metrics" || path == "/v1/models" || path.starts_with(kModels);
+    if (!is_get && is_got) return answer_of(wrong_method_error(request.method, path, "GET, HEAD"));
+    if (!is_get || !path.starts_with(kModels)) return answer_of(unknown_path_error(request.method, request.path));
     const std::string name = path.substr(kModels.size());
     if (name != options_.model) return answer_of(unknown_model_error(name, options_.model));
     return {200, model_json().dump() + "\n"};

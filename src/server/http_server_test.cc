@@ -205,11 +205,37 @@ TEST_F(ServerTest, BodiesMayComeInChunksAndWithA100) {
 TEST_F(ServerTest, WhatIsNoHttpOrTooLongIsToldSo) {
   serve();
   EXPECT_THAT(ask("Guten Tag\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
-  EXPECT_THAT(ask("GET /" + std::string(100'000, 'a') + " HTTP/1.1\r\n\r\n"), HasSubstr(" 400 "));
+  EXPECT_THAT(ask("GET /" + std::string(100'000, 'a') + " HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 431 "));
+  EXPECT_THAT(ask(std::string("\x16\x03\x01\x02\x00\x01", 6)), HasSubstr("plain HTTP, not HTTPS"));
   EXPECT_THAT(ask("POST /v1/completions HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n{"), StartsWith("HTTP/1.1 413 "));
   std::string chunks = "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (int i = 0; i < 33; ++i) chunks += "100000\r\n" + std::string(1 << 20, 'a') + "\r\n";
   EXPECT_THAT(ask(chunks), StartsWith("HTTP/1.1 413 "));
+}
+
+TEST_F(ServerTest, PathsAreWhatClientsMean) {
+  serve();
+  for (const char* path : {"/v1/completions", "/completions", "//v1//completions/", "/v1/completions/"}) {
+    EXPECT_THAT(ask(post(path, R"({"prompt": [1], "max_tokens": 1})", kLast)), HasSubstr(" 200 ")) << path;
+    const std::string got = ask(fmt::format("GET {} HTTP/1.1\r\nConnection: close\r\n\r\n", path));
+    EXPECT_THAT(got, StartsWith("HTTP/1.1 405 ")) << path;
+    EXPECT_THAT(got, HasSubstr("\r\nAllow: POST\r\n")) << path;
+  }
+  EXPECT_THAT(ask("GET /models HTTP/1.1\r\nConnection: close\r\n\r\n"), HasSubstr("\"object\":\"list\""));
+  EXPECT_THAT(ask(post("/health", "{}", kLast)), HasSubstr("\r\nAllow: GET, HEAD\r\n"));
+  EXPECT_THAT(ask(post("/v2/completions", "{}", kLast)), StartsWith("HTTP/1.1 404 "));
+}
+
+TEST_F(ServerTest, ErrorsSayWhichKeyAndClientsKnowATextThatIsTooLong) {
+  serve();
+  EXPECT_THAT(ask(post(kCompletions, R"({"prompt": [1], "temperature": -3})", kLast)),
+              HasSubstr(R"("param":"temperature")"));
+  std::string tokens = "1";
+  for (int i = 0; i < 9999; ++i) tokens += ",1";
+  const std::string said = ask(post(kCompletions, "{\"prompt\": [" + tokens + "]}", kLast));
+  EXPECT_THAT(said, HasSubstr("maximum context length"));
+  EXPECT_THAT(said, HasSubstr(R"("code":"context_length_exceeded")"));
+  EXPECT_THAT(said, HasSubstr("10000 tokens"));
 }
 
 TEST_F(ServerTest, CallsAndSamplesAreBounded) {

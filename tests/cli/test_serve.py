@@ -195,6 +195,26 @@ def test_log_probabilities(server):
     assert [at for part in streamed for at in part["text_offset"]] == logprobs["text_offset"]
 
 
+def test_what_else_is_likely_and_what_the_prompt_was(server, run, smollm2):
+    """As benchmarks ask for the log-likelihood of a text: nothing new, and the text's own tokens with the best ones."""
+    text = "The capital of France is Paris, and the"
+    scored = json.loads(run("score", "-m", smollm2, "-p", text, "--json").out)
+    _, answer = server.post(COMPLETIONS, prompt=text, logprobs=1, echo=True, max_tokens=0)
+    choice, logprobs = answer["choices"][0], answer["choices"][0]["logprobs"]
+    assert (choice["text"], "".join(logprobs["tokens"])) == (text, text)
+    assert logprobs["token_logprobs"] == pytest.approx(scored["logprobs"], abs=1e-6)
+    assert answer["usage"]["completion_tokens"] == 0 and answer["usage"]["prompt_tokens"] == len(scored["ids"])
+    _, longer = server.post(COMPLETIONS, prompt=text, logprobs=3, echo=True, max_tokens=2, temperature=0)
+    tokens, top = longer["choices"][0]["logprobs"]["tokens"], longer["choices"][0]["logprobs"]["top_logprobs"]
+    assert longer["choices"][0]["text"] == "".join(tokens) and tokens[:-2] == logprobs["tokens"]
+    assert top[0] is None and all(3 <= len(places) <= 4 for places in top[1:])
+    assert all(max(places, key=places.get) == token for token, places in zip(tokens[-2:], top[-2:], strict=True)), "greedy"
+    assert all(token in places for token, places in zip(tokens[1:], top[1:], strict=True))
+    _, chat = server.post(CHAT, messages=MESSAGES, logprobs=True, top_logprobs=2, max_tokens=6, temperature=0)
+    for token in chat["choices"][0]["logprobs"]["content"]:
+        assert token["top_logprobs"][0]["token"] == token["token"] and len(token["top_logprobs"]) == 2
+
+
 def test_best_of_answers_the_likeliest(server):
     said = {"prompt": "def fib(n):", "seed": 3, "max_tokens": 12, "ignore_eos": True}
     _, all_samples = server.post(COMPLETIONS, n=6, logprobs=0, **said)
@@ -250,7 +270,7 @@ def test_openai_client(server):
 
 def test_openai_client_gets_its_own_errors(server):
     client = server.client()
-    with pytest.raises(openai.NotFoundError, match='model \\\\?"gpt-4\\\\?" is not served here'):
+    with pytest.raises(openai.NotFoundError, match='"gpt-4\\\\?": is not served here'):
         client.chat.completions.create(model="gpt-4", messages=MESSAGES)
     with pytest.raises(openai.BadRequestError, match="temperature"):
         client.chat.completions.create(model="smollm2", messages=MESSAGES, temperature=-1)
@@ -261,19 +281,20 @@ def test_openai_client_gets_its_own_errors(server):
 BAD = [
     (CHAT, {}, '"messages" is missing'),
     (CHAT, {"messages": [{"role": "user"}]}, '"messages"[0]: "content" is missing'),
-    (CHAT, {"messages": MESSAGES, "temprature": 1}, 'unknown key "temprature"; docs/server.md'),
-    (CHAT, {"messages": MESSAGES, "system": "a"}, 'unknown key "system"'),
-    (CHAT, {"messages": MESSAGES, "max_batch": 4}, 'unknown key "max_batch"'),
+    (CHAT, {"messages": MESSAGES, "temprature": 1}, '"temprature": unknown key; leave it out'),
+    (CHAT, {"messages": MESSAGES, "system": "a"}, '"system": unknown key'),
+    (CHAT, {"messages": MESSAGES, "max_batch": 4}, '"max_batch": unknown key'),
     (CHAT, {"messages": MESSAGES, "temperature": "hot"}, '"temperature" "hot": must be a number'),
-    (CHAT, {"messages": MESSAGES, "top_p": 0}, '"top_p" 0: must be above 0'),
+    (CHAT, {"messages": MESSAGES, "top_p": -1}, '"top_p" -1: must be above 0'),
     (CHAT, {"messages": MESSAGES, "n": 0}, '"n" 0: must be'),
-    (CHAT, {"messages": [{"role": "user", "content": "a b " * 10000}]}, "context"),
+    (CHAT, {"messages": [{"role": "user", "content": "a b " * 10000}]}, "maximum context length"),
     (CHAT, {"messages": MESSAGES, "stream": "yes"}, '"stream" "yes": must be true or false'),
     (CHAT, {"messages": MESSAGES, "stream_options": {"include_usage": True}}, 'has no place without "stream": true'),
     (CHAT, {"messages": MESSAGES, "stream": True, "stream_options": {"usage": True}}, 'unknown key "usage"'),
-    (CHAT, {"messages": MESSAGES, "tools": [{"type": "function"}]}, '"tools": is not supported here'),
-    (CHAT, {"messages": MESSAGES, "response_format": {"type": "json_object"}}, '"response_format": is not supported'),
-    (CHAT, {"messages": MESSAGES, "logprobs": True, "top_logprobs": 2}, '"top_logprobs": is not supported'),
+    (CHAT, {"messages": MESSAGES, "tools": [{"type": "function"}]}, 'tools are not supported here; leave it out'),
+    (CHAT, {"messages": MESSAGES, "response_format": {"type": "json_object"}}, 'only text is supported here; leave it out'),
+    (CHAT, {"messages": MESSAGES, "top_logprobs": 2}, '"top_logprobs": has no place without "logprobs": true'),
+    (CHAT, {"messages": MESSAGES, "logprobs": True, "top_logprobs": 21}, '"top_logprobs" 21: must be a whole number from 0 to 20'),
     (CHAT, {"messages": MESSAGES, "logprobs": 1}, '"logprobs" 1: must be true or false'),
     (CHAT, {"messages": [{"role": "user", "content": None}]}, '"content" is missing'),
     (CHAT, {"messages": MESSAGES, "stop": 5}, '"stop" 5: must be'),
@@ -289,8 +310,8 @@ BAD = [
     (COMPLETIONS, {"prompt": ["a", {}]}, '"prompt": must be a string'),
     (COMPLETIONS, {"prompt": "a", "n": 3, "best_of": 2}, '"best_of" 2: must be at least "n", which is 3'),
     (COMPLETIONS, {"prompt": "a", "best_of": 2, "stream": True}, '"best_of": which samples are best is known only at'),
-    (COMPLETIONS, {"prompt": "a", "logprobs": 5}, '"logprobs" 5: must be 0'),
-    (COMPLETIONS, {"prompt": "a", "echo": True}, '"echo": is not supported'),
+    (COMPLETIONS, {"prompt": "a", "logprobs": 21}, '"logprobs" 21: must be a whole number from 0 to 20'),
+    (COMPLETIONS, {"prompt": "a", "echo": 1}, '"echo" 1: must be true or false'),
     (COMPLETIONS, {"prompt": "a", "model": 5}, '"model": must be a string'),
 ]
 
@@ -314,7 +335,8 @@ def test_bodies_that_are_no_objects(server, body, says):
 
 
 def test_paths_and_sizes(server):
-    for method, path in (("GET", "/"), ("GET", CHAT), ("POST", "/v1/embeddings"), ("GET", "/v1/models/other")):
+    assert server.call("GET", CHAT, None)[0] == 405
+    for method, path in (("GET", "/"), ("POST", "/v1/embeddings"), ("GET", "/v1/models/other")):
         status, answer = server.call(method, path, "" if method == "POST" else None)
         assert status == 404 and answer["error"]["message"], (method, path, answer)
     status, answer = server.call("POST", COMPLETIONS, json.dumps({"prompt": "a" * (33 << 20)}))
