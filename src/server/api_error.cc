@@ -36,7 +36,7 @@ ApiError api_error(const Status& status) {
       // The words by which clients tell it from other errors.
       if (is_context_error(status))
         return {400, "invalid_request_error", "context_length_exceeded",
-                "the maximum context length is exceeded: " + status.message()};
+                "this model's maximum context length is exceeded: " + status.message()};
       return {400, "invalid_request_error", "", status.message()};
     case StatusCode::kResourceExhausted:
       return {503, "server_error", "out_of_memory", status.message()};
