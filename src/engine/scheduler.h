@@ -109,6 +109,14 @@ class Scheduler {
 
  private:
   [[nodiscard]] int pages_for(int n_tokens) const { return (n_tokens + options_.page_len - 1) / options_.page_len; }
+  void plan_decode(Sequence* sequence, StepPlan* plan);
+  void plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepPlan* plan);
+  void plan_prefills(int max_tokens, StepPlan* plan, std::vector<SegmentOwner>* owners);
+  void plan_prefill(RequestState* request, int max_tokens, StepPlan* plan);
+  bool remove_if_ended(RequestState* request);
+  [[nodiscard]] int n_unfinished(bool counts_waiting) const;
+
+  // admission.cc
   void admit();
   void admit_in_order();
   bool admit_request(RequestState* request);
@@ -122,18 +130,18 @@ class Scheduler {
   [[nodiscard]] int max_places(const RequestState& request, int n_before) const;
   bool draft_reads_prompt(const RequestState& request);
   bool wants_draft_model(const RequestState& request, int n_sequences);
-  [[nodiscard]] int n_unfinished(bool counts_waiting) const;
   void start_sequence(RequestState* request);
+  void make_room(Sequence* sequence);
+  void index_ahead(Sequence* sequence);
+
+  // draft_choice.cc
   void measure_regular_load();
   int job_of(const RequestState& request);
   void weigh();
   void choose_drafts();
   void add_candidate(Sequence* sequence, const RunningSequence& weighed);
   void propose(Sequence* sequence);
-  void plan_decode(Sequence* sequence, StepPlan* plan);
-  void plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepPlan* plan);
-  void plan_prefills(int max_tokens, StepPlan* plan, std::vector<SegmentOwner>* owners);
-  void plan_prefill(RequestState* request, int max_tokens, StepPlan* plan);
+
   // prefix_sharing.cc
   [[nodiscard]] bool may_share(const RequestState& request) const;
   [[nodiscard]] bool shares_prefix(const RequestState& request) const;
@@ -143,9 +151,7 @@ class Scheduler {
   void share_draft_page(PrefixCache::NodeId node, PageTable* table, int page_idx);
   void keep_text(const Sequence& sequence);
   int n_read_for_others(const RequestState& request);
-  void make_room(Sequence* sequence);
-  void index_ahead(Sequence* sequence);
-  bool remove_if_ended(RequestState* request);
+
   void reserve(PageTable* table, int end, std::vector<PageCopy>* copies);
   void reserve_draft(PageTable* table, int end, std::vector<PageCopy>* copies);
 
