@@ -4,8 +4,8 @@
 
 # shellcheck disable=SC2034  # used by the scripts that source this file
 build_packages=(g++ cmake ninja-build pkg-config ccache libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev
-                libboost-dev libcurl4-openssl-dev libnuma-dev libpcre2-dev libssl-dev libutf8proc-dev libzip-dev python3 python3-pip
-                ca-certificates)  # what bass pull trusts a hub by
+                libboost-dev libcurl4-openssl-dev libedit-dev libnuma-dev libpcre2-dev libssl-dev libutf8proc-dev libzip-dev python3
+                python3-pip ca-certificates)  # what bass pull trusts a hub by
 # shellcheck disable=SC2034
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3-venv qemu-user)
 # PyTorch of Debian: the one of PyPI brings gigabytes of CUDA with it and cannot be loaded without.

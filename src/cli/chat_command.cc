@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <utility>
 
 #include "base/check.h"
 #include "cli/arguments.h"
@@ -11,6 +12,7 @@
 #include "cli/engine_loading.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
+#include "cli/line_editor.h"
 #include "cli/terminal_text.h"
 
 namespace bass {
@@ -19,7 +21,7 @@ namespace {
 constexpr std::string_view kHelp =
     "/system TEXT  set the system message (without a text: none)\n"
     "/reset        forget the conversation\n"
-    "/exit         end (Ctrl-D too); Ctrl-C stops an answer\n";
+    "/exit, /quit  end (Ctrl-D too); Ctrl-C stops an answer\n";
 
 class ChatCommand final : public Command {
  public:
@@ -31,8 +33,9 @@ class ChatCommand final : public Command {
            "  printf 'What is 2+2?\\nAnd twice that?\\n' | bass chat -m smollm2 --seed 1 > answers.txt\n"
            "\n"
            "A line is a message. Lines that begin with a command are not sent: /reset, /system TEXT, /help, /exit.\n"
-           "Ctrl-C stops an answer, which stays in the conversation as far as it came; at the prompt it ends the "
-           "program. Where the input is no terminal it ends the program.\n"
+           "On a terminal lines can be edited, text that is pasted is one message, and /help tells the keys.\n"
+           "Ctrl-C stops an answer, which stays in the conversation as far as it came; at the prompt it clears the "
+           "line. Where the input is no terminal it ends the program.\n"
            "With --seed N, answer j of the run (from 0) uses seed N + j.";
   }
 
@@ -72,10 +75,11 @@ class ChatCommand final : public Command {
     options_.request.chat = true;
     if (Status status = start(console); !status.ok()) return fail(console, status);
     is_interactive_ = isatty(STDIN_FILENO) == 1;
+    editor_ = LineEditor::create(console->err);
     if (is_interactive_) console->err.write("/help lists the commands; Ctrl-D ends.\n");
     while (!has_ended_) {
-      if (is_interactive_) console->err.write("> ");
-      const Result<std::optional<std::string>> line = lines_.next();
+      const Result<std::optional<std::string>> line = next_line(console);
+      if (!line.ok() && forgives(line.status(), console)) continue;
       if (!line.ok()) return end_input(line.status(), console);
       if (!line.value().has_value()) break;
       const Status status = take(*line.value(), console);
@@ -99,27 +103,43 @@ class ChatCommand final : public Command {
     return conversation_->check();
   }
 
+  Result<std::optional<std::string>> next_line(Console* console) {
+    if (editor_ != nullptr) return editor_->next();
+    if (is_interactive_) console->err.write("> ");
+    return lines_.next();
+  }
+
+  /// Whether no more has happened than a person's Ctrl-C, which clears the line. Says how to end the first time.
+  bool forgives(const Status& status, Console* console) {
+    if (!is_interactive_ || status.code() != StatusCode::kCancelled || !forget_interrupt()) return false;
+    lines_ = LineReader();
+    if (editor_ == nullptr) console->err.write("\n");
+    if (!std::exchange(knows_the_end_, true)) console->err.write("(the line is cleared; Ctrl-D or /exit ends)\n");
+    return true;
+  }
+
   int end_input(const Status& status, Console* console) const {
     if (status.code() != StatusCode::kCancelled) return fail(console, status);
     if (is_interactive_) console->err.write("\n");
     return kExitInterrupted;
   }
 
-  /// A line of the user: a command, or a message that is answered.
+  /// A line of the user, or several of an editor's: a command, or a message that is answered.
   Status take(std::string line, Console* console) {
+    constexpr const char* kBlanks = " \t\n";
     while (line.ends_with('\r')) line.pop_back();
     BASS_RETURN_IF_ERROR(check_utf8("the line", line));
-    if (line.find_first_not_of(" \t") == std::string::npos) return ok_status();
-    const size_t word_end = line.find_first_of(" \t");
+    if (line.find_first_not_of(kBlanks) == std::string::npos) return ok_status();
+    const size_t word_end = line.find_first_of(kBlanks);
     const std::string word = line.substr(0, word_end);
     const bool is_command = word.size() > 1 && word[0] == '/' && word.find('/', 1) == std::string::npos;
     if (!is_command) return answer(line, console);
-    const size_t begin = line.find_first_not_of(" \t", std::min(word_end, line.size()));
+    const size_t begin = line.find_first_not_of(kBlanks, std::min(word_end, line.size()));
     return obey(word, begin == std::string::npos ? "" : line.substr(begin), console);
   }
 
   Status obey(const std::string& word, const std::string& text, Console* console) {
-    if (word == "/exit") {
+    if (word == "/exit" || word == "/quit") {
       has_ended_ = true;
     } else if (word == "/reset") {
       conversation_->reset();
@@ -127,6 +147,7 @@ class ChatCommand final : public Command {
       conversation_->set_system(text);
     } else if (word == "/help") {
       console->err.write(kHelp);
+      if (editor_ != nullptr) console->err.write(kEditorHelp);
     } else {
       return invalid_argument(
           fmt::format("{}: no such command; /help lists them (a line that begins with a blank is sent)", word));
@@ -156,8 +177,10 @@ class ChatCommand final : public Command {
   GenerateOptions options_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Conversation> conversation_;
-  LineReader lines_;
+  LineReader lines_;                    // where no person edits them
+  std::unique_ptr<LineEditor> editor_;  // where one does
   bool is_interactive_ = false;
+  bool knows_the_end_ = false;
   bool has_ended_ = false;
 };
 

@@ -36,6 +36,7 @@ Conversation::Followed Conversation::follow(RequestId id, EventQueue* events, co
   while (!is_done) {
     Event event;
     const bool has_event = events->wait(&event, kPollInterval);
+    if (is_interrupted()) event.text.clear();  // not a word after Ctrl-C; what is kept is what was shown
     const bool is_unread = has_event && !event.text.empty() && !show(event.text);
     if ((is_unread || is_interrupted()) && !is_cancelled) {
       engine_->cancel(id);

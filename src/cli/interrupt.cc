@@ -52,12 +52,18 @@ void handle(int signal_number, void (*handler)(int)) {
   sigaction(signal_number, &action, nullptr);
 }
 
+bool is_ignored(int signal_number) {
+  struct sigaction action {};
+  return sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 void install_signal_handlers() {
-  for (const int number : {SIGINT, SIGTERM, SIGQUIT}) handle(number, handle_interrupt);
-  struct sigaction hangup {};
-  if (sigaction(SIGHUP, nullptr, &hangup) != 0 || hangup.sa_handler != SIG_IGN) handle(SIGHUP, handle_interrupt);
+  handle(SIGTERM, handle_interrupt);
+  for (const int number : {SIGINT, SIGQUIT, SIGHUP}) {
+    if (!is_ignored(number)) handle(number, handle_interrupt);
+  }
   for (const int number : {SIGPIPE, SIGXFSZ}) handle(number, SIG_IGN);
 }
 

@@ -7,7 +7,8 @@
 namespace bass {
 
 /// Installs the handlers, and ignores SIGPIPE and SIGXFSZ so that a closed pipe and a file at its size limit are failed
-/// writes. A SIGHUP that was ignored already (nohup) stays ignored. Call once, first thing in main.
+/// writes. Where SIGHUP (nohup), SIGINT or SIGQUIT (a shell script's `command &`) was ignored already it stays ignored.
+/// Call once, first thing in main.
 void install_signal_handlers();
 
 /// Whether one of these signals has come.

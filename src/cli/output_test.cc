@@ -14,6 +14,12 @@ using ::testing::ExitedWithCode;
 
 // In processes of their own: a signal that has come stays come, and the console is the process's.
 
+void interrupt() {
+  std::signal(SIGINT, SIG_DFL);  // ignored, as of a script's `command &`, it would stay so
+  install_signal_handlers();
+  std::raise(SIGINT);
+}
+
 TEST(OutputDeathTest, ErrorsAreOneLineWithoutControlCharacters) {
   const auto body = [] {
     Console console;
@@ -24,8 +30,7 @@ TEST(OutputDeathTest, ErrorsAreOneLineWithoutControlCharacters) {
 
 TEST(OutputDeathTest, AnInterruptedCommandHasNoResult) {
   const auto body = [] {
-    install_signal_handlers();
-    std::raise(SIGINT);
+    interrupt();
     Console console;
     console.out = Output(2);
     std::exit(finish(&console, "result"));
@@ -35,8 +40,7 @@ TEST(OutputDeathTest, AnInterruptedCommandHasNoResult) {
 
 TEST(OutputDeathTest, AnInterruptThatCameAfterTheFileWasThereChangesNothing) {
   const auto exit_of = [](const Status& status) {
-    install_signal_handlers();
-    std::raise(SIGINT);
+    interrupt();
     Console console;
     std::exit(finish(&console, status));
   };

@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 from dataclasses import dataclass
 
@@ -21,6 +22,14 @@ class Finished:
 
     def json(self):
         return json.loads(self.out)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_signal_is_ignored():
+    """A script's `command &` ignores these, which bass keeps: tests that send them must not depend on who runs them."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

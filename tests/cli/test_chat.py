@@ -1,7 +1,10 @@
 """`bass chat`: a conversation through pipes and on a terminal."""
+import contextlib
 import os
+import select
 import signal
 import subprocess
+import termios
 import time
 
 import pytest
@@ -53,8 +56,10 @@ def test_system(run, smollm2):
 def test_commands(run, smollm2):
     done = run("chat", "-m", smollm2, *GREEDY, stdin=b"/help\n/exit\nnever sent\n")
     assert done.code == 0 and done.out == "" and "/reset" in done.err
-    done = run("chat", "-m", smollm2, *GREEDY, stdin=b"/quit\nHello\n")
-    assert done.code == 2 and done.out == "" and "/quit: no such command" in done.err
+    done = run("chat", "-m", smollm2, *GREEDY, stdin=b"/quit\nnever sent\n")
+    assert done.code == 0 and done.out == ""
+    done = run("chat", "-m", smollm2, *GREEDY, stdin=b"/stop\nHello\n")
+    assert done.code == 2 and done.out == "" and "/stop: no such command" in done.err
     sent = run("chat", "-m", smollm2, *GREEDY, stdin=b"/usr/bin is what?\n")
     assert sent.code == 0 and sent.out == generate(run, smollm2, "/usr/bin is what?") + "\n"
 
@@ -97,36 +102,167 @@ LONG = ["--max-tokens", "3000", "--logit-bias", "0:-1000", "--logit-bias", "2:-1
 STORY = b"Count from one to one thousand in words, all the numbers, one after the other.\n"
 
 
-def test_on_a_terminal(binary, smollm2):
-    terminal = Terminal([binary, "chat", "-m", smollm2, *GREEDY])
-    terminal.read_until(lambda output: output.endswith(b"> "))
-    os.write(terminal.master, b"Hello\n")
-    terminal.read_until(lambda output: output.count(b"> ") == 2)
-    os.write(terminal.master, b"/nothing\n")
-    terminal.read_until(lambda output: output.count(b"> ") == 3)
-    assert b"no such command" in terminal.output
-    os.write(terminal.master, b"\x04")
-    code, output = terminal.finish()
-    assert code == 0 and output.endswith("> \r\n")
+PASTE_ON, PASTE_OFF = b"\x1b[?2004h", b"\x1b[?2004l"
+PROMPT = PASTE_ON + b"> "
+UP, LEFT, RIGHT, HOME, END, DELETE = b"\x1b[A", b"\x1b[D", b"\x1bOC", b"\x1b[H", b"\x1b[4~", b"\x1b[3~"
 
 
-def test_ctrl_c_stops_the_answer_and_then_the_program(binary, smollm2):
-    terminal = Terminal([binary, "chat", "-m", smollm2, *LONG])
+class Chat(Terminal):
+    """`bass chat` on a terminal, and what a person does there."""
+
+    def __init__(self, binary, model, *options, env=None):
+        super().__init__([binary, "chat", "-m", model, *options], env=env)
+        self.n_prompts = self.n_seen = 0
+        self.await_prompt()
+
+    def await_prompt(self):
+        """What came from the prompt before to the next one, as text."""
+        begin = self.n_seen
+        self.n_prompts += 1
+        self.read_until(lambda output: output.count(PROMPT) >= self.n_prompts)
+        assert self.output.count(PROMPT) == self.n_prompts
+        self.n_seen = len(self.output)
+        return self.output[begin:].decode().replace("\r\n", "\n")
+
+    def type(self, keys):
+        """In pieces, since a terminal holds few bytes that nobody has read, either way."""
+        for begin in range(0, len(keys), 500):
+            os.write(self.master, keys[begin:begin + 500])
+            with contextlib.suppress(OSError):  # the program has ended
+                while select.select([self.master], [], [], 0.02)[0]:
+                    self.output += os.read(self.master, 65536)
+
+    def say(self, keys):
+        """Types a message and Enter: the answer, or what else is printed."""
+        self.type(keys + b"\r")
+        printed = self.await_prompt().rpartition(PASTE_OFF.decode())[2].removesuffix(PROMPT.decode())
+        return printed.removesuffix("(cut: --max-tokens allows more)\n")
+
+    def end(self):
+        self.type(b"\x04")
+        code, output = self.finish()
+        assert code == 0 and output.endswith("> " + PASTE_OFF.decode() + "\r\n")
+
+
+def pasted(text):
+    return b"\x1b[200~" + text + b"\x1b[201~"
+
+
+def test_on_a_terminal(run, binary, smollm2):
+    chat = Chat(binary, smollm2, *GREEDY)
+    assert chat.say(b"Hello") == generate(run, smollm2, "Hello") + "\n"
+    assert "no such command" in chat.say(b"/nothing")
+    assert "Alt-Enter" in chat.say(b"/help")
+    chat.end()
+
+
+def test_a_long_line_arrives_whole(binary, smollm2):
+    """The error has all of it."""
+    word = "/" + "".join(f"{number:05}" for number in range(2000))
+    chat = Chat(binary, smollm2, *GREEDY)
+    for keys in (word.encode(), pasted(word.encode()), UP):
+        printed = chat.say(keys)
+        assert printed.startswith(f"error: {word}: no such command;") and printed.count("\n") == 1
+    chat.end()
+
+
+def test_a_paste_is_one_message(run, binary, smollm2):
+    chat = Chat(binary, smollm2, *GREEDY)
+    chat.type(pasted("My name is Änn.\rI have\ttwo dogs.\r\nSay hello to ".encode()))
+    assert chat.output.endswith("> My name is Änn.\r\nI have  two dogs.\r\nSay hello to ".encode()), "it is shown"
+    answer = chat.say(b"me.")
+    assert answer == generate(run, smollm2, "My name is Änn.\nI have\ttwo dogs.\nSay hello to me.") + "\n"
+    chat.end()
+
+
+def test_a_paste_without_an_end_is_left_by_ctrl_c(binary, smollm2):
+    chat = Chat(binary, smollm2, *GREEDY)
+    chat.type(b"\x1b[200~/nothing\r\x03")
+    chat.await_prompt()
+    assert b"no such command" not in chat.output
+    chat.end()
+
+
+@pytest.mark.parametrize("keys, message", [
+    (b"Say one word.\\\rName\x1b\ra fish.", "Say one word.\nName\na fish."),
+    ("Say 日本é\x7f\x7f語 to Zoë".encode(), "Say 日語 to Zoë"),
+    (b"Kame fish" + HOME + DELETE + b"N" + RIGHT * 3 + b" one" + END + b"k" + LEFT + DELETE + b".", "Name one fish."),
+    (b"/exit\x15Name one big\x1b[15~ \x1b[1;2P\x1b[1;5D\x17two \x05\x7f\x17fish.", "Name two fish."),
+    (b"ame one fish.\x01N", "Name one fish."),
+])
+def test_keys(run, binary, smollm2, keys, message):
+    chat = Chat(binary, smollm2, *GREEDY)
+    assert chat.say(keys) == generate(run, smollm2, message) + "\n"
+    chat.end()
+
+
+def test_up_brings_back_what_was_sent(run, binary, smollm2):
+    first, second = "Name a colour.", "Name an animal."
+    expected = run("chat", "-m", smollm2, *GREEDY, stdin="\n".join([first, second, second, first]).encode()).out
+    chat = Chat(binary, smollm2, *GREEDY)
+    answers = [chat.say(keys) for keys in (first.encode(), pasted(second.encode()), UP, UP * 2)]
+    assert "".join(answers) == expected
+    chat.end()
+
+
+def test_ctrl_c_clears_the_line_and_keeps_the_conversation(run, binary, smollm2):
+    first, second = "My name is Ann. Say hello to me.", "What is my name?"
+    expected = run("chat", "-m", smollm2, *GREEDY, stdin=f"{first}\n{second}\n".encode()).out
+    chat = Chat(binary, smollm2, *GREEDY)
+    answers = chat.say(first.encode())
+    for keys in (b"half a line\x03", b"\x03", pasted(b"two\rlines") + b"\x03"):
+        chat.type(keys)
+        chat.await_prompt()
+    chat.child.send_signal(signal.SIGINT)
+    chat.await_prompt()
+    assert answers + chat.say(second.encode()) == expected
+    assert chat.output.count(b"Ctrl-D or /exit ends") == 1
+    chat.end()
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGHUP, None])
+def test_a_signal_at_the_prompt_restores_the_terminal(binary, smollm2, signal_number):
+    terminal = Terminal(["true"])
+    before = termios.tcgetattr(terminal.master)
+    terminal.finish()
+    chat = Chat(binary, smollm2, *GREEDY)
+    chat.type(b"half a line")
+    assert termios.tcgetattr(chat.master) != before
+    if signal_number is None:
+        chat.type(b"\x1c")  # Ctrl-\
+    else:
+        chat.child.send_signal(signal_number)
+    chat.read_until(lambda _: chat.child.poll() is not None)
+    assert termios.tcgetattr(chat.master) == before
+    code, output = chat.finish()
+    assert code == 130 and output.endswith(PASTE_OFF.decode() + "\r\n")
+
+
+def test_a_dumb_terminal_has_no_editor(run, binary, smollm2):
+    terminal = Terminal([binary, "chat", "-m", smollm2, *GREEDY], env={"TERM": "dumb"})
     terminal.read_until(lambda output: output.endswith(b"> "))
-    for n_prompts in (2, 3):
-        os.write(terminal.master, STORY)
-        length = len(terminal.output)
-        terminal.read_until(lambda output, begin=length: len(output) > begin + 150)
-        os.write(terminal.master, b"\x03")
-        hit = time.monotonic()
-        terminal.read_until(lambda output, n=n_prompts: output.count(b"\n> ") == n)
-        if time.monotonic() < hit + SAME_WISH_S / 3:
-            os.write(terminal.master, b"\x03")  # the key was hit twice: the same wish
+    for n_prompts, keys in ((2, b"half a line\x03"), (3, b"Hello\n"), (4, b"/exit\n")):
         time.sleep(SAME_WISH_S)
-    assert terminal.child.poll() is None
-    os.write(terminal.master, b"\x03")
-    code, _ = terminal.finish()
-    assert code == 130
+        os.write(terminal.master, keys)
+        terminal.read_until(lambda output, n=n_prompts: output.count(b"\n> ") == n)
+    code, output = terminal.finish()
+    assert code == 0 and "\x1b" not in output
+    assert generate(run, smollm2, "Hello") in output.replace("\r\n", "\n")
+
+
+def test_ctrl_c_stops_the_answer(binary, smollm2):
+    chat = Chat(binary, smollm2, *LONG)
+    for _ in range(2):
+        chat.type(STORY.replace(b"\n", b"\r"))
+        length = len(chat.output)
+        chat.read_until(lambda output, begin=length: len(output) > begin + 150)
+        os.write(chat.master, b"\x03")
+        chat.await_prompt()
+        os.write(chat.master, b"\x03")  # the key was hit twice: this one clears the line
+        chat.await_prompt()
+        time.sleep(SAME_WISH_S)
+    assert b"^C\r\n" in chat.output
+    chat.end()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -303,10 +303,14 @@ def test_a_sigterm_leaves_a_slow_reader_everything(binary, tiny):
             child.kill()
 
 
-def catches_interrupts(pid):
+def catches(pid, number):
     with open(f"/proc/{pid}/status", encoding="ascii") as status:
         caught = int(re.search(r"SigCgt:\s*([0-9a-f]+)", status.read())[1], 16)
-    return caught >> (signal.SIGINT - 1) & 1 == 1
+    return caught >> (number - 1) & 1 == 1
+
+
+def catches_interrupts(pid):
+    return catches(pid, signal.SIGINT)
 
 
 @pytest.mark.parametrize("delay_s", [0, 0.001, 0.01, 0.05])
@@ -334,6 +338,20 @@ def test_ctrl_c_while_reading_a_pipe(binary, tiny, command):
         out, err = child.communicate(timeout=30)  # closes the pipe
     assert child.returncode == 130
     assert out == b"" and b"interrupted" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGHUP])
+def test_a_signal_that_was_ignored_stays_ignored(binary, tiny, number):
+    """A shell script starts `command &` so, nohup too: Ctrl-C is for the command in front."""
+    with subprocess.Popen([binary, "tokenize", "-m", tiny], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          preexec_fn=lambda: signal.signal(number, signal.SIG_IGN)) as child:
+        while not catches(child.pid, signal.SIGTERM):
+            assert child.poll() is None
+        time.sleep(0.2)
+        child.send_signal(number)
+        time.sleep(0.2)
+        out, _ = child.communicate(b"hello", timeout=30)
+    assert child.returncode == 0 and json.loads(out)
 
 
 def test_ctrl_c_while_waiting_for_input(binary, tiny):
