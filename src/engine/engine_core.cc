@@ -9,11 +9,12 @@
 #include "engine/measured_cost.h"
 #include "engine/step_gate.h"
 #include "executor/draft_trace.h"
+#include "speculation/step_prediction.h"
 
 namespace bass {
 namespace {
 
-constexpr double kMaxPause = 0.25;  // seconds that a step with prompts may take beside sequences that decode
+constexpr double kMaxPause = 0.25;  // seconds that prompts' rows may add to a step beside sequences that decode
 
 // A text this short lies in the string itself.
 Status out_of_memory() noexcept { return {StatusCode::kResourceExhausted, "out of memory"}; }
@@ -61,11 +62,14 @@ void EngineCore::publish_late() noexcept {
 
 // A deadline is looked at between steps, so a step with prompt tokens is planned to end before the next one. The first
 // such step ever is as small as can be: what a row takes is not known then. And texts that are being written do not
-// stand still for long while a prompt is read.
+// stand still for long while a prompt is read: its rows take a moment, or as long as the step would without them.
 int EngineCore::max_step_tokens(Clock::time_point now) const {
   int max_tokens = options_.max_step_tokens;
-  if (scheduler_->is_decoding() && prefill_row_s_ > 0)
-    max_tokens = tokens_before_deadline(kMaxPause, prefill_row_s_, max_tokens);
+  if (scheduler_->n_decoding() > 0 && costs_.chunk_row_s > 0) {
+    const double pause_s = std::max(kMaxPause, predicted_step_seconds(costs_, scheduler_->regular_load()));
+    const int n_chunk_rows = tokens_before_deadline(pause_s, costs_.chunk_row_s, max_tokens);
+    max_tokens = std::min(max_tokens, scheduler_->n_decoding() + n_chunk_rows);
+  }
   const std::optional<Clock::time_point> deadline = scheduler_->next_deadline();
   if (!deadline) return max_tokens;
   return tokens_before_deadline(seconds_between(now, *deadline), prefill_row_s_, max_tokens);

@@ -75,7 +75,7 @@ class Scheduler {
     return deadlines_.empty() ? std::nullopt : std::optional(*deadlines_.begin());
   }
   [[nodiscard]] bool has_work() const { return !requests_.empty(); }
-  [[nodiscard]] bool is_decoding() const { return !running_.empty(); }
+  [[nodiscard]] int n_decoding() const { return static_cast<int>(running_.size()); }
   /// Whether a request waits for admission, and not for a sequence to end: `schedule` may then take long.
   [[nodiscard]] bool may_admit() const;
   [[nodiscard]] const std::list<std::unique_ptr<RequestState>>& requests() const { return requests_; }

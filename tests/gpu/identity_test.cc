@@ -39,6 +39,7 @@ std::vector<Request> mixed_requests(int vocab_size, const std::string& draft_len
     const int n_tokens = i == 3 ? 41 : 1 + 4 * i;
     for (int t = 0; t < n_tokens; ++t) request.prompt_tokens.push_back((t * t * 7 + i * 31 + t % 4) % vocab_size);
     request.n = 1 + i % 3;
+    request.job = 1;  // in this order, whoever waits: what n-grams find depends on how far the other samples are
     request.max_tokens = 4 + 2 * i;
     request.seed = 5 + static_cast<uint64_t>(i);
     request.sampling.temperature = i % 3 == 0 ? 0.0f : 0.9f;
