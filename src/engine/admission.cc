@@ -84,7 +84,7 @@ void Scheduler::take_places(RequestState* request, int max_own, Places* places) 
 }
 
 // Many samples of one request are not to keep others out: while somebody waits who is not of the same job, it takes
-// half of what the requests before it leave.
+// half of the places that the requests before it leave, and half of all pages.
 int Scheduler::max_places(const RequestState& request, int n_before) const {
   const auto is_of_job = [&](const RequestState& other) {
     return &other == &request || (request.request.job != 0 && other.request.job == request.request.job);
@@ -92,7 +92,9 @@ int Scheduler::max_places(const RequestState& request, int n_before) const {
   int n_looked_at = 0;
   for (const auto& other : requests_) {
     if (++n_looked_at > options_.max_batch + kMaxWaitingSeen) break;
-    if (other->has_unstarted() && !is_of_job(*other)) return (options_.max_batch - n_before + 1) / 2;
+    if (!other->has_unstarted() || is_of_job(*other)) continue;
+    const int n_with_pages = std::max(options_.n_pages / 2 / std::max(own_pages(request), 1), 1);
+    return std::min((options_.max_batch - n_before + 1) / 2, n_with_pages);
   }
   return options_.max_batch;
 }

@@ -82,6 +82,23 @@ TEST_F(Admission, LeavesPlacesToThoseWhoWait) {
   EXPECT_EQ(n_running(*many), 8);
 }
 
+// Where pages are what lacks, too.
+TEST_F(Admission, LeavesPagesToThoseWhoWait) {
+  make(8, 8);
+  const RequestState* many = add(100, /*prompt_len=*/2, /*max_tokens=*/40);  // a page for the prompt, two for a sample
+  step();
+  step();
+  ASSERT_EQ(n_running(*many), 3);
+  const RequestState* one = add(1, /*prompt_len=*/2, /*max_tokens=*/40);
+  for (int i = 0; i < 4 && !one->is_admitted; ++i) {
+    end_one(*many);
+    step();
+  }
+  step();
+  EXPECT_EQ(n_running(*one), 1);
+  EXPECT_EQ(n_running(*many), 2) << "four of eight pages";
+}
+
 // Prompts of one file are wanted together, and come in their order.
 TEST_F(Admission, RequestsOfOneJobKeepTheirOrder) {
   make(8, 1000);
