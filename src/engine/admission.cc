@@ -50,7 +50,7 @@ void Scheduler::admit_in_order() {
       if (!request->is_admitted) {
         const size_t n_tokens = request->prompt.size();
         if (!places.has_pages || (n_admitted_tokens > 0 && n_admitted_tokens + n_tokens > kMaxAdmittedTokens)) return;
-        if (!admit_request(request.get())) return;
+        if (!admit_request(request.get())) return;  // places may stay empty until pages are free for it
         n_admitted_tokens += n_tokens;
       }
       take_places(request.get(), max_places(*request, places.n_before), &places);

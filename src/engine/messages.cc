@@ -101,7 +101,8 @@ Result<ChatMessage> read_message(const Json& message) {
   BASS_RETURN_IF_ERROR(check_keys(message));
   BASS_ASSIGN_OR_RETURN(std::string role, read_role(message));
   const bool has_content = message.contains("content");
-  if (role == "assistant" && (has_content || message.contains("tool_calls"))) {
+  const bool has_calls = message.contains("tool_calls") || message.contains("function_call");
+  if (role == "assistant" && (has_content || has_calls)) {
     BASS_ASSIGN_OR_RETURN(std::string said, read_said(message));
     return ChatMessage{std::move(role), std::move(said)};
   }

@@ -23,7 +23,10 @@ Result<bool> as_bool(const std::string& key, const Json& value) {
 }
 
 Result<int64_t> as_whole(const std::string& key, const Json& value, int64_t min, int64_t max) {
-  if (value.is_number_integer() && value >= min && value <= max) return value.get<int64_t>();
+  // Compared with a negative number, a large unsigned one is negative, too.
+  const bool is_large =
+      value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()};
+  if (value.is_number_integer() && !is_large && value >= min && value <= max) return value.get<int64_t>();
   return invalid_argument(fmt::format("\"{}\" {}: must be a whole number from {} to {}", key, shown(value), min, max));
 }
 
@@ -133,6 +136,9 @@ class CallReader {
     if (!wanted) return;
     options_.request.max_tokens = *wanted < 0 ? std::numeric_limits<int>::max() : *wanted;
     if (*wanted == 0) options_.request.prompt_logprobs = true;  // so the engine wants it
+    // Who scores a text drops the one token behind it, and would drop one of the text where an end token leaves no
+    // trace.
+    if (*wanted == 1 && options_.request.prompt_logprobs) options_.request.sampling.ignore_eos = true;
   }
 
   Status read_stream_options(const Json& body) {
@@ -184,7 +190,7 @@ class CallReader {
     const Json prompt = body.value("prompt", Json());
     if (prompt.is_null()) return invalid_argument("\"prompt\" is missing: the text to go on with");
     const bool is_list = prompt.is_array() && !prompt.empty() && !prompt.front().is_number();
-    if (!is_list) return add_prompt(prompt);
+    if (!is_list) return add_prompt(prompt, "");
     if (prompt.size() > kMaxPrompts)
       return invalid_argument(fmt::format("\"prompt\": {} prompts; at most {} in a call", prompt.size(), kMaxPrompts));
     const auto n_samples = static_cast<int64_t>(prompt.size()) * options_.request.n;
@@ -197,24 +203,40 @@ class CallReader {
           fmt::format("\"logit_bias\": {} entries for {} prompts each are more than {}; send the "
                       "prompts in several calls",
                       n_biases, prompt.size(), kMaxBiases));
-    for (const Json& one : prompt) BASS_RETURN_IF_ERROR(add_prompt(one));
+    for (size_t i = 0; i < prompt.size(); ++i) BASS_RETURN_IF_ERROR(add_prompt(prompt[i], fmt::format("[{}]", i)));
     return ok_status();
   }
 
-  Status add_prompt(const Json& prompt) {
+  /// which: its place in the list, for messages.
+  Status add_prompt(const Json& prompt, const std::string& which) {
     Request request = options_.request;
     if (request.seed) *request.seed += call_.requests.size();  // as the prompts of a file
     if (prompt.is_string()) {
       request.prompt = prompt.get<std::string>();
       if (request.prompt.empty()) {
-        const std::string which = call_.requests.empty() ? "" : fmt::format("[{}]", call_.requests.size());
         return invalid_argument(fmt::format("\"prompt\"{} is empty; give at least one character", which));
       }
     } else {
       BASS_RETURN_IF_ERROR(read_tokens(prompt, &request.prompt_tokens));
     }
-    if (call_.shape.has_echo) call_.shape.echoed.push_back(request.prompt);
+    if (call_.shape.has_echo) BASS_RETURN_IF_ERROR(note_echo(request));
     call_.requests.push_back(std::move(request));
+    return ok_status();
+  }
+
+  /// A prompt is echoed once for each sample, and with each token's alternatives where they are wanted.
+  Status note_echo(const Request& request) {
+    const ApiShape& shape = call_.shape;
+    const size_t n_entries = shape.has_logprobs ? 1 + static_cast<size_t>(shape.n_top) : 1;
+    n_echoed_ +=
+        (request.prompt.size() + request.prompt_tokens.size()) * n_entries * static_cast<size_t>(shape.n_samples);
+    if (n_echoed_ > kMaxEchoed) {
+      return invalid_argument(fmt::format(
+          "\"echo\": the prompts, once for each sample and log-probability, are more than {} characters; ask "
+          "for fewer samples or in several calls",
+          kMaxEchoed));
+    }
+    call_.shape.echoed.push_back(request.prompt);
     return ok_status();
   }
 
@@ -235,6 +257,7 @@ class CallReader {
   std::optional<int> max_tokens_;
   std::optional<int> max_new_;  // "max_completion_tokens", which goes first
   bool is_greedy_ = false;
+  size_t n_echoed_ = 0;  // characters of prompts, once for each time that they are answered
 };
 
 }  // namespace

@@ -117,6 +117,8 @@ TEST(ApiCall, ConversationsWithToolsAreRead) {
                      {"function": {"name": "f", "arguments": {}}}]})")
                 .content,
             "I ask.\n{\"name\":\"f\",\"arguments\":{}}");
+  EXPECT_EQ(read(R"({"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}})").content,
+            "{\"name\":\"f\",\"arguments\":{}}");
   EXPECT_EQ(read(R"({"role": "tool", "tool_call_id": "a", "content": "5"})").role, "tool");
   EXPECT_EQ(read(R"({"role": "function", "name": "f", "content": "5"})").role, "tool");
   EXPECT_THAT(error_of(ApiEndpoint::kChat, R"({"messages": [{"role": "assistant", "tool_calls": [5]}]})"),
@@ -164,6 +166,10 @@ TEST(ApiCall, LogProbabilitiesOfOthersAndOfThePrompt) {
   EXPECT_TRUE(echoed.requests[1].prompt_logprobs);
   EXPECT_THAT(echoed.shape.echoed, ElementsAre("a", "b"));
   EXPECT_FALSE(completion(R"({"prompt": "a", "echo": true})").requests[0].prompt_logprobs);
+  EXPECT_TRUE(echoed.requests[0].sampling.ignore_eos) << "there is one token behind the text in any case";
+  const std::string large = R"({"prompt": ")" + std::string(1000, 'a') + R"(", "echo": true, "logprobs": 20, "n": )";
+  EXPECT_EQ(completion(large + "700}").shape.n_samples, 700);
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, large + "900}"), HasSubstr("\"echo\": the prompts"));
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "logprobs": 21})"), HasSubstr("from 0 to 20"));
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "top_logprobs": 2})"), HasSubstr("unknown key"));
   const std::string silent = R"({"messages": [{"role": "user", "content": "hi"}], "top_logprobs": 2})";
@@ -194,10 +200,12 @@ TEST(ApiCall, ErrorsNameTheKey) {
   EXPECT_THAT(error(R"("stream": 1)"), HasSubstr("\"stream\" 1: must be true or false"));
   EXPECT_THAT(error(R"("stream_options": [])"), HasSubstr("\"stream_options\": must be an object"));
   EXPECT_THAT(error(R"("logprobs": true)"), HasSubstr("\"logprobs\" true"));
+  EXPECT_THAT(error(R"("max_tokens": 18446744073709551615)"), HasSubstr("\"max_tokens\" 18446744073709551615"));
   EXPECT_THAT(error(R"("max_completion_tokens": -2)"), HasSubstr("\"max_completion_tokens\" -2"));
   EXPECT_THAT(error(R"("seed": -2)"), HasSubstr("\"seed\" -2"));
   EXPECT_THAT(error(R"("device": "cpu")"), HasSubstr("\"device\": unknown key"));
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": ["a", "b", ""]})"), HasSubstr("\"prompt\"[2] is empty"));
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": ["", "a"]})"), HasSubstr("\"prompt\"[0] is empty"));
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, " \n"), HasSubstr("the body is empty"));
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "\ud83d"})"), HasSubstr("unpaired surrogate"));
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": [1, -2]})"), HasSubstr("\"prompt\" -2"));

@@ -25,18 +25,21 @@ std::string ApiError::body() const {
   constexpr size_t kMaxBytes = 2000;  // messages repeat what was wrong, which may be of any length
   const Json error{{"message", message.size() > kMaxBytes ? message.substr(0, kMaxBytes) + "..." : message},
                    {"type", type},
-                   {"param", param_of(message)},
+                   {"param", param.empty() ? param_of(message) : Json(param)},
                    {"code", code.empty() ? Json() : Json(code)}};
   return Json{{"error", error}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-ApiError api_error(const Status& status) {
+ApiError api_error(const Status& status, const std::string& text_key) {
   switch (status.code()) {
     case StatusCode::kInvalidArgument:
       // The words by which clients tell it from other errors.
       if (is_context_error(status))
-        return {400, "invalid_request_error", "context_length_exceeded",
-                "this model's maximum context length is exceeded: " + status.message()};
+        return {.http_status = 400,
+                .type = "invalid_request_error",
+                .code = "context_length_exceeded",
+                .message = "this model's maximum context length is exceeded: " + status.message(),
+                .param = text_key};
       return {400, "invalid_request_error", "", status.message()};
     case StatusCode::kResourceExhausted:
       return {503, "server_error", "out_of_memory", status.message()};

@@ -15,12 +15,14 @@ struct ApiError {
   std::string code;  ///< "model_not_found", ...; empty: null
   std::string message;
   std::string allowed = {};  ///< methods of a path, of 405
+  std::string param = {};    ///< the key that it is about; empty: the one that the message begins with in quotes
 
-  /// {"error": {...}}; "param" is the key that the message begins with in quotes, if it does.
+  /// {"error": {...}}
   [[nodiscard]] std::string body() const;
 };
 
-ApiError api_error(const Status& status);
+/// text_key: where the call has its text, "messages" or "prompt", for errors of an engine that knows no keys.
+ApiError api_error(const Status& status, const std::string& text_key = "");
 ApiError wrong_key_error();
 ApiError unknown_model_error(const std::string& asked, const std::string& served);
 ApiError unknown_path_error(const std::string& method, const std::string& path);

@@ -68,7 +68,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOtherNam
      {"n_predict", "max_tokens"},
      {"num_predict", "max_tokens"},
      {"stop_sequences", "stop"},
-     {"n_probs", "top_logprobs"}}};
+     {"n_probs", "logprobs"}}};
 
 }  // namespace
 

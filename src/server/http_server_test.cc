@@ -236,6 +236,7 @@ TEST_F(ServerTest, ErrorsSayWhichKeyAndClientsKnowATextThatIsTooLong) {
   EXPECT_THAT(said, HasSubstr("maximum context length"));
   EXPECT_THAT(said, HasSubstr(R"("code":"context_length_exceeded")"));
   EXPECT_THAT(said, HasSubstr("10000 tokens"));
+  EXPECT_THAT(said, HasSubstr(R"("param":"prompt")"));
 }
 
 TEST_F(ServerTest, CallsAndSamplesAreBounded) {

@@ -195,6 +195,16 @@ def test_log_probabilities(server):
     assert [at for part in streamed for at in part["text_offset"]] == logprobs["text_offset"]
 
 
+def test_a_stream_counts_as_it_goes(server):
+    said = {"messages": MESSAGES, "seed": 3, "max_tokens": 12, "stream": True}
+    events = events_of(server.post(CHAT, **said, stream_options={"include_usage": True, "continuous_usage_stats": True})[1])
+    counts = [event["usage"]["completion_tokens"] for event in events]
+    assert counts == sorted(counts) and 1 <= counts[0] < counts[-1] == 12
+    assert len({event["usage"]["prompt_tokens"] for event in events}) == 1 and events[-1]["choices"] == []
+    silent = events_of(server.post(CHAT, **said, stream_options={"include_usage": True, "continuous_usage_stats": False})[1])
+    assert [event["usage"] for event in silent[:-1]] == [None] * (len(silent) - 1)
+
+
 def test_what_else_is_likely_and_what_the_prompt_was(server, run, smollm2):
     """As benchmarks ask for the log-likelihood of a text: nothing new, and the text's own tokens with the best ones."""
     text = "The capital of France is Paris, and the"
@@ -274,6 +284,17 @@ def test_openai_client_gets_its_own_errors(server):
         client.chat.completions.create(model="gpt-4", messages=MESSAGES)
     with pytest.raises(openai.BadRequestError, match="temperature"):
         client.chat.completions.create(model="smollm2", messages=MESSAGES, temperature=-1)
+    with pytest.raises(openai.BadRequestError, match="maximum context length") as too_long:
+        client.chat.completions.create(model="smollm2", messages=[{"role": "user", "content": "a b " * 10000}])
+    assert (too_long.value.code, too_long.value.param) == ("context_length_exceeded", "messages")
+
+
+def test_openai_client_sends_a_conversation_with_tools_again(server):
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2, "b": 2}'}}
+    conversation = [*MESSAGES, {"role": "assistant", "content": None, "tool_calls": [call]},
+                    {"role": "tool", "tool_call_id": "c1", "content": "4"}]
+    answer = server.client().chat.completions.create(model="smollm2", messages=conversation, max_tokens=3)
+    assert answer.usage.completion_tokens <= 3 and answer.choices[0].message.content is not None
 
 
 # What is refused
