@@ -9,7 +9,7 @@
 namespace bass {
 namespace {
 
-constexpr size_t kTop = 5;  // tokens that scoring reports
+constexpr int kTop = 5;  // tokens that scoring reports
 // Bounds of a chance that lie further apart say less than what became of the token.
 constexpr double kWidestBounds = 0.3;
 // Memory for draft distributions. On the CPU it is touched only as far as it is used: 512 drafts of a vocabulary of
@@ -93,7 +93,7 @@ void StepSampling::reserve_for(const StepPlan& plan) {
     result.target_logprobs.assign(segment.targets.size(), 0.0f);
     result.target_argmax.assign(segment.targets.size(), 0);
     result.top5.clear();
-    result.top5.reserve(kTop + 1);
+    result.top5.reserve(kTop);
     const size_t n_places = segment.wants_sample ? kMaxDraftLen + 1 : segment.targets.size();
     result.top_logprobs.assign(n_places * static_cast<size_t>(segment.n_top), TopLogprob{});
     result.labels.clear();
@@ -245,10 +245,10 @@ void StepSampling::tell_top(RowSampler& row_sampler, const WantedRow& wanted, co
   const auto n_top = static_cast<size_t>(plan_->segments[static_cast<size_t>(wanted.segment)].n_top);
   if (n_top == 0 || (wanted.is_decode && is_behind_end(wanted))) return;
   const int n = shape_.n_main_tokens;
-  const float log_sum_exp = row_sampler.kernels().row_stats(logits, n).log_sum_exp;
+  const cpu::RowStats stats = row_sampler.kernels().row_stats(logits, n);
   auto place = segment_result(wanted.segment).top_logprobs.begin() + static_cast<ptrdiff_t>(wanted.idx * n_top);
-  for (const RowSampler::Candidate& token : row_sampler.largest(logits, n, static_cast<int>(n_top)))
-    *place++ = {token.id, token.z - log_sum_exp};
+  for (const RowSampler::Candidate& token : row_sampler.largest(logits, n, stats.max, static_cast<int>(n_top)))
+    *place++ = {token.id, token.z - stats.log_sum_exp};
 }
 
 // Behind the verdict, so that it changes nothing of it.
@@ -344,14 +344,8 @@ void StepSampling::score_row(RowSampler& row_sampler, size_t wanted_idx, const f
     result.target_argmax[static_cast<size_t>(wanted.idx)] = stats.argmax;
     return;
   }
-  auto& top = result.top5;  // insertion keeps the best kTop; room is reserved
-  for (TokenId id = 0; id < shape_.n_main_tokens; ++id) {
-    const float logprob = logits[id] - stats.log_sum_exp;
-    if (top.size() == kTop && !(logprob > top.back().second)) continue;
-    const auto place = std::find_if(top.begin(), top.end(), [&](const auto& entry) { return logprob > entry.second; });
-    top.insert(place, {id, logprob});
-    if (top.size() > kTop) top.pop_back();
-  }
+  for (const RowSampler::Candidate& token : row_sampler.largest(logits, shape_.n_main_tokens, stats.max, kTop))
+    result.top5.emplace_back(token.id, token.z - stats.log_sum_exp);
 }
 
 void StepSampling::fail(const Status& error) {

@@ -30,8 +30,6 @@ Result<int64_t> as_whole(const std::string& key, const Json& value, int64_t min,
   return invalid_argument(fmt::format("\"{}\" {}: must be a whole number from {} to {}", key, shown(value), min, max));
 }
 
-constexpr int kMaxTop = 20;  // Request::top_logprobs
-
 /// Reads one body.
 class CallReader {
  public:
@@ -66,7 +64,7 @@ class CallReader {
     if (key == "stream") return set(as_bool(key, value), &call_.shape.is_streamed);
     if (key == "logprobs") return read_logprobs(value);
     if (key == "top_logprobs" && is_chat())
-      return set(as_whole(key, value, 0, kMaxTop), &options_.request.top_logprobs);
+      return set(as_whole(key, value, 0, find_option(key)->max), &options_.request.top_logprobs);
     if (key == "echo" && !is_chat()) return set(as_bool(key, value), &call_.shape.has_echo);
     if (key == "best_of") return set(as_whole(key, value, 1, find_option("n")->max), &n_best_of_);
     if (key == "max_tokens") return set(as_whole(key, value, -1, find_option(key)->max), &max_tokens_);
@@ -116,7 +114,7 @@ class CallReader {
   Status read_logprobs(const Json& value) {
     if (is_chat() || value == false) return set(as_bool("logprobs", value), &call_.shape.has_logprobs);
     call_.shape.has_logprobs = true;
-    return set(as_whole("logprobs", value, 0, kMaxTop), &options_.request.top_logprobs);
+    return set(as_whole("logprobs", value, 0, find_option("top_logprobs")->max), &options_.request.top_logprobs);
   }
 
   // Of an echoed prompt, too.

@@ -195,8 +195,8 @@ cpu::KeptSet RowSampler::cut_by_rank(const float* z, int n, float max_z, int top
   return {candidates_.back().z, candidates_.back().id};
 }
 
-std::span<const RowSampler::Candidate> RowSampler::largest(const float* logits, int n, int n_top) {
-  cut_by_rank(logits, n, kernels_->row_stats(logits, n).max, std::min(n_top, n));
+std::span<const RowSampler::Candidate> RowSampler::largest(const float* logits, int n, float max_logit, int n_top) {
+  cut_by_rank(logits, n, max_logit, std::min(n_top, n));
   std::ranges::sort(candidates_, comes_first);
   return candidates_;
 }

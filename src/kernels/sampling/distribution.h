@@ -116,8 +116,8 @@ class RowSampler {
   }
 
   /// The n_top entries of a row with the largest logits, these first and of equal ones those of lower ids; fewer if no
-  /// more are finite. Valid until the next call of this, entries_above or build.
-  std::span<const Candidate> largest(const float* logits, int n, int n_top);
+  /// more are finite. max_logit: of the row. Valid until the next call of this, entries_above or build.
+  std::span<const Candidate> largest(const float* logits, int n, float max_logit, int n_top);
 
   /// Scratch for a row of draft logits. [n_vocab]
   [[nodiscard]] float* draft_row() { return draft_row_.data(); }
