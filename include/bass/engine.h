@@ -126,6 +126,13 @@ struct ModelInfo {
   int64_t kv_bytes_per_token = 0;
 };
 
+/// What a token adds to a text.
+struct TokenText {
+  std::string bytes;        ///< not necessarily valid UTF-8; of a special token its text
+  bool is_special = false;  ///< it marks something: answers leave it out
+  bool at_start = false;    ///< the text has still only begun behind it
+};
+
 /// All methods are thread-safe. Destruction cancels what runs and waits for the engine's thread.
 /// Without memory a request is refused, or ends with kError; the engine takes the next one. Methods that give a plain
 /// value may throw std::bad_alloc to their caller.
@@ -174,6 +181,10 @@ class Engine {
                                                               bool parse_special) const = 0;
   /// Error: an id outside the vocabulary. The bytes need not be valid UTF-8.
   [[nodiscard]] virtual Result<std::string> detokenize(std::span<const TokenId> tokens) const = 0;
+  /// One token of a text: put together they are `detokenize` of all. `at_start`: the text has only begun, where
+  /// SentencePiece shows no space; true for the first token, then what the one before said. Error: an id outside the
+  /// vocabulary.
+  [[nodiscard]] virtual Result<TokenText> token_text(TokenId token, bool at_start) const = 0;
 };
 
 }  // namespace bass

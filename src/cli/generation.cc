@@ -163,8 +163,8 @@ class Collector {
       choice->add(token);
       if (!settings_.wants_origins) continue;
       const size_t begin = choice->token_ends.empty() ? 0 : choice->token_ends.back();
-      const Result<std::string> bytes = engine_->detokenize({&token.id, 1});
-      choice->token_ends.push_back(begin + (bytes.ok() ? bytes.value().size() : 0));
+      const Result<TokenText> text = engine_->token_text(token.id, /*at_start=*/false);
+      choice->token_ends.push_back(begin + (text.ok() && !text->is_special ? text->bytes.size() : 0));
     }
     choice->text += event.text;
     if (event.kind != Event::Kind::kFinished) return;

@@ -50,6 +50,7 @@ class EngineCore final : public Engine {
   [[nodiscard]] Result<std::vector<TokenId>> tokenize(std::string_view text, bool add_special,
                                                       bool parse_special) const override;
   [[nodiscard]] Result<std::string> detokenize(std::span<const TokenId> tokens) const override;
+  [[nodiscard]] Result<TokenText> token_text(TokenId token, bool at_start) const override;
 
  private:
   EngineCore() = default;

@@ -151,6 +151,15 @@ Result<std::string> EngineCore::detokenize(std::span<const TokenId> tokens) cons
   return caught_status("the tokens could not be decoded");
 }
 
+Result<TokenText> EngineCore::token_text(TokenId token, bool at_start) const try {
+  BASS_RETURN_IF_ERROR(tokenizer_->check_id(token));
+  TokenText text{.is_special = tokenizer_->is_control(token), .at_start = at_start};
+  tokenizer_->append_text(token, /*with_special=*/true, text.at_start, text.bytes);
+  return text;
+} catch (...) {
+  return caught_status("the token could not be decoded");
+}
+
 Result<std::string> EngineCore::prompt_text(const Request& request) const {
   if (!is_chat(request)) return request.prompt;
   ChatFormat format{.chat_template = main_->vocab.chat_template};

@@ -1,4 +1,5 @@
 // Which requests an engine takes, and what it says of the others, on tiny random models.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,9 @@
 
 #include "support/engine_run.h"
 #include "support/made_up_prompt.h"
+#include "support/temp_folder.h"
+#include "support/test_models.h"
+#include "text/vocab.h"
 
 namespace bass::testing {
 namespace {
@@ -66,6 +70,57 @@ TEST(Engine, ChecksARequestWithoutItsTokens) {
   EXPECT_FALSE(engine->check(request).ok());
   EXPECT_FALSE(engine->check(greedy_request(prompt_of(0, 256), 10)).ok());
   EXPECT_TRUE(engine->check(greedy_request(prompt_of(0, 255), 10)).ok());
+}
+
+/// A model with SentencePiece's vocabulary, as Llama 2's.
+std::string write_sentencepiece_model(const TempFolder& folder) {
+  constexpr size_t kVocabSize = 288;
+  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
+  std::vector<int32_t> types = {static_cast<int32_t>(TokenType::kUnknown), static_cast<int32_t>(TokenType::kControl),
+                                static_cast<int32_t>(TokenType::kControl)};
+  for (int byte = 0; byte < 256; ++byte) {
+    tokens.push_back(fmt::format("<0x{:02X}>", byte));
+    types.push_back(static_cast<int32_t>(TokenType::kByte));
+  }
+  for (const char* piece : {"\u2581", "a", "b", "ab", "\u2581ab"}) tokens.emplace_back(piece);
+  for (size_t i = tokens.size(); i < kVocabSize; ++i) tokens.push_back(fmt::format("unused{}", i));
+  types.resize(kVocabSize, static_cast<int32_t>(TokenType::kNormal));
+  std::vector<float> scores(kVocabSize);
+  for (size_t i = 0; i < kVocabSize; ++i) scores[i] = -static_cast<float>(kVocabSize - i);
+  const std::string path = folder / "sentencepiece.gguf";
+  const ModelEdit edit{.without = "tokenizer.", .misshapen = {}, .add = [&](GgufBuilder& builder) {
+                         builder.add_string("tokenizer.ggml.model", "llama")
+                             .add_strings("tokenizer.ggml.tokens", tokens)
+                             .add_i32s("tokenizer.ggml.token_type", types)
+                             .add_f32s("tokenizer.ggml.scores", scores)
+                             .add_u32("tokenizer.ggml.bos_token_id", 1)
+                             .add_u32("tokenizer.ggml.eos_token_id", 2)
+                             .add_bool("tokenizer.ggml.add_bos_token", true);
+                       }};
+  write_edited_model(tiny_model(kMain), edit, path);
+  return path;
+}
+
+// Alone each would be the beginning of a text, where SentencePiece shows no space.
+TEST(Engine, TheTextsOfTokensAreThatOfAllOfThem) {
+  const TempFolder folder;
+  auto engine = load_engine({.model_path = write_sentencepiece_model(folder), .n_threads = 1});
+  const std::vector<TokenId> ids = engine->tokenize("ab ab\u00e9</s> b", true, true).value();
+  std::vector<std::string> texts;
+  std::string text;
+  bool at_start = true;
+  for (const TokenId id : ids) {
+    const TokenText token = engine->token_text(id, at_start).value();
+    EXPECT_EQ(token.is_special, id <= 2);
+    at_start = token.at_start;
+    texts.push_back(token.bytes);
+    text += token.bytes;
+  }
+  EXPECT_EQ(text, engine->detokenize(ids).value());
+  EXPECT_THAT(texts, ::testing::ElementsAre("<s>", "ab", " ab", "\xC3", "\xA9", "</s>", " ", " ", "b"));
+  EXPECT_EQ(engine->token_text(ids[1], false)->bytes, " ab");
+  EXPECT_EQ(engine->detokenize({&ids[1], 1}).value(), "ab");
+  EXPECT_THAT(engine->token_text(288, false).status().message(), ::testing::HasSubstr("token 288"));
 }
 
 TEST(Engine, WrongRequestsAreRefusedWithTheNameOfTheOption) {

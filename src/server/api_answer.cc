@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// Characters, not bytes: what a client's strings count.
+// Characters, not bytes: what a client's strings count. One that several tokens spell counts with the first of them.
 int64_t n_code_points(std::string_view text) {
   return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
 }
@@ -31,10 +31,15 @@ Status error_of(FinishReason reason, const Status& error) {
 }
 
 // A prompt as it came; of token ids, as they read.
-std::string echoed_text(const ApiShape& shape, size_t prompt_idx, const Event& event, const TokenBytes& bytes_of) {
+std::string echoed_text(const ApiShape& shape, size_t prompt_idx, const Event& event, const TokenTexts& texts) {
   std::string text = shape.echoed[prompt_idx];
   if (!text.empty()) return text;
-  for (const TokenId id : event.prompt_tokens) text += bytes_of(id);
+  bool at_start = true;
+  for (const TokenId id : event.prompt_tokens) {
+    const TokenText token = texts(id, at_start);
+    text += token.bytes;
+    at_start = token.at_start;
+  }
   return to_valid_utf8(text);
 }
 
@@ -60,54 +65,62 @@ Json ApiUsage::json() const {
 void ApiLogprobs::add(const Event& event) {
   for (size_t i = 0; i < event.tokens.size(); ++i) {
     const TokenInfo& token = event.tokens[i];
-    const auto top = std::span(event.top_logprobs).subspan(i * n_top_, n_top_);
+    const Entry entry{token.id, token.logprob, std::span(event.top_logprobs).subspan(i * n_top_, n_top_)};
     if (endpoint_ == ApiEndpoint::kChat) {
-      add_to_chat(token.id, token.logprob, top);
+      add_to_chat(entry);
     } else {
-      add_to_completion(token.id, token.logprob, top);
+      const TokenText text = texts_(token.id, false);
+      add_to_completion(entry, text);
+      if (!text.is_special) n_chars_ += n_code_points(text.bytes);
     }
   }
 }
 
-void ApiLogprobs::add_prompt(const Event& event) {
+// What begins or ends texts of this vocabulary is among the tokens, but not in a text that was sent.
+void ApiLogprobs::add_prompt(const Event& event, std::string_view echoed) {
+  Entry entry{.at_start = true};
   for (size_t i = 0; i < event.prompt_tokens.size(); ++i) {
-    if (i == 0) {
-      add_to_completion(event.prompt_tokens[i], std::nullopt, {});
-    } else {
-      const auto top = std::span(event.top_logprobs).subspan((i - 1) * n_top_, n_top_);
-      add_to_completion(event.prompt_tokens[i], event.prompt_logprobs[i - 1], top);
+    entry.id = event.prompt_tokens[i];
+    if (i > 0) {
+      entry.logprob = event.prompt_logprobs[i - 1];
+      entry.top = std::span(event.top_logprobs).subspan((i - 1) * n_top_, n_top_);
     }
+    const TokenText text = texts_(entry.id, entry.at_start);
+    add_to_completion(entry, text);
+    entry.at_start = text.at_start;
+    if (text.is_special && !echoed.starts_with(text.bytes)) continue;
+    n_chars_ += n_code_points(text.bytes);
+    echoed.remove_prefix(std::min(echoed.size(), text.bytes.size()));
   }
 }
 
-void ApiLogprobs::add_to_chat(TokenId id, float logprob, std::span<const TopLogprob> top) {
-  const auto entry = [&](TokenId of, float value) {
-    const std::string bytes = bytes_of_(of);
+void ApiLogprobs::add_to_chat(const Entry& entry) {
+  const auto json = [&](TokenId id, float logprob) {
+    const std::string bytes = texts_(id, entry.at_start).bytes;
     const std::vector<uint8_t> numbers(bytes.begin(), bytes.end());
-    return Json{{"token", to_valid_utf8(bytes)}, {"logprob", value}, {"bytes", numbers}};
+    return Json{{"token", to_valid_utf8(bytes)}, {"logprob", logprob}, {"bytes", numbers}};
   };
   Json alternatives = Json::array();
-  for (const TopLogprob& one : top) {
-    if (one.id >= 0) alternatives.push_back(entry(one.id, one.logprob));
+  for (const TopLogprob& one : entry.top) {
+    if (one.id >= 0) alternatives.push_back(json(one.id, one.logprob));
   }
-  Json own = entry(id, logprob);
+  Json own = json(entry.id, *entry.logprob);
   own["top_logprobs"] = std::move(alternatives);
   entries_.push_back(std::move(own));
 }
 
 // The token itself is among its alternatives, however improbable it is; of two that look alike the first one counts.
-void ApiLogprobs::add_to_completion(TokenId id, std::optional<float> logprob, std::span<const TopLogprob> top) {
-  const std::string text = to_valid_utf8(bytes_of_(id));
-  entries_.push_back(text);
-  token_logprobs_.push_back(logprob ? Json(*logprob) : Json());
+void ApiLogprobs::add_to_completion(const Entry& entry, const TokenText& text) {
+  const std::string token = to_valid_utf8(text.bytes);
+  entries_.push_back(token);
+  token_logprobs_.push_back(entry.logprob ? Json(*entry.logprob) : Json());
   offsets_.push_back(n_chars_);
-  n_chars_ += n_code_points(text);
   if (n_top_ == 0) return;
-  Json alternatives = logprob ? Json::object() : Json();
-  for (const TopLogprob& one : top) {
-    if (one.id >= 0) alternatives.emplace(to_valid_utf8(bytes_of_(one.id)), one.logprob);
+  Json alternatives = entry.logprob ? Json::object() : Json();
+  for (const TopLogprob& one : entry.top) {
+    if (one.id >= 0) alternatives.emplace(to_valid_utf8(texts_(one.id, entry.at_start).bytes), one.logprob);
   }
-  if (logprob) alternatives.emplace(text, *logprob);
+  if (entry.logprob) alternatives.emplace(token, *entry.logprob);
   top_.push_back(std::move(alternatives));
 }
 
@@ -125,17 +138,17 @@ Json ApiLogprobs::take() {
   return logprobs;
 }
 
-WholeAnswer::WholeAnswer(const ApiShape& shape, ApiHead head, const TokenBytes& bytes_of)
-    : shape_(shape), head_(std::move(head)), bytes_of_(bytes_of), usage_(shape.n_prompts) {
-  const Sample sample{.logprobs = ApiLogprobs(shape_.endpoint, shape_.n_top, bytes_of)};
+WholeAnswer::WholeAnswer(const ApiShape& shape, ApiHead head, const TokenTexts& texts)
+    : shape_(shape), head_(std::move(head)), texts_(texts), usage_(shape.n_prompts) {
+  const Sample sample{.logprobs = ApiLogprobs(shape_.endpoint, shape_.n_top, texts)};
   samples_.assign(shape_.n_prompts, std::vector<Sample>(static_cast<size_t>(shape_.n_samples), sample));
 }
 
 void WholeAnswer::echo(size_t prompt_idx, const Event& event) {
-  const std::string text = echoed_text(shape_, prompt_idx, event, bytes_of_);
+  const std::string text = echoed_text(shape_, prompt_idx, event, texts_);
   for (Sample& sample : samples_[prompt_idx]) {
     sample.text = text;
-    if (shape_.has_logprobs) sample.logprobs.add_prompt(event);
+    if (shape_.has_logprobs) sample.logprobs.add_prompt(event, text);
   }
 }
 
@@ -195,10 +208,10 @@ Result<std::string> WholeAnswer::finish() {
          "\n";
 }
 
-StreamedAnswer::StreamedAnswer(const ApiShape& shape, ApiHead head, const TokenBytes& bytes_of)
-    : shape_(shape), head_(std::move(head)), bytes_of_(bytes_of), usage_(shape.n_prompts) {
+StreamedAnswer::StreamedAnswer(const ApiShape& shape, ApiHead head, const TokenTexts& texts)
+    : shape_(shape), head_(std::move(head)), texts_(texts), usage_(shape.n_prompts) {
   const size_t n_choices = shape_.n_prompts * static_cast<size_t>(shape_.n_choices);
-  choices_.assign(n_choices, Choice{ApiLogprobs(shape_.endpoint, shape_.n_top, bytes_of)});
+  choices_.assign(n_choices, Choice{ApiLogprobs(shape_.endpoint, shape_.n_top, texts)});
 }
 
 Json StreamedAnswer::head_json() const {
@@ -243,13 +256,13 @@ std::string StreamedAnswer::chunk(Json choice) const {
 
 // A piece of each of the prompt's choices.
 std::string StreamedAnswer::echo(size_t prompt_idx, const Event& event) {
-  const std::string text = echoed_text(shape_, prompt_idx, event, bytes_of_);
+  const std::string text = echoed_text(shape_, prompt_idx, event, texts_);
   std::string chunks;
   for (size_t i = 0; i < static_cast<size_t>(shape_.n_choices); ++i) {
     const size_t index = prompt_idx * static_cast<size_t>(shape_.n_choices) + i;
     Choice& choice = choices_.at(index);
     choice.has_begun = true;
-    if (shape_.has_logprobs) choice.logprobs.add_prompt(event);
+    if (shape_.has_logprobs) choice.logprobs.add_prompt(event, text);
     chunks += chunk({{"index", index},
                      {"text", text},
                      {"logprobs", shape_.has_logprobs ? choice.logprobs.take() : Json()},

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bass/engine.h"
 #include "bass/request.h"
 #include "server/api_call.h"
 
@@ -22,8 +23,8 @@ struct ApiHead {
   std::string model;
 };
 
-/// The bytes of a token, which need not be valid UTF-8.
-using TokenBytes = std::function<std::string(TokenId)>;
+/// Engine::token_text of a token that the engine has told of.
+using TokenTexts = std::function<TokenText(TokenId, bool at_start)>;
 
 /// Tokens of a call, as far as is known.
 class ApiUsage {
@@ -44,32 +45,39 @@ class ApiUsage {
 class ApiLogprobs {
  public:
   /// n_top: of Event::top_logprobs
-  ApiLogprobs(ApiEndpoint endpoint, int n_top, TokenBytes bytes_of)
-      : endpoint_(endpoint), n_top_(static_cast<size_t>(n_top)), bytes_of_(std::move(bytes_of)) {}
+  ApiLogprobs(ApiEndpoint endpoint, int n_top, TokenTexts texts)
+      : endpoint_(endpoint), n_top_(static_cast<size_t>(n_top)), texts_(std::move(texts)) {}
   void add(const Event& event);
-  /// A completion's prompt, whose first token has no probability (Event::Kind::kPrompt).
-  void add_prompt(const Event& event);
+  /// A completion's prompt, whose first token has no probability (Event::Kind::kPrompt), and how it is echoed.
+  void add_prompt(const Event& event, std::string_view echoed);
   /// Those that were added since the last call.
   nlohmann::ordered_json take();
 
  private:
-  void add_to_chat(TokenId id, float logprob, std::span<const TopLogprob> top);
-  void add_to_completion(TokenId id, std::optional<float> logprob, std::span<const TopLogprob> top);
+  /// A token in its place.
+  struct Entry {
+    TokenId id = 0;
+    std::optional<float> logprob;
+    std::span<const TopLogprob> top;
+    bool at_start = false;
+  };
+  void add_to_chat(const Entry& entry);
+  void add_to_completion(const Entry& entry, const TokenText& text);
 
   ApiEndpoint endpoint_;
   size_t n_top_;
-  TokenBytes bytes_of_;
+  TokenTexts texts_;
   nlohmann::ordered_json entries_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json token_logprobs_ = nlohmann::ordered_json::array();  // of a completion, as the next two
   nlohmann::ordered_json top_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json offsets_ = nlohmann::ordered_json::array();
-  int64_t n_chars_ = 0;  // of all tokens so far
+  int64_t n_chars_ = 0;  // of the text so far
 };
 
 /// An answer that is sent when all is done.
 class WholeAnswer {
  public:
-  WholeAnswer(const ApiShape& shape, ApiHead head, const TokenBytes& bytes_of);
+  WholeAnswer(const ApiShape& shape, ApiHead head, const TokenTexts& texts);
   /// An event of the call's `prompt_idx`-th request.
   void take(size_t prompt_idx, const Event& event);
   /// The answer's body. Error: a sample that failed or was cancelled, as the server ends.
@@ -89,7 +97,7 @@ class WholeAnswer {
 
   ApiShape shape_;
   ApiHead head_;
-  TokenBytes bytes_of_;
+  TokenTexts texts_;
   ApiUsage usage_;
   std::vector<std::vector<Sample>> samples_;  // of each prompt
   Status error_;
@@ -98,7 +106,7 @@ class WholeAnswer {
 /// An answer that is sent piece by piece, as server-sent events.
 class StreamedAnswer {
  public:
-  StreamedAnswer(const ApiShape& shape, ApiHead head, const TokenBytes& bytes_of);
+  StreamedAnswer(const ApiShape& shape, ApiHead head, const TokenTexts& texts);
   /// What an event adds to the stream; may be empty. Error: of a sample that failed or was cancelled.
   Result<std::string> take(size_t prompt_idx, const Event& event);
   /// The end of the stream, behind the last event.
@@ -116,7 +124,7 @@ class StreamedAnswer {
 
   ApiShape shape_;
   ApiHead head_;
-  TokenBytes bytes_of_;
+  TokenTexts texts_;
   ApiUsage usage_;
   std::vector<Choice> choices_;
 };

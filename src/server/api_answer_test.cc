@@ -10,8 +10,14 @@ using Json = nlohmann::ordered_json;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const TokenBytes kBytes = [](TokenId id) {
-  return id == 0 ? std::string("\xC3") : std::string(1, static_cast<char>(id));
+constexpr TokenId kHalf = 0, kBegin = 1, kWord = 2;
+
+// kBegin is special; kWord has a space that is not shown where a text begins.
+const TokenTexts kTexts = [](TokenId id, bool at_start) -> TokenText {
+  if (id == kHalf) return {"\xC3"};
+  if (id == kBegin) return {"<s>", /*is_special=*/true, at_start};
+  if (id == kWord) return {at_start ? "w" : " w"};
+  return {std::string(1, static_cast<char>(id))};
 };
 
 Event tokens(int choice_idx, const std::string& text, std::vector<TokenInfo> infos) {
@@ -47,7 +53,7 @@ Json finish(WholeAnswer* answer) { return Json::parse(answer->finish().value());
 const ApiHead kHead{"id-1", 5, "m"};
 
 TEST(WholeAnswer, PutsPiecesTogetherAndCountsTokens) {
-  WholeAnswer answer(shape_of(ApiEndpoint::kChat, 2, 2), kHead, kBytes);
+  WholeAnswer answer(shape_of(ApiEndpoint::kChat, 2, 2), kHead, kTexts);
   answer.take(0, tokens(1, "x", {{'x', -1}}));
   answer.take(0, tokens(0, "a", {{'a', -1}}));
   answer.take(0, tokens(0, "b", {{'b', -1}, {'c', -1}}));
@@ -66,7 +72,7 @@ TEST(WholeAnswer, PutsPiecesTogetherAndCountsTokens) {
 }
 
 TEST(WholeAnswer, GivesTheBestOfEachPrompt) {
-  WholeAnswer answer(shape_of(ApiEndpoint::kCompletion, 3, 2, 2), kHead, kBytes);
+  WholeAnswer answer(shape_of(ApiEndpoint::kCompletion, 3, 2, 2), kHead, kTexts);
   const float logprobs[2][3] = {{-3, -1, -2}, {-1, -2, -0.5F}};
   for (size_t prompt = 0; prompt < 2; ++prompt) {
     for (int i = 0; i < 3; ++i) {
@@ -87,13 +93,13 @@ TEST(WholeAnswer, GivesTheBestOfEachPrompt) {
 
 TEST(WholeAnswer, IsAnErrorWhereASampleFailedOrTheEngineEnded) {
   for (const FinishReason reason : {FinishReason::kError, FinishReason::kCancelled}) {
-    WholeAnswer answer(shape_of(ApiEndpoint::kChat, 2, 2), kHead, kBytes);
+    WholeAnswer answer(shape_of(ApiEndpoint::kChat, 2, 2), kHead, kTexts);
     answer.take(0, finished(0));
     answer.take(0, finished(1, reason));
     answer.take(0, done(1));
     EXPECT_FALSE(answer.finish().ok());
   }
-  WholeAnswer answer(shape_of(ApiEndpoint::kChat, 1, 1), kHead, kBytes);
+  WholeAnswer answer(shape_of(ApiEndpoint::kChat, 1, 1), kHead, kTexts);
   Event event = done(1);
   event.error = resource_exhausted("no memory");
   answer.take(0, event);
@@ -103,8 +109,8 @@ TEST(WholeAnswer, IsAnErrorWhereASampleFailedOrTheEngineEnded) {
 TEST(WholeAnswer, TokensOfLogprobsMayBePartsOfCharacters) {
   ApiShape shape = shape_of(ApiEndpoint::kChat, 1, 1);
   shape.has_logprobs = true;
-  WholeAnswer answer(shape, kHead, kBytes);
-  answer.take(0, tokens(0, "", {{0, -0.5F}}));
+  WholeAnswer answer(shape, kHead, kTexts);
+  answer.take(0, tokens(0, "", {{kHalf, -0.5F}}));
   answer.take(0, finished(0));
   answer.take(0, done(1));
   const Json token = finish(&answer)["choices"][0]["logprobs"]["content"][0];
@@ -133,7 +139,7 @@ TEST(WholeAnswer, TellsWhatElseCouldHaveStoodInATokensPlace) {
   ApiShape shape = shape_of(ApiEndpoint::kChat, 1, 1);
   shape.has_logprobs = true;
   shape.n_top = 2;
-  WholeAnswer answer(shape, kHead, kBytes);
+  WholeAnswer answer(shape, kHead, kTexts);
   answer.take(0, tokens_with_top({{'a', -1}, {'b', -2}}, {{'c', -0.5F}, {'a', -1}, {'b', -2}, {}}));
   answer.take(0, finished(0));
   answer.take(0, done(1));
@@ -149,7 +155,7 @@ TEST(WholeAnswer, EchoesThePrompt) {
   shape.n_top = 1;
   for (const char* said : {"pq", ""}) {  // as a text and as token ids
     shape.echoed = {said};
-    WholeAnswer answer(shape, kHead, kBytes);
+    WholeAnswer answer(shape, kHead, kTexts);
     answer.take(0, prompt_of_two());
     answer.take(0, tokens_with_top({{'a', -3}}, {{'c', -0.5F}}));
     answer.take(0, finished(0, FinishReason::kLength));
@@ -165,6 +171,39 @@ TEST(WholeAnswer, EchoesThePrompt) {
   }
 }
 
+// As SentencePiece has it: a token begins every text, and the first word's space is not shown.
+TEST(WholeAnswer, OffsetsAreThoseOfTheTextThatIsEchoed) {
+  ApiShape shape = shape_of(ApiEndpoint::kCompletion, 1, 1);
+  shape.has_logprobs = shape.has_echo = true;
+  shape.n_top = 1;
+  Event prompt;
+  prompt.kind = Event::Kind::kPrompt;
+  prompt.prompt_tokens = {kBegin, kWord, kWord, kBegin, kHalf};
+  prompt.prompt_logprobs = {-1, -2, -3, -4};
+  prompt.top_logprobs = {{kWord, -1}, {kWord, -2}, {kHalf, -1}, {kHalf, -4}};
+  struct Case {
+    std::string said;
+    std::string text;
+    std::vector<int> offsets;
+  };
+  const std::string word = "w w<s>\xEF\xBF\xBD";
+  for (const auto& [said, text, offsets] :
+       {Case{word, word, {0, 0, 1, 3, 6, 7, 9, 9}}, Case{"", "<s>" + word, {0, 3, 4, 6, 9, 10, 12, 12}}}) {
+    shape.echoed = {said};
+    WholeAnswer answer(shape, kHead, kTexts);
+    answer.take(0, prompt);
+    answer.take(0, tokens_with_top({{kWord, -1}, {kBegin, -2}, {'a', -3}}, {{kWord, -1}, {'a', -1}, {'a', -3}}));
+    answer.take(0, finished(0));
+    answer.take(0, done(5));
+    const Json choice = finish(&answer)["choices"][0];
+    EXPECT_EQ(choice["text"], text + "a");
+    EXPECT_EQ(choice["logprobs"]["text_offset"], Json(offsets));
+    EXPECT_EQ(choice["logprobs"]["tokens"], (Json{"<s>", "w", " w", "<s>", "\xEF\xBF\xBD", " w", "<s>", "a"}));
+    EXPECT_EQ(choice["logprobs"]["top_logprobs"][1], (Json{{"w", -1}}));
+    EXPECT_EQ(choice["logprobs"]["top_logprobs"][5], (Json{{" w", -1}}));
+  }
+}
+
 Json object_of(const std::string& event) {
   EXPECT_THAT(event, StartsWith("data: "));
   return Json::parse(event.substr(6));
@@ -173,7 +212,7 @@ Json object_of(const std::string& event) {
 TEST(StreamedAnswer, SendsRoleTextsAndReason) {
   ApiShape shape = shape_of(ApiEndpoint::kChat, 2, 2);
   shape.has_usage = true;
-  StreamedAnswer answer(shape, kHead, kBytes);
+  StreamedAnswer answer(shape, kHead, kTexts);
   const Json first = object_of(answer.take(0, tokens(1, "a\n", {{'a', -1}})).value());
   EXPECT_EQ(first["choices"][0]["delta"], (Json{{"role", "assistant"}, {"content", "a\n"}}));
   EXPECT_EQ(first["choices"][0]["index"], 1);
@@ -190,7 +229,7 @@ TEST(StreamedAnswer, SendsRoleTextsAndReason) {
 }
 
 TEST(StreamedAnswer, CountsTheChoicesOfAllPrompts) {
-  StreamedAnswer answer(shape_of(ApiEndpoint::kCompletion, 3, 3, 2), kHead, kBytes);
+  StreamedAnswer answer(shape_of(ApiEndpoint::kCompletion, 3, 3, 2), kHead, kTexts);
   EXPECT_EQ(object_of(answer.take(1, tokens(2, "a", {{'a', -1}})).value())["choices"][0]["index"], 5);
   EXPECT_EQ(answer.end(), "data: [DONE]\n\n");
 }
@@ -198,7 +237,7 @@ TEST(StreamedAnswer, CountsTheChoicesOfAllPrompts) {
 TEST(StreamedAnswer, CountsAsItGoesWhereThatIsWanted) {
   ApiShape shape = shape_of(ApiEndpoint::kChat, 1, 1);
   shape.has_running_usage = true;
-  StreamedAnswer answer(shape, kHead, kBytes);
+  StreamedAnswer answer(shape, kHead, kTexts);
   EXPECT_EQ(answer.take(0, prompt_of_two()).value(), "");
   const Json first = object_of(answer.take(0, tokens(0, "a", {{'a', -1}})).value());
   EXPECT_EQ(first["usage"]["prompt_tokens"], 2);
@@ -210,14 +249,14 @@ TEST(StreamedAnswer, BeginsWithTheEchoedPrompt) {
   ApiShape shape = shape_of(ApiEndpoint::kCompletion, 2, 2);
   shape.has_echo = true;
   shape.echoed = {"pq"};
-  StreamedAnswer answer(shape, kHead, kBytes);
+  StreamedAnswer answer(shape, kHead, kTexts);
   const std::string pieces = answer.take(0, prompt_of_two()).value();
   EXPECT_EQ(object_of(pieces.substr(0, pieces.find('\n')))["choices"][0]["text"], "pq");
   EXPECT_THAT(pieces, HasSubstr(R"("index":1,"text":"pq")"));
 }
 
 TEST(StreamedAnswer, EndsWithTheErrorOfASample) {
-  StreamedAnswer answer(shape_of(ApiEndpoint::kChat, 1, 1), kHead, kBytes);
+  StreamedAnswer answer(shape_of(ApiEndpoint::kChat, 1, 1), kHead, kTexts);
   Event event = finished(0, FinishReason::kError);
   event.error = internal_error("broken");
   EXPECT_EQ(answer.take(0, event).status().message(), "broken");

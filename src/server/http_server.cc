@@ -310,7 +310,7 @@ class HttpServerImpl final : public HttpServer {
     ApiHead head{random_id(is_chat ? "chatcmpl" : "cmpl"), seconds_since_1970(), options_.model};
     const std::string id = head.id;
     const auto running =
-        std::make_shared<RunningCall>(io_.get_executor(), submitted.shape, std::move(head), token_bytes());
+        std::make_shared<RunningCall>(io_.get_executor(), submitted.shape, std::move(head), token_texts());
     hold.begin(running);
     if (must_end_) calls_.cancel_all();
     Status status;
@@ -372,10 +372,10 @@ class HttpServerImpl final : public HttpServer {
     return std::nullopt;
   }
 
-  [[nodiscard]] TokenBytes token_bytes() const {
-    return [engine = engine_](TokenId id) {
-      const Result<std::string> bytes = engine->detokenize({&id, 1});
-      return bytes.ok() ? bytes.value() : std::string();
+  [[nodiscard]] TokenTexts token_texts() const {
+    return [engine = engine_](TokenId id, bool at_start) {
+      Result<TokenText> text = engine->token_text(id, at_start);
+      return text.ok() ? std::move(text).value() : TokenText();
     };
   }
 

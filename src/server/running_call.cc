@@ -7,16 +7,16 @@
 namespace bass {
 namespace {
 
-std::variant<WholeAnswer, StreamedAnswer> make_answer(const ApiShape& shape, ApiHead head, const TokenBytes& bytes_of) {
-  if (shape.is_streamed) return StreamedAnswer(shape, std::move(head), bytes_of);
-  return WholeAnswer(shape, std::move(head), bytes_of);
+std::variant<WholeAnswer, StreamedAnswer> make_answer(const ApiShape& shape, ApiHead head, const TokenTexts& texts) {
+  if (shape.is_streamed) return StreamedAnswer(shape, std::move(head), texts);
+  return WholeAnswer(shape, std::move(head), texts);
 }
 
 }  // namespace
 
 RunningCall::RunningCall(const net::any_io_executor& executor, const ApiShape& shape, ApiHead head,
-                         const TokenBytes& bytes_of)
-    : answer_(make_answer(shape, std::move(head), bytes_of)), n_left_(shape.n_prompts), news_(executor) {
+                         const TokenTexts& texts)
+    : answer_(make_answer(shape, std::move(head), texts)), n_left_(shape.n_prompts), news_(executor) {
   news_.expires_at(std::chrono::steady_clock::time_point::max());
 }
 

@@ -17,7 +17,7 @@ namespace bass {
 /// A call from its submission to its last event.
 class RunningCall {
  public:
-  RunningCall(const net::any_io_executor& executor, const ApiShape& shape, ApiHead head, const TokenBytes& bytes_of);
+  RunningCall(const net::any_io_executor& executor, const ApiShape& shape, ApiHead head, const TokenTexts& texts);
 
   /// An event of the call's prompt_idx-th request.
   void take(size_t prompt_idx, const Event& event);

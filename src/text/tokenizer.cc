@@ -17,6 +17,11 @@ constexpr size_t kMaxTextBytes = std::numeric_limits<int32_t>::max();
 
 bool Tokenizer::is_end(TokenId id) const { return std::ranges::binary_search(end_ids_, id); }
 
+Status Tokenizer::check_id(TokenId id) const {
+  if (is_valid(id)) return ok_status();
+  return invalid_argument(fmt::format("token {} is outside of the vocabulary, need 0 to {}", id, vocab_size() - 1));
+}
+
 bool Tokenizer::is_control(TokenId id) const {
   BASS_CHECK(is_valid(id));
   return is_control_[static_cast<size_t>(id)];
@@ -63,9 +68,7 @@ Result<std::string> Tokenizer::decode(std::span<const TokenId> ids, bool with_sp
   std::string out;
   bool at_start = true;
   for (const TokenId id : ids) {
-    if (!is_valid(id)) {
-      return invalid_argument(fmt::format("token {} is outside of the vocabulary, need 0 to {}", id, vocab_size() - 1));
-    }
+    BASS_RETURN_IF_ERROR(check_id(id));
     append_text(id, with_special, at_start, out);
   }
   return out;

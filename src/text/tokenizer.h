@@ -53,6 +53,8 @@ class Tokenizer {
 
   [[nodiscard]] int vocab_size() const { return static_cast<int>(bytes_of_token_.size()); }
   [[nodiscard]] bool is_valid(TokenId id) const { return id >= 0 && id < vocab_size(); }
+  /// Error: an id outside the vocabulary.
+  [[nodiscard]] Status check_id(TokenId id) const;
   /// A token that marks something (type control or unknown) and is no text. The id must be valid.
   [[nodiscard]] bool is_control(TokenId id) const;
 

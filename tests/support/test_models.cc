@@ -42,7 +42,8 @@ void write_edited_model(const std::string& source, const ModelEdit& edit, const 
   const GgufFile file = open(source);
   GgufBuilder builder;
   for (const auto& [key, value] : file.metadata()) {
-    if (key != edit.without) copy_entry(builder, key, value);
+    const bool is_left_out = edit.without.ends_with('.') ? key.starts_with(edit.without) : key == edit.without;
+    if (!is_left_out) copy_entry(builder, key, value);
   }
   for (const TensorInfo& tensor : file.tensors()) {
     if (tensor.name == edit.without) continue;

@@ -11,7 +11,7 @@ namespace bass::testing {
 
 /// What a copy of a model's file has otherwise.
 struct ModelEdit {
-  std::string without;    // a tensor or key that is left out
+  std::string without;    // a tensor or key that is left out; "name.": all keys that begin so
   std::string misshapen;  // a tensor whose last size is halved
   std::function<void(GgufBuilder&)> add;
 };
