@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "cli/shipped_draft.h"
-#include "cli/suggest.h"
+#include "text/suggest.h"
 
 namespace bass {
 namespace {

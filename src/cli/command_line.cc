@@ -9,7 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/help_text.h"
-#include "cli/suggest.h"
+#include "text/suggest.h"
 
 #ifndef BASS_VERSION
 #define BASS_VERSION "unknown"

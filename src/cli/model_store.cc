@@ -20,8 +20,8 @@
 #include "base/digest.h"
 #include "cli/hub/hub_cache.h"
 #include "cli/hub/hub_name.h"
-#include "cli/suggest.h"
 #include "cli/temporary_file.h"
+#include "text/suggest.h"
 
 namespace bass {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "base/check.h"
 #include "cli/input.h"
-#include "cli/suggest.h"
 #include "engine/messages.h"
 #include "engine/user_json.h"
+#include "text/suggest.h"
 
 namespace bass {
 namespace {

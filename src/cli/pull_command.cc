@@ -15,8 +15,8 @@
 #include "cli/hub/hub_pull.h"
 #include "cli/interrupt.h"
 #include "cli/model_store.h"
-#include "cli/suggest.h"
 #include "cli/terminal_text.h"
+#include "text/suggest.h"
 
 namespace bass {
 namespace {

@@ -10,13 +10,13 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/model_store.h"
-#include "cli/plain_text.h"
 #include "cli/save_file.h"
-#include "cli/suggest.h"
 #include "cli/synth_config.h"
 #include "cli/terminal_text.h"
 #include "model/model_source.h"
 #include "model/random_blocks.h"
+#include "text/plain_text.h"
+#include "text/suggest.h"
 #include "text/tokenizer.h"
 
 namespace bass {

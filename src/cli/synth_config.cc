@@ -9,8 +9,8 @@
 
 #include "base/check.h"
 #include "cli/input.h"
-#include "cli/suggest.h"
 #include "engine/user_json.h"
+#include "text/suggest.h"
 
 namespace bass {
 namespace {

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/check.h"
 #include "engine/messages.h"
@@ -98,10 +101,24 @@ class CallReader {
 
   Status set_row(std::string_view name, const Json& value) {
     const Option* option = find_option(name);
-    const bool has_place =
-        option != nullptr && option->is_per_request && name != "chat" && name != "system" && name != "top_logprobs";
-    if (!has_place) return unknown_key(name);
+    if (option == nullptr || !is_key(*option)) return unknown_key(name, known_keys());
     return set_option_from_json(*option, nlohmann::json(value), &options_);
+  }
+
+  static bool is_key(const Option& option) {
+    constexpr std::array<std::string_view, 3> kOtherwise{"chat", "system", "top_logprobs"};
+    return option.is_per_request && std::ranges::find(kOtherwise, option.name) == kOtherwise.end();
+  }
+
+  /// For what is not one of them.
+  [[nodiscard]] std::vector<std::string> known_keys() const {
+    std::vector<std::string> keys{"model", "stream", "stream_options", "logprobs", "best_of", "max_completion_tokens"};
+    keys.insert(keys.end(), is_chat() ? std::initializer_list<std::string>{"messages", "top_logprobs"}
+                                      : std::initializer_list<std::string>{"prompt", "echo"});
+    for (const Option& option : options_table()) {
+      if (is_key(option)) keys.emplace_back(option.name);
+    }
+    return keys;
   }
 
   Status read_model(const Json& value) {

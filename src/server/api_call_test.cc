@@ -203,7 +203,11 @@ TEST(ApiCall, ErrorsNameTheKey) {
   EXPECT_THAT(error(R"("max_tokens": 18446744073709551615)"), HasSubstr("\"max_tokens\" 18446744073709551615"));
   EXPECT_THAT(error(R"("max_completion_tokens": -2)"), HasSubstr("\"max_completion_tokens\" -2"));
   EXPECT_THAT(error(R"("seed": -2)"), HasSubstr("\"seed\" -2"));
-  EXPECT_THAT(error(R"("device": "cpu")"), HasSubstr("\"device\": unknown key"));
+  EXPECT_THAT(error(R"("device": "cpu")"), HasSubstr("\"device\": unknown key; leave it out"));
+  EXPECT_THAT(error(R"("temprature": 1)"), HasSubstr("did you mean \"temperature\"?"));
+  EXPECT_THAT(error(R"("maxTokens": 1)"), HasSubstr("did you mean \"max_tokens\"?"));
+  EXPECT_THAT(error("\"" + std::string(1000, 's') + "\": 1"), HasSubstr("leave it out"));
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"promt": "a"})"), HasSubstr("did you mean \"prompt\"?"));
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": ["a", "b", ""]})"), HasSubstr("\"prompt\"[2] is empty"));
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": ["", "a"]})"), HasSubstr("\"prompt\"[0] is empty"));
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, " \n"), HasSubstr("the body is empty"));

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "text/suggest.h"
 #include "text/utf8.h"
 
 namespace bass {
@@ -89,13 +90,15 @@ std::optional<Status> check_other_key(std::string_view key, const Json& value) {
   return invalid_argument(fmt::format("\"{}\" {}: {}; leave it out", key, shown(value), known->what));
 }
 
-Status unknown_key(std::string_view key) {
+Status unknown_key(std::string_view key, std::span<const std::string> known) {
   for (const auto& [other, here] : kOtherNames) {
     if (key == other) return invalid_argument(fmt::format("\"{}\": unknown key; it is \"{}\" here", key, here));
   }
-  const std::string name = shown(std::string(key));
-  return invalid_argument(
-      fmt::format("{}: unknown key; leave it out (docs/server.md lists those that there are)", name));
+  constexpr size_t kMaxLen = 64;  // none is nearly as long
+  const std::string meant = key.size() > kMaxLen ? "" : nearest(key, known);
+  return invalid_argument(fmt::format("{}: unknown key; {}", shown(std::string(key)),
+                                      meant.empty() ? "leave it out (docs/server.md lists those that there are)"
+                                                    : fmt::format("did you mean \"{}\"? If not, leave it out", meant)));
 }
 
 }  // namespace bass

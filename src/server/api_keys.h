@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -17,7 +18,8 @@ std::string shown(const nlohmann::ordered_json& value);
 /// (kInvalidArgument): it asks for what is not done here. nullopt: it is no such key.
 std::optional<Status> check_other_key(std::string_view key, const nlohmann::ordered_json& value);
 
-/// The error of a key that nobody knows: with what it is called here, if it is another server's name for that.
-Status unknown_key(std::string_view key);
+/// The error of a key that nobody knows: with what it is called here, if it is another server's name for that, or with
+/// the one of `known` that it is nearest to.
+Status unknown_key(std::string_view key, std::span<const std::string> known);
 
 }  // namespace bass

@@ -302,7 +302,7 @@ def test_openai_client_sends_a_conversation_with_tools_again(server):
 BAD = [
     (CHAT, {}, '"messages" is missing'),
     (CHAT, {"messages": [{"role": "user"}]}, '"messages"[0]: "content" is missing'),
-    (CHAT, {"messages": MESSAGES, "temprature": 1}, '"temprature": unknown key; leave it out'),
+    (CHAT, {"messages": MESSAGES, "temprature": 1}, '"temprature": unknown key; did you mean "temperature"? If not, leave it out'),
     (CHAT, {"messages": MESSAGES, "system": "a"}, '"system": unknown key'),
     (CHAT, {"messages": MESSAGES, "max_batch": 4}, '"max_batch": unknown key'),
     (CHAT, {"messages": MESSAGES, "temperature": "hot"}, '"temperature" "hot": must be a number'),

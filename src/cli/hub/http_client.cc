@@ -13,7 +13,7 @@
 
 #include "base/caught_status.h"
 #include "cli/interrupt.h"
-#include "cli/plain_text.h"
+#include "text/plain_text.h"
 
 namespace bass {
 namespace {

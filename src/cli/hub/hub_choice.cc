@@ -12,9 +12,9 @@
 #include <optional>
 
 #include "base/check.h"
-#include "cli/plain_text.h"
-#include "cli/suggest.h"
 #include "io/safetensors.h"
+#include "text/plain_text.h"
+#include "text/suggest.h"
 
 namespace bass {
 namespace {

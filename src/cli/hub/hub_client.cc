@@ -14,8 +14,8 @@
 #include "cli/hub/hub_cache.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
-#include "cli/plain_text.h"
-#include "cli/suggest.h"
+#include "text/plain_text.h"
+#include "text/suggest.h"
 
 namespace bass {
 namespace {

@@ -14,8 +14,8 @@
 #include "base/check.h"
 #include "cli/hub/hub_name.h"
 #include "cli/interrupt.h"
-#include "cli/plain_text.h"
 #include "cli/temporary_file.h"
+#include "text/plain_text.h"
 
 namespace bass {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "cli/plain_text.h"
 #include "cli/terminal_text.h"
+#include "text/plain_text.h"
 
 namespace bass {
 namespace {

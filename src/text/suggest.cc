@@ -1,10 +1,10 @@
-#include "cli/suggest.h"
+#include "text/suggest.h"
 
 #include <algorithm>
 #include <limits>
 #include <vector>
 
-#include "cli/plain_text.h"
+#include "text/plain_text.h"
 
 namespace bass {
 namespace {

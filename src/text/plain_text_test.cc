@@ -1,4 +1,4 @@
-#include "cli/plain_text.h"
+#include "text/plain_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cli/plain_text.h"
+#include "text/plain_text.h"
 
 #include <fmt/format.h>
 
