@@ -69,7 +69,8 @@ struct Request {
   std::optional<uint64_t> seed;
   /// Requests of one engine that share a number are wanted together: while nobody waits for a place in the batch,
   /// `goodput` drafts for the end of the last one rather than for most tokens a second. 0: a job of its own, of all its
-  /// samples. Requests with a time budget, and those that do not share a --draft-length, are not weighed so.
+  /// samples. Requests with a time budget, and those that do not share a --draft-length, are not weighed so. Jobs
+  /// that wait take turns, a request each.
   uint64_t job = 0;
   std::optional<double> time_budget_s;  ///< from submission; > 0, below 1e9. Looked at between steps: overrun by at
                                         ///< most the time of 32 prompt tokens beside one round of decoding

@@ -29,6 +29,37 @@ bool Scheduler::may_admit() const {
   return !requests_.empty() && !requests_.back()->is_admitted && static_cast<int>(running_.size()) < options_.max_batch;
 }
 
+// Start-time fair queueing (Goyal, Vin and Cheng 1996) of requests that count alike: of each job one a turn, so that a
+// call of very many prompts does not keep the others out. A job that comes late begins with the turn that is next.
+// last: the newcomer before this one. Mostly it is of the same job, and saves the walk through a long queue.
+void Scheduler::give_turn(Queue::iterator newcomer, Queue::iterator last) noexcept {
+  RequestState& request = **newcomer;
+  auto place = newcomer;
+  if (last != requests_.end() && request.is_of_job(**last)) {
+    request.turn = (*last)->turn + 1;
+    place = std::next(last);
+    while (place != newcomer && (*place)->turn <= request.turn) ++place;
+  } else {
+    request.turn = 1 + last_turn_of_job(newcomer);
+    while (!is_first_waiting(place) && (*std::prev(place))->turn > request.turn) --place;
+  }
+  requests_.splice(place, requests_, newcomer);
+}
+
+bool Scheduler::is_first_waiting(Queue::iterator place) const {
+  return place == requests_.begin() || (*std::prev(place))->is_admitted;
+}
+
+// Of those that wait; else the turn that the queue is at.
+int64_t Scheduler::last_turn_of_job(Queue::iterator newcomer) const {
+  if ((*newcomer)->request.job == 0) return turn_;
+  for (auto place = newcomer; !is_first_waiting(place); --place) {
+    const RequestState& other = **std::prev(place);
+    if ((*newcomer)->is_of_job(other)) return other.turn;
+  }
+  return turn_;
+}
+
 // What there is no memory for ends one request and not all.
 void Scheduler::admit() {
   try {
@@ -38,8 +69,8 @@ void Scheduler::admit() {
   }
 }
 
-// Strictly in order of arrival: a later request is promised no pages that an earlier one waits for, so nobody waits for
-// ever. What was promised before may start.
+// Strictly in the queue's order: a later request is promised no pages that an earlier one waits for, so nobody waits
+// for ever. What was promised before may start.
 void Scheduler::admit_in_order() {
   Places places{.n_taken = static_cast<int>(running_.size())};
   size_t n_admitted_tokens = 0;
@@ -86,13 +117,10 @@ void Scheduler::take_places(RequestState* request, int max_own, Places* places) 
 // Many samples of one request are not to keep others out: while somebody waits who is not of the same job, it takes
 // half of the places that the requests before it leave, and half of all pages.
 int Scheduler::max_places(const RequestState& request, int n_before) const {
-  const auto is_of_job = [&](const RequestState& other) {
-    return &other == &request || (request.request.job != 0 && other.request.job == request.request.job);
-  };
   int n_looked_at = 0;
   for (const auto& other : requests_) {
     if (++n_looked_at > options_.max_batch + kMaxWaitingSeen) break;
-    if (!other->has_unstarted() || is_of_job(*other)) continue;
+    if (!other->has_unstarted() || request.is_of_job(*other)) continue;
     const int n_with_pages = std::max(options_.n_pages / 2 / std::max(own_pages(request), 1), 1);
     return std::min((options_.max_batch - n_before + 1) / 2, n_with_pages);
   }
@@ -115,6 +143,7 @@ bool Scheduler::admit_request(RequestState* request) {
   n_promised_pages_ += n_needed;
   request->prefix_node = prefix_root(*request);
   request->is_admitted = true;
+  turn_ = std::max(turn_, request->turn);
   take_known_prefix(request);
   return true;
 }

@@ -99,6 +99,37 @@ TEST_F(Admission, LeavesPagesToThoseWhoWait) {
   EXPECT_EQ(n_running(*many), 2) << "four of eight pages";
 }
 
+TEST_F(Admission, JobsTakeTurns) {
+  make(1, 1000);
+  std::vector<uint64_t> order;
+  const auto arrive = [&](uint64_t job, int n) {
+    for (int i = 0; i < n; ++i) {
+      RequestState* state = add(1);
+      state->request.job = job;
+      const auto policy = std::exchange(state->policy, nullptr);
+      scheduler_->prepare_new([&](RequestState* prepared) { prepared->policy = policy; });
+    }
+  };
+  const auto run = [&](int n) {
+    for (int i = 0; i < n; ++i) {
+      step();
+      step();  // its prompt was read
+      const auto& first = *scheduler_->requests().front();
+      order.push_back(first.request.job);
+      end_one(first);
+    }
+  };
+  arrive(1, 6);
+  run(2);
+  arrive(2, 2);
+  arrive(0, 1);  // a job of its own
+  arrive(0, 1);
+  run(4);
+  arrive(3, 3);
+  run(6);
+  EXPECT_EQ(order, (std::vector<uint64_t>{1, 1, 1, 2, 0, 0, 1, 2, 3, 1, 3, 1}));
+}
+
 // Prompts of one file are wanted together, and come in their order.
 TEST_F(Admission, RequestsOfOneJobKeepTheirOrder) {
   make(8, 1000);

@@ -268,8 +268,8 @@ bool EngineCore::take_messages() {
     cancelled.swap(cancelled_);
     is_stopping = is_stopping_;
   }
-  // A long queue is walked through only when somebody leaves it: a step may take less time than that.
-  if (has_arrived) scheduler_->for_each_unprepared([this](RequestState* request) { prepare_request(request); });
+  // A long queue is walked through only when somebody joins or leaves it: a step may take less time than that.
+  if (has_arrived) scheduler_->prepare_new([this](RequestState* request) { prepare_request(request); });
   if (!cancelled.empty()) {
     for (const auto& request : scheduler_->requests()) {
       if (cancelled.contains(request->id)) finish_request(commit_context(), request.get(), FinishReason::kCancelled);

@@ -43,7 +43,8 @@ struct SegmentOwner {
   Sequence* sequence = nullptr;  // null: a prompt's chunk
 };
 
-/// Owns the requests, the page pools and the order of admission: first come, first served. A request is admitted when
+/// Owns the requests, the page pools and the order of admission: jobs take turns, a request each, and of a turn first
+/// come, first served. A request is admitted when
 /// the pages that it can ever need (its prompt's and its next sequence's) are free, so that no step runs out of memory.
 /// `costs` must outlive it; policies read it when a step is planned. So must the executor, which keeps something of the
 /// prompts that are admitted.
@@ -61,13 +62,19 @@ class Scheduler {
 
   /// Takes all of `arrived`, which is empty then. Allocates nothing.
   void add(std::list<std::unique_ptr<RequestState>>* arrived) noexcept;
-  /// Those at the queue's end that have no policy yet, in order; each is to be given one, and `watch` told of its
-  /// deadline. Looks at no others: a queue may be long.
+  /// Those at the queue's end that have no policy yet, in order; `prepare` is to give each one, and to tell `watch` of
+  /// its deadline. Then it has its turn.
   template <class Prepare>
-  void for_each_unprepared(Prepare prepare) {
-    auto first = requests_.end();
-    while (first != requests_.begin() && (*std::prev(first))->policy == nullptr) --first;
-    for (; first != requests_.end(); ++first) prepare(first->get());
+  void prepare_new(Prepare prepare) {
+    auto next = requests_.end();
+    while (next != requests_.begin() && (*std::prev(next))->policy == nullptr) --next;
+    auto last = requests_.end();
+    while (next != requests_.end()) {
+      const auto newcomer = next++;
+      prepare(newcomer->get());
+      give_turn(newcomer, last);
+      last = newcomer;
+    }
   }
   void watch(RequestState* request);
   /// The first one of all requests.
@@ -117,6 +124,10 @@ class Scheduler {
   [[nodiscard]] int n_unfinished(bool counts_waiting) const;
 
   // admission.cc
+  using Queue = std::list<std::unique_ptr<RequestState>>;
+  void give_turn(Queue::iterator newcomer, Queue::iterator last) noexcept;
+  [[nodiscard]] bool is_first_waiting(Queue::iterator place) const;
+  [[nodiscard]] int64_t last_turn_of_job(Queue::iterator newcomer) const;
   void admit();
   void admit_in_order();
   bool admit_request(RequestState* request);
@@ -167,7 +178,8 @@ class Scheduler {
   bool has_finished_ = false;            // a request may have ended
   bool has_left_queue_ = false;          // one that was not admitted has
   std::multiset<Clock::time_point> deadlines_;
-  std::list<std::unique_ptr<RequestState>> requests_;  // in order of arrival
+  std::list<std::unique_ptr<RequestState>> requests_;  // as they were admitted, then those that wait, by their turn
+  int64_t turn_ = 0;                                   // the latest of those that were admitted
   std::vector<Sequence*> running_;                     // in the order in which they started
   std::vector<Sequence*> ended_;                       // that had started, since remove_finished
   Failed failed_;

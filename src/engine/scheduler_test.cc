@@ -332,13 +332,13 @@ TEST_F(ReadingPrompts, TheNextDeadlineIsOfARequestThatIsThere) {
   scheduler.add(&all);
   std::vector<RequestState*> unprepared;
   for (RequestState* state : states) state->policy = nullptr;
-  scheduler.for_each_unprepared([&](RequestState* state) {
+  scheduler.prepare_new([&](RequestState* state) {
     unprepared.push_back(state);
     state->policy = std::make_shared<PolicyState>();
     scheduler.watch(state);
   });
   EXPECT_EQ(unprepared, states);
-  scheduler.for_each_unprepared([](RequestState*) { FAIL() << "all are prepared"; });
+  scheduler.prepare_new([](RequestState*) { FAIL() << "all are prepared"; });
   const auto end = [&](int idx) {
     scheduler.finish(states[static_cast<size_t>(idx)]->choices[0].get(), /*keeps_text=*/true);
     scheduler.remove_finished();

@@ -95,6 +95,7 @@ struct RequestState {
   Clock::time_point submitted;
   std::optional<Clock::time_point> deadline;
   bool is_watched = false;  // the scheduler's queue of deadlines has it
+  int64_t turn = 0;         // of its job, in which it is to be admitted
 
   std::vector<TokenId> prompt;
   int max_text_len = 0;  // prompt and output, drafts included: min(prompt + max_tokens, context)
@@ -132,6 +133,9 @@ struct RequestState {
   [[nodiscard]] int n_prefill_left() const { return prefix_len - main_prefix.len(); }
   /// Unless it was cancelled, as that ends those that never started, too.
   [[nodiscard]] int n_running() const { return std::max(n_started - n_finished, 0); }
+  [[nodiscard]] bool is_of_job(const RequestState& other) const {
+    return this == &other || (request.job != 0 && request.job == other.request.job);
+  }
   [[nodiscard]] bool has_unstarted() const { return n_started < static_cast<int>(choices.size()); }
   [[nodiscard]] int text_len(const Sequence& sequence) const {
     return static_cast<int>(prompt.size() + sequence.output.size());
