@@ -3,7 +3,7 @@
 # Sourced by the other scripts. Run by itself it prints the names: all, or those of one list (build, test, draft, check, fuzz).
 
 # shellcheck disable=SC2034  # used by the scripts that source this file
-build_packages=(g++ cmake ninja-build pkg-config ccache libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev
+build_packages=(g++ cmake ninja-build pkg-config ccache libfmt-dev libcli11-dev nlohmann-json3-dev
                 libboost-dev libcurl4-openssl-dev libedit-dev libnuma-dev libpcre2-dev libssl-dev libutf8proc-dev libzip-dev python3
                 python3-pip ca-certificates)  # what bass pull trusts a hub by
 # shellcheck disable=SC2034

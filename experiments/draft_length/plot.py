@@ -50,7 +50,7 @@ def print_tables(results):
               f"{below(results, NEAR_BEST, lambda rounds: against_best_fixed(rounds, policy))}.")
         if policy != "bass":
             print(f"Over Algorithm 1, where the best fixed length is above 0: {text_of(over_bass(results, policy))}; "
-                  f"wanted {OVER_BASS}. Each cell's best fixed length, known beforehand: {text_of(over_bass(results))}.")
+                  f"target {OVER_BASS}. Each cell's best fixed length, known beforehand: {text_of(over_bass(results))}.")
 
 
 def batch_of(cell):

@@ -93,8 +93,8 @@ def write_trace(options, temperature, directory, draft=None, arguments=()):
     return trace
 
 
-def add_trace_options(parser):
-    parser.add_argument("prompts", help="of bench/drafts/prompts.py")
+def add_trace_options(parser, **prompts):
+    parser.add_argument("prompts", help="of bench/drafts/prompts.py", **prompts)
     parser.add_argument("--bass", default="bass", help="the program")
     parser.add_argument("-m", "--model", default="smollm2")
     parser.add_argument("-d", "--draft", default=None, metavar="FILE", help="default: the one that comes with smollm2")
@@ -129,10 +129,12 @@ def results_of(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_trace_options(parser)
+    add_trace_options(parser, nargs="?")
     parser.add_argument("--results", type=pathlib.Path, default=None, metavar="FILE.jsonl",
                         help="the figures go there, too; a file that exists is read instead of replaying anything")
     options = parser.parse_args()
+    if options.prompts is None and (options.results is None or not options.results.exists()):
+        parser.error("give the prompts, or --results with a file that has the figures")
     cells = speeds(results_of(options))
     ratio, n = over_algorithm_1(cells)
     print(f"{len(cells)} cells\n\n{summary_table(cells)}\n\n{batch_table(cells)}\n\n"

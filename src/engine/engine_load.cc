@@ -166,9 +166,8 @@ Status EngineCore::load_models() {
   measure_vocabulary();
   if (options_.n_threads == 0) options_.n_threads = available_threads();
   if (options_.context_len.value_or(0) > main_->config.context_len) {
-    return invalid_argument(
-        fmt::format("context_len (--context) is {}, but {} was trained for {} tokens; give at most that",
-                    *options_.context_len, options_.model_path, main_->config.context_len));
+    return invalid_argument(fmt::format("--context {}: {} was trained for {} tokens; give at most that",
+                                        *options_.context_len, options_.model_path, main_->config.context_len));
   }
   return ok_status();
 }
@@ -269,9 +268,8 @@ Status EngineCore::check_memory(const ModelMemory& memory) const {
   }
   const int64_t kv_bytes = options_.kv_memory_mib.value_or(0) << 20;
   if (weight_bytes + kv_bytes > available_bytes) {
-    return invalid_argument(
-        fmt::format("kv_memory_mib (--kv-memory) is {}, but beside the models {} MiB are available; give at most that",
-                    kv_bytes >> 20, (available_bytes - weight_bytes) >> 20));
+    return invalid_argument(fmt::format("--kv-memory {}: beside the models {} MiB are available; give at most that",
+                                        kv_bytes >> 20, (available_bytes - weight_bytes) >> 20));
   }
   return ok_status();
 }

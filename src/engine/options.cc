@@ -154,9 +154,8 @@ constexpr std::array kOptions{
            .is_per_request = true,
            .value_name = "N",
            .range = "from 0 to 20",
-           .help =
-               "tell the log-probabilities of so many of the most probable tokens in each one's place (in JSON; on the "
-               "CPU)",
+           .help = "report the N most probable tokens in each one's place, with their log-probabilities (in JSON; "
+                   "CPU only)",
            .field = BASS_FIELD(request.top_logprobs),
            .min = 0,
            .max = 20},
@@ -288,7 +287,7 @@ constexpr std::array kOptions{
            .value_name = "N",
            .unset = "all processors",
            .range = "from 0 (all processors) to 1024",
-           .help = "threads; all: those that it may use, and no more than a container's quota of time is worth",
+           .help = "threads; all: the processors of this process, at most what its container's CPU quota is worth",
            .field = BASS_FIELD(engine.n_threads),
            .min = 0,
            .max = 1024},
@@ -316,8 +315,8 @@ constexpr std::array kOptions{
            .value_name = "MIB",
            .unset = "a quarter of the KV caches",
            .range = "from 0 MiB (every prompt is read anew)",
-           .help = "what prompts begin with alike is read once, also by later requests: so much of the KV caches keeps "
-                   "texts that have ended until others need the room; texts do not depend on it",
+           .help = "part of the KV caches that keeps finished texts, so that later prompts with the same beginning are not "
+                   "read again; given up where others need the room; outputs do not depend on it",
            .field = BASS_FIELD(engine.prefix_cache_mib),
            .min = 0,
            .max = kMaxKvMib},
@@ -325,7 +324,7 @@ constexpr std::array kOptions{
            .group = kMachine,
            .value_name = "N",
            .range = "from 16 to 65536",
-           .help = "rows of one step; longer prompts are prefilled in chunks",
+           .help = "tokens computed in one step, over all sequences; longer prompts are prefilled in chunks",
            .field = BASS_FIELD(engine.max_step_tokens),
            .min = 16,
            .max = 65536},
@@ -333,15 +332,15 @@ constexpr std::array kOptions{
            .group = kMachine,
            .value_name = "fused|split-grouped|split|pad",
            .help =
-               "layout of the ragged attention: prompts that samples share read once; each sequence on its own (on a "
-               "GPU in one launch, or in one for each); or padded to the longest; the results are equal to the bit",
+               "how sequences of different lengths are attended to: fused reads what they share once; split takes each by "
+               "itself (split-grouped: in one GPU launch); pad pads to the longest; equal results, to the bit",
            .field = BASS_FIELD(engine.attention)},
     Option{.name = "activations",
            .group = kMachine,
            .value_name = "int8|int16|bf16|w8a8|fp8",
            .help =
-               "precision of the activations that meet quantised weights; the last three are of a GPU, whose library "
-               "multiplies, with all weights in that form: other results than the CPU's",
+               "precision of activations that are multiplied with quantised weights; bf16, w8a8 and fp8: GPU only, by its "
+               "library, with all weights in that form, so other results than the CPU's",
            .field = BASS_FIELD(engine.activations)},
     Option{.name = "kv_type",
            .group = kMachine,
@@ -378,7 +377,7 @@ constexpr std::array kOptions{
         .check = check_not_empty},
     Option{.name = "quiet",
            .group = kOutput,
-           .help = "print only the texts, the best first, a line feed behind each (--json tells them apart)",
+           .help = "print only the texts, the best first, each followed by a line feed (--json tells them apart)",
            .field = BASS_FIELD(quiet)},
     Option{.name = "show_drafts",
            .group = kOutput,

@@ -54,7 +54,7 @@ def test_too_many_threads(binary, tiny):
     ("--stop", b"ab\xff", ["--stop ab", "invalid UTF-8 at byte 2"]),
     ("--system", b"ab\xff", ["--system ab", "invalid UTF-8 at byte 2"]),
     ("--logit-bias", "999999:1", ["--logit-bias 999999:1", "token ids end at"]),
-    ("--context", "999999", ["context_len (--context) is 999999", "give at most that"]),
+    ("--context", "999999", ["--context 999999", "give at most that"]),
     ("--save", "none/out.json", ["--save none/out.json: cannot be written: No such file", "a folder that is there"]),
     ("--save", ".", ["--save .: cannot be written: Is a directory"]),
     ("--temperature", "hot", ["--temperature hot", "a number"]),
