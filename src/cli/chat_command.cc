@@ -32,7 +32,7 @@ class ChatCommand final : public Command {
            "  bass chat -m main.gguf -d draft.gguf --system 'Answer in one sentence.' --temperature 0\n"
            "  printf 'What is 2+2?\\nAnd twice that?\\n' | bass chat -m smollm2 --seed 1 > answers.txt\n"
            "\n"
-           "A line is a message. Lines that begin with a command are not sent: /reset, /system TEXT, /help, /exit (or /quit).\n"
+           "A line is a message. Commands are not sent: /reset, /system TEXT, /help, /exit or /quit.\n"
            "On a terminal lines can be edited, text that is pasted is one message, and /help tells the keys.\n"
            "Ctrl-C stops an answer, which stays in the conversation as far as it came; at the prompt it clears the "
            "line. Where the input is no terminal it ends the program.\n"

@@ -315,8 +315,8 @@ constexpr std::array kOptions{
            .value_name = "MIB",
            .unset = "a quarter of the KV caches",
            .range = "from 0 MiB (every prompt is read anew)",
-           .help = "part of the KV caches that keeps finished texts, so that later prompts with the same beginning are not "
-                   "read again; given up where others need the room; outputs do not depend on it",
+           .help = "part of the KV caches that keeps finished texts, so that later prompts with the same beginning are "
+                   "not read again; given up where others need the room; outputs do not depend on it",
            .field = BASS_FIELD(engine.prefix_cache_mib),
            .min = 0,
            .max = kMaxKvMib},
@@ -332,15 +332,15 @@ constexpr std::array kOptions{
            .group = kMachine,
            .value_name = "fused|split-grouped|split|pad",
            .help =
-               "how sequences of different lengths are attended to: fused reads what they share once; split takes each by "
-               "itself (split-grouped: in one GPU launch); pad pads to the longest; equal results, to the bit",
+               "how sequences of different lengths are attended to: fused reads what they share once; split takes each "
+               "by itself (split-grouped: in one GPU launch); pad pads to the longest; equal results, to the bit",
            .field = BASS_FIELD(engine.attention)},
     Option{.name = "activations",
            .group = kMachine,
            .value_name = "int8|int16|bf16|w8a8|fp8",
            .help =
-               "precision of activations that are multiplied with quantised weights; bf16, w8a8 and fp8: GPU only, by its "
-               "library, with all weights in that form, so other results than the CPU's",
+               "precision of activations that are multiplied with quantised weights; bf16, w8a8 and fp8: GPU only, by "
+               "its library, with all weights in that form, so other results than the CPU's",
            .field = BASS_FIELD(engine.activations)},
     Option{.name = "kv_type",
            .group = kMachine,
