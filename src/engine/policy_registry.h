@@ -29,6 +29,11 @@ class PolicyRegistry {
   void drop_step() noexcept;
 
  private:
+  void sweep();
+  /// By no request, and it knows nothing that is to be kept.
+  static bool is_unused(const std::shared_ptr<PolicyState>& state);
+
+  size_t max_states_ = 0;  // before those that are unused are looked for
   std::map<std::pair<std::string, bool>, std::shared_ptr<PolicyState>> shared_;  // second: of fixed seeds
 };
 
