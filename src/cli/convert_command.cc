@@ -117,11 +117,12 @@ class ConvertCommand final : public Command {
     BASS_RETURN_IF_ERROR(file->reserve(n_bytes));
     ThreadTeam team(options_.engine.n_threads > 0 ? options_.engine.n_threads : available_threads());
     Progress progress(&console->err, n_bytes);
-    BASS_RETURN_IF_ERROR(write_gguf(source, &team, [&](std::span<const std::byte> bytes) {
+    const auto write_part = [&](std::span<const std::byte> bytes) -> Status {
       BASS_RETURN_IF_ERROR(check_interrupted());
       progress.advance(bytes.size());
       return file->write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    }));
+    };
+    BASS_RETURN_IF_ERROR(write_gguf(source, &team, write_part));
     return file->keep();
   }
 
