@@ -33,6 +33,8 @@ class Checkpoint:
     acceptance: dict[str, Any] = dataclasses.field(default_factory=dict)
     matrix_type: str = "q8_0"  # that the training is for
     before: str = ""  # what the draft that it began with was made from, in words
+    main: str = ""  # the main model's fingerprint; older checkpoints have neither it
+    shape: dict[str, Any] | None = None  # nor the draft's shape
 
     def begin_shard(self, n_shards: int, seed: int) -> None:
         """Goes on with the one in work, or with the next one, in an order that the seed fixes: each once an epoch, also
@@ -73,12 +75,15 @@ def read_checkpoint(directory: pathlib.Path) -> dict[str, Any] | None:
     with file_errors(path):
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
-        except (RuntimeError, EOFError, KeyError, pickle.UnpicklingError) as error:
+            return {**content, "state": _state(content)}
+        except (RuntimeError, EOFError, KeyError, ValueError, TypeError, AttributeError, pickle.UnpicklingError) as error:
             raise UserError(f"{path}: not a whole checkpoint ({error}); delete it") from error
+
+
+def _state(content: dict[str, Any]) -> Checkpoint:
     names = {field.name for field in dataclasses.fields(Checkpoint)}  # another version may have had others
     values = {name: value for name, value in json.loads(content["state"]).items() if name in names}
-    content["state"] = Checkpoint(vocabulary=content["vocabulary"].numpy(), **values)
-    return content
+    return Checkpoint(vocabulary=content["vocabulary"].numpy(), **values)
 
 
 def load_checkpoint(directory: pathlib.Path, model: DraftModel, optimizer: torch.optim.Optimizer,

@@ -44,7 +44,7 @@ class Engine:
 
     def info(self) -> dict[str, Any]:
         """What `bass info --json` says: path, fingerprint, metadata."""
-        return json.loads(self._run(["info", "-m", self.model, "--json"]))
+        return self._json(["info", "-m", self.model, "--json"])
 
     def generate(self, lines: Sequence[dict[str, Any]], max_batch: int, draft: str | None = None,
                  options: Sequence[str] = ()) -> dict[str, Any]:
@@ -52,12 +52,12 @@ class Engine:
         text = "".join(json.dumps(line) + "\n" for line in lines)
         command = ["generate", "-m", self.model, "--prompts", "-", "--json", "--quiet", "--max-batch", str(max_batch)]
         command += ["-d", draft] if draft else []
-        return json.loads(self._run([*command, *options, *self._threads()], text.encode()))
+        return self._json([*command, *options, *self._threads()], text.encode())
 
     def tokenize(self, text: str, add_special: bool) -> list[int]:
         """Ids as a prompt gets them: special tokens' text is parsed; `add_special` is for prompts without chat."""
         special = ["--add-special"] if add_special else []
-        return json.loads(self._run(["tokenize", "-m", self.model, "-f", "-", *special], text.encode()))
+        return self._json(["tokenize", "-m", self.model, "-f", "-", *special], text.encode())
 
     def features(self, texts: Sequence[Sequence[int]], first: Sequence[int], layers: Sequence[int], n_top: int,
                  out: pathlib.Path) -> None:
@@ -72,6 +72,13 @@ class Engine:
 
     def _threads(self) -> list[str]:
         return ["--threads", str(self.n_threads)] if self.n_threads else []
+
+    def _json(self, arguments: list[str], stdin: bytes = b"") -> Any:
+        try:
+            return json.loads(self._run(arguments, stdin))
+        except ValueError as error:
+            raise UserError(f"{self.bass}: does not answer `{arguments[0]}` as BASS does ({error}); give the engine's program "
+                            "with --bass PATH") from error
 
     def _run(self, arguments: list[str], stdin: bytes = b"") -> bytes:
         # glibc's settings for the training are not the engine's.

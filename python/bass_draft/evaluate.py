@@ -17,7 +17,7 @@ from bass_draft.main_model import MainModel
 from bass_draft.measure import measure
 from bass_draft.model import DraftModel
 from bass_draft.prompt_tokens import PromptTokenizer
-from bass_draft.prompts import read_prompt_file
+from bass_draft.prompts import named_in_errors, read_prompt_file
 from bass_draft.shape import DraftShape
 
 _N_TOP = 1024  # as many as the engine gives: at temperature 1 the 64 likeliest hold no more than 0.87 of the mass
@@ -30,6 +30,7 @@ class EvalOptions:
     max_batch: int = 32
     seed: int = 1
     device: str = "auto"
+    is_chat: bool = True  # False: nothing is put into the chat template
 
 
 def evaluate(engine: Engine, main: MainModel, draft_path: pathlib.Path, prompts: pathlib.Path,
@@ -68,12 +69,14 @@ def answer_examples(engine: Engine, main: MainModel, prompt_file: pathlib.Path, 
     """(task, prompt and answer with the main model's features) of each prompt of a file, all answered at one temperature."""
     prompts = [dataclasses.replace(prompt, temperature=temperature)
                for prompt in read_prompt_file(prompt_file, (temperature,), options.seed)]
-    lines = [{"prompt": prompt.text, "chat": prompt.is_chat and main.chat_template is not None,
+    is_chat = options.is_chat and main.chat_template is not None
+    lines = [{"prompt": prompt.text, "chat": prompt.is_chat and is_chat,
               "temperature": prompt.temperature, "seed": prompt.seed,
               "max_tokens": options.max_tokens if prompt.max_tokens is None else prompt.max_tokens}
              for prompt in prompts]
     prompts = [dataclasses.replace(prompt, is_chat=line["chat"]) for prompt, line in zip(prompts, lines)]
-    answers = engine.generate(lines, options.max_batch)["prompts"]
+    with named_in_errors(prompt_file, prompts):
+        answers = engine.generate(lines, options.max_batch)["prompts"]
     prompt_ids = PromptTokenizer(engine, main).tokenize(prompts, [answer["n_prompt_tokens"] for answer in answers])
     texts = [ids + answer["choices"][0]["token_ids"] for ids, answer in zip(prompt_ids, answers)]
     with file_errors(temporary_folder()), tempfile.TemporaryDirectory() as directory:

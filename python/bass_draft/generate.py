@@ -3,9 +3,8 @@ before it, so a run that was killed goes on where it was and ends with the same 
 
 import dataclasses
 import pathlib
-import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from bass_draft import text_shards
@@ -16,14 +15,13 @@ from bass_draft.files import read_json, remove_partial_files, write_json
 from bass_draft.main_model import MainModel
 from bass_draft.progress import progress_bar
 from bass_draft.prompt_tokens import PromptTokenizer
-from bass_draft.prompts import Prompt, PromptGenerator, read_prompt_file
+from bass_draft.prompts import Prompt, PromptGenerator, named_in_errors, read_prompt_file
 from bass_draft.prompts.generator import TEMPERATURES
-from bass_draft.settings import check_settings
+from bass_draft.settings import compare_settings, note_settings
 from bass_draft.text_shards import Text
 
 _PASSAGE_TASKS = ("question", "writing", "short question", "text completion")
 _PASSAGE_LETTERS = (200, 2000)
-_ENGINES_LINE = re.compile(r"standard input:(\d+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +38,7 @@ class GenerateOptions:
 
 
 class TextGenerator:
-    """Fills `directory` with shards of the main model's text."""
+    """Fills `directory` with shards of the main model's text. Nothing is written there before run()."""
 
     def __init__(self, engine: Engine, main: MainModel, directory: pathlib.Path, options: GenerateOptions):
         self._engine = engine
@@ -52,15 +50,22 @@ class TextGenerator:
         # A token is a letter at least, and a prompt may hold two passages.
         self._max_passage = min(_PASSAGE_LETTERS[1], (main.n_context - options.max_tokens) // 2 - 100)
         self._is_chat = options.is_chat and main.chat_template is not None
-        n_shards = text_shards.n_shards(directory)
-        check_settings(directory / "settings.json", {
-            "model": main.fingerprint, "seed": options.seed, "shard_prompts": options.n_shard_prompts,
+        self._fingerprint = main.fingerprint
+        self._check(compare_settings)
+
+    def _check(self, check: Callable[..., None]) -> None:
+        options = self._options
+        n_shards = text_shards.n_shards(self._directory)
+        check(self._directory / "settings.json", {
+            "model": self._fingerprint, "seed": options.seed, "shard_prompts": options.n_shard_prompts,
             "max_tokens": options.max_tokens, "chat": self._is_chat,
             "prompts": [dataclasses.astuple(prompt) for prompt in self._own]},
             is_begun=n_shards > 0, n_used={"prompts": n_shards * options.n_shard_prompts})
 
     def run(self, budget: Budget) -> int:
-        """Makes shards until the budget is used up, counting what earlier runs used. Returns the number of tokens."""
+        """Makes shards until the budget is used up, counting what earlier runs used. Returns the number of tokens. For who has
+        the folder's lock."""
+        self._check(note_settings)
         remove_partial_files(self._directory)
         state_path = self._directory / "progress.json"
         used_s = (read_json(state_path) or {"seconds": 0.0})["seconds"]
@@ -80,24 +85,13 @@ class TextGenerator:
 
     def _shard(self, index: int) -> list[Text]:
         prompts = list(self._prompts(index))
-        try:
+        with named_in_errors(self._options.prompts, self._own, index * self._options.n_shard_prompts):
             result = self._engine.generate([self._line(prompt) for prompt in prompts], self._options.max_batch,
                                            self._options.draft)
-        except UserError as error:
-            raise self._of_own_line(error, index) from error
         answers = result["prompts"]
         ids = self._tokenizer.tokenize(prompts, [answer["n_prompt_tokens"] for answer in answers])
         return [_text(prompt, prompt_ids, answer["choices"][0])
                 for prompt, prompt_ids, answer in zip(prompts, ids, answers)]
-
-    def _of_own_line(self, error: UserError, index: int) -> UserError:
-        """The engine names a line of what it was given: it is one of the user's file, if that made it."""
-        found = _ENGINES_LINE.search(str(error))
-        number = index * self._options.n_shard_prompts + int(found[1]) - 1 if found else len(self._own)
-        if number >= len(self._own):
-            return error
-        place = f"{self._options.prompts}: prompt {number + 1} ({self._own[number].text[:40]!r})"
-        return UserError(str(error).replace(found[0], place), error.exit_code)
 
     def _prompts(self, index: int) -> Iterator[Prompt]:
         """A user's own prompts come first, as often as there are shards for them; ours fill the rest."""

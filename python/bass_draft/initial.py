@@ -1,5 +1,6 @@
 """The weights that a draft begins with: layers of the main model, or another draft."""
 
+import hashlib
 import pathlib
 from collections.abc import Sequence
 
@@ -118,6 +119,10 @@ class DraftFile:
     def data(self) -> str:
         """What it was made from, in words."""
         return self.field("bass-draft.training.data") or "unknown text"
+
+    def digest(self) -> str:
+        """Of its bytes: it may stand elsewhere the next time."""
+        return hashlib.sha256(self._reader.data).hexdigest()
 
     def vocabulary(self) -> np.ndarray:
         ids = self.field("bass-draft.vocabulary")

@@ -35,6 +35,7 @@ _part = _checked(float, lambda value: 0 <= value <= 1, "be from 0 to 1")
 _above_zero = _checked(float, lambda value: 0 < value < 1e9, "be above 0")
 _not_negative = _checked(float, lambda value: 0 <= value < 1e9, "not be negative")
 _hours = _checked(float, lambda value: 0 < value < 1e6, "be a time above 0")
+_file = _checked(str, bool, "name a file")
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -63,12 +64,19 @@ class _Output(argparse.Action):
             namespace.work = os.path.splitext(values)[0] + ".work"
 
 
-def add_budget(parser: argparse.ArgumentParser) -> None:
+def add_hours(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hours", type=_hours, default=None, metavar="H",
                         help="time, earlier runs included (make: 2 if nothing else is given)")
-    parser.add_argument("--tokens", type=_positive, default=None, metavar="N", help="tokens of text to generate")
+
+
+def add_tokens(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tokens", type=_positive, default=None, metavar="N",
+                        help="tokens of text to generate, to a shard's end (make with --positions alone: a quarter of them)")
+
+
+def add_positions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--positions", type=_positive, default=None, metavar="N",
-                        help="positions to train on (make with --tokens: 4 N)")
+                        help="positions to train on (make with --tokens: 4 times the tokens that were generated)")
 
 
 def add_share(parser: argparse.ArgumentParser) -> None:
@@ -83,8 +91,12 @@ def add_text(parser: argparse.ArgumentParser) -> None:
     add("--max-tokens", type=_positive, default=256, metavar="N", help="of an answer")
     add("--max-batch", type=_positive, default=48, metavar="N", help="sequences at once")
     add("--shard-prompts", type=_positive, default=192, metavar="N", help="prompts a shard: what a kill can cost")
-    add("--no-chat", dest="chat", action="store_false", help="do not use the model's chat template")
+    _add_no_chat(add)
     add("--with-draft", default=None, metavar="DRAFT.gguf", help="draft that speeds the generation up (same text)")
+
+
+def _add_no_chat(add: Callable[..., Any]) -> None:
+    add("--no-chat", dest="chat", action="store_false", help="do not use the model's chat template")
 
 
 def add_shape(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +133,7 @@ def add_training(parser: argparse.ArgumentParser) -> None:
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", required=True, action=_Output, metavar="DRAFT.gguf", help="the draft")
+    parser.add_argument("-o", "--output", required=True, action=_Output, type=_file, metavar="DRAFT.gguf", help="the draft")
 
 
 _TYPES = ("q8_0", "q4_0", "f16", "f32")
@@ -144,5 +156,6 @@ def add_evaluation(parser: argparse.ArgumentParser) -> None:
     add("--steps", type=_positive, default=4, metavar="N", help="drafted positions")
     add("--max-tokens", type=_positive, default=128, metavar="N", help="of an answer")
     add("--max-batch", type=_positive, default=32, metavar="N", help="sequences at once")
+    _add_no_chat(add)
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where PyTorch computes")
-    add("-o", "--output", default=None, metavar="FILE.json", help="default: standard output")
+    add("-o", "--output", default=None, type=_file, metavar="FILE.json", help="default: standard output")

@@ -1,10 +1,13 @@
 """The token ids of prompts, exactly as the engine makes them: it reports only how many there are."""
 
+import functools
+import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 import jinja2
+import jinja2.ext
 import jinja2.sandbox
 
 from bass_draft.engine import Engine
@@ -19,8 +22,15 @@ class PromptTokenizer:
     def __init__(self, engine: Engine, main: MainModel):
         self._engine = engine
         self._separators = main.separators()
-        self._template = _compile(main.chat_template)
+        self._chat_template = main.chat_template
         self._special = {"bos_token": main.token_text(main.bos_id), "eos_token": main.token_text(main.eos_id)}
+
+    @functools.cached_property
+    def _template(self) -> jinja2.Template:
+        """Read when a prompt needs it: what has no chat prompts can do with any."""
+        if self._chat_template is None:
+            raise UserError("the model has no chat template; use prompts with \"chat\": false or give --no-chat")
+        return _compile(self._chat_template)
 
     def tokenize(self, prompts: Sequence[Prompt], n_tokens: Sequence[int]) -> list[list[int]]:
         """The ids of each prompt. `n_tokens` are the engine's counts of them."""
@@ -38,11 +48,12 @@ class PromptTokenizer:
     def _text(self, prompt: Prompt) -> str:
         if not prompt.is_chat:
             return prompt.text
-        if self._template is None:
-            raise UserError("the model has no chat template; use prompts with \"chat\": false or give --no-chat")
-        return self._template.render(messages=[{"role": "user", "content": prompt.text}], add_generation_prompt=True,
-                                     tools=None, documents=None, strftime_now=_strftime_now,
-                                     raise_exception=_refuse, **self._special)
+        try:
+            return self._template.render(messages=[{"role": "user", "content": prompt.text}], add_generation_prompt=True,
+                                         tools=None, documents=None, strftime_now=_strftime_now,
+                                         raise_exception=_refuse, **self._special)
+        except (jinja2.TemplateError, TypeError, ValueError) as error:
+            raise UserError(f"the model's chat template cannot be read ({error}); give --no-chat") from error
 
     def _together(self, texts: Sequence[str], add_special: bool) -> list[list[int]]:
         """All texts at once, with a control token between them that none of them has. It cuts a text before anything is
@@ -69,16 +80,28 @@ class PromptTokenizer:
         return ids
 
 
-def _compile(source: str | None) -> Any:
+class _Generation(jinja2.ext.Extension):
+    """{% generation %}...{% endgeneration %}: transformers' mark of what the assistant wrote; the text stays."""
+
+    tags = {"generation"}
+
+    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
+        line = next(parser.stream).lineno
+        return jinja2.nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
+
+
+def _tojson(value: Any, ensure_ascii: bool = False, indent: int | None = None,
+            separators: tuple[str, str] | None = None, sort_keys: bool = False) -> str:
+    """transformers' and the engine's: jinja's own one is for HTML, and sorts."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _compile(source: str) -> jinja2.Template:
     """With the settings that chat templates are written for."""
-    if source is None:
-        return None
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
-                                                               extensions=["jinja2.ext.loopcontrols"])
-    try:
-        return environment.from_string(source)
-    except jinja2.TemplateError as error:
-        raise UserError(f"the model's chat template cannot be read ({error}); give --no-chat") from error
+                                                               extensions=["jinja2.ext.loopcontrols", _Generation])
+    environment.filters["tojson"] = _tojson
+    return environment.from_string(source)
 
 
 def _refuse(message: str) -> None:

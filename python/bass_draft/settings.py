@@ -7,15 +7,17 @@ from bass_draft.errors import UserError
 from bass_draft.files import read_json, write_json
 
 
-def check_settings(path: pathlib.Path, settings: dict[str, Any], is_begun: bool = True,
-                   n_used: dict[str, int] | None = None) -> None:
-    """Notes the settings at the first run; later ones must be equal (but for what was not noted then), else a UserError names
-    what differs. is_begun: there are results that the noted ones have made. n_used: how much of a list these have used; behind
-    that it may differ."""
+def compare_settings(path: pathlib.Path, settings: dict[str, Any], is_begun: bool = True,
+                     n_used: dict[str, int] | None = None) -> None:
+    """Settings must be those that were noted (but for what was not noted then), else a UserError names what differs. Nothing is
+    written: the folder may be somebody else's. is_begun: there are results that the noted ones have made. n_used: how much of a
+    list these have used; behind that it may differ."""
     noted = read_json(path)
     if noted is None or not is_begun:
-        write_json(path, settings)
         return
+    if not isinstance(noted, dict) or not noted.keys() & settings.keys():
+        raise UserError(f"{path}: does not say what the folder was begun with; if it was the same options, delete that file, "
+                        "else give another --work folder")
     n_used = n_used or {}
     part = lambda name, value: value[:n_used[name]] if name in n_used else value
     # Through JSON, tuples become lists.
@@ -24,7 +26,13 @@ def check_settings(path: pathlib.Path, settings: dict[str, Any], is_begun: bool 
     if different:
         raise UserError(f"{path.parent}: was begun with another {' and another '.join(different)}; "
                         "give the same again, or another --work folder")
-    if _plain(settings) != noted:
+
+
+def note_settings(path: pathlib.Path, settings: dict[str, Any], is_begun: bool = True,
+                  n_used: dict[str, int] | None = None) -> None:
+    """compare_settings(), and they are noted. For who has the folder's lock."""
+    compare_settings(path, settings, is_begun, n_used)
+    if _plain(settings) != read_json(path):
         write_json(path, settings)
 
 

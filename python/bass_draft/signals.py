@@ -1,12 +1,14 @@
 """SIGINT and SIGTERM as a wish to stop at the next good moment."""
 
 import contextlib
+import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _children: list[subprocess.Popen] = []
 _listening: "Stop | None" = None
 
@@ -27,6 +29,37 @@ def ended_by_signals(process: subprocess.Popen) -> Iterator[None]:
         _children.remove(process)
 
 
+def end_at_once() -> None:
+    """For the time in which modules are imported: some make another error of an exception, and nothing is open yet."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        os.write(2, b"stopped\n")
+        os._exit(128 + number)
+
+    _handle(end)
+
+
+def end_by_exception() -> None:
+    """Of both signals, so that what is temporary is removed on the way out."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise KeyboardInterrupt(number)
+
+    _handle(end)
+
+
+def _handle(handler: Callable[[int, FrameType | None], None]) -> None:
+    for number in _SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:  # as in a shell's background
+            signal.signal(number, handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+
+
+def hold_back() -> None:
+    """Signals wait for end_at_once(), also that of another program that this process becomes."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+
+
 class Stop:
     """Within its `with` the first signal is noted; a second one ends the process as it would have."""
 
@@ -37,7 +70,7 @@ class Stop:
     def __enter__(self) -> "Stop":
         global _listening
         _listening = self
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _SIGNALS:
             self._before[number] = signal.signal(number, self._note)
         return self
 

@@ -3,9 +3,11 @@
 A work folder holds text/ (shards), features/ (made from them, can be deleted) and train/ (checkpoint, log)."""
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import pathlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,16 +17,17 @@ from bass_draft.budget import Budget
 from bass_draft.engine import Engine, find_bass
 from bass_draft.errors import UserError
 from bass_draft.export import Origin, write_draft
-from bass_draft.files import check_writable, locked, read_json, remove_partial_files
+from bass_draft.files import check_output, locked, read_json, remove_partial_files_of
 from bass_draft.features import FeatureStore
 from bass_draft.generate import GenerateOptions, TextGenerator
 from bass_draft.main_model import MainModel, load_main_model
 from bass_draft.progress import say
-from bass_draft.settings import check_settings
+from bass_draft.settings import compare_settings, note_settings
 from bass_draft.shape import HEAD_TYPES, SHAPES, DraftShape, grown_shape, make_shape
 from bass_draft.vocabulary import check_size, choose_vocabulary, coverage
 
 if TYPE_CHECKING:  # these need PyTorch, `generate` does not
+    from bass_draft.checkpoint import Checkpoint
     from bass_draft.corpus import Corpus
     from bass_draft.initial import DraftFile
     from bass_draft.model import DraftModel
@@ -34,7 +37,8 @@ _N_TOP = 256
 
 
 class Stages:
-    """Everything that the options name, opened when a stage needs it."""
+    """Everything that the options name, opened when a stage needs it. generate() and train() write into the work folder: they
+    are for who holds its lock()."""
 
     def __init__(self, options: argparse.Namespace):
         self.options = options
@@ -42,32 +46,51 @@ class Stages:
         self.engine = Engine(find_bass(options.bass), options.model, options.threads)
         self.main: MainModel = load_main_model(self.engine)
 
+    def lock(self) -> contextlib.AbstractContextManager[None]:
+        return locked(self.work)
+
     def check(self, out: pathlib.Path) -> None:
-        """What else would be found when the text is made: options of the training, and where the draft goes."""
-        self._begun_shape()
+        """What else would be found when the text is made: options of the training, and where the draft goes. It leaves the work
+        folder as it is, also where there is none."""
+        self._check_training(self._shape(), compare_settings)
         check_size(self.options.draft_vocab, self.main.end_ids)
-        check_writable(out)
+        self._text_generator()
+        self._check_output(out)
+
+    def _check_output(self, out: pathlib.Path) -> None:
+        """The draft may take the place of an earlier one, and of nothing else."""
+        from bass_draft.initial import DraftFile
+
+        named = {name: getattr(self.options, name, None) for name in ("prompts", "with_draft", "init")}
+        check_output(out, {"-m": self.main.path, **{f"--{name.replace('_', '-')}": path for name, path in named.items()}})
+        work = self.work.resolve()
+        if out.resolve() in (work, *work.parents):
+            raise UserError(f"-o {out}: is the work folder, or holds it; name another file, or give another --work folder")
+        try:
+            if out.is_file() and out.stat().st_size > 0:
+                DraftFile(out)
+        except UserError as error:
+            raise UserError(f"-o {out}: is there already and is no draft; name another file, or delete this one") from error
 
     def generate(self, budget: Budget) -> int:
         """Text until the budget is spent; the number of tokens that there are then."""
+        return self._text_generator().run(budget)
+
+    def _text_generator(self) -> TextGenerator:
         given = self.options
         own = pathlib.Path(given.prompts) if given.prompts else None
         options = GenerateOptions(given.seed, given.shard_prompts, given.max_tokens, given.chat, own, given.max_batch,
                                   given.with_draft)
-        with locked(self.work):
-            return TextGenerator(self.engine, self.main, self.work / "text", options).run(budget)
+        return TextGenerator(self.engine, self.main, self.work / "text", options)
 
     def train(self, budget: Budget) -> None:
-        with locked(self.work):
-            self._train(budget)
-
-    def _train(self, budget: Budget) -> None:
         from bass_draft.corpus import Corpus  # PyTorch is needed from here on
         from bass_draft.device import choose_device
         from bass_draft.train import Trainer, TrainOptions
 
         given = self.options
-        shape = self._begun_shape()
+        shape = self._shape()
+        self._check_training(shape, note_settings)
         corpus = Corpus(self.work / "text", self._store(shape, self.work / "features"), given.max_text)
         vocabulary = self._vocabulary(shape)
         model = self._model(shape, vocabulary, corpus)
@@ -75,25 +98,25 @@ class Stages:
                                learning_rate=given.learning_rate, tv_fraction=given.tv_fraction,
                                checkpoint_s=60 * given.checkpoint_minutes, measure_s=60 * given.measure_minutes,
                                device=choose_device(given.device), matrix_type=given.type,
-                               before=self._init_file.data if given.init else "")
+                               before=self._init_file.data if given.init else "", main=self.main.fingerprint)
         trainer = Trainer(model, vocabulary, corpus, self.work / "train", options, budget)
         state = trainer.checkpoint
-        if not (state.is_done and budget.is_spent(state.seconds, state.n_positions)):
+        if state.is_done and budget.is_spent(state.seconds, state.n_positions):
+            say(f"training: {self.work / 'train'} is done; with more --hours or --positions it goes on")
+        else:
             trainer.run()
 
     def export(self, out: pathlib.Path) -> None:
         """The checkpoint's weights as a draft file."""
         from bass_draft.checkpoint import read_checkpoint
 
-        remove_partial_files(out.parent, out.name)
+        self._check_output(out)
+        remove_partial_files_of(out)
         content = read_checkpoint(self.work / "train")
         if content is None:
             raise UserError(f"{self.work / 'train'}: there is no checkpoint yet; run `bass-draft train` first")
         state = content["state"]
-        settings = read_json(self.work / "train" / "settings.json")
-        if settings["model"] != self.main.fingerprint:
-            raise UserError(f"{self.work / 'train'}: this draft was trained for another model than {self.main.path}")
-        shape = DraftShape.from_json(settings["shape"])
+        shape = self._trained_shape(state)
         tensors = {name: values.float().numpy() for name, values in content["model"].items()}
         origin = Origin(self._data_in_words(state.before), state.loss, state.acceptance, state.n_positions)
         matrix_type = self.options.type or state.matrix_type
@@ -102,8 +125,22 @@ class Stages:
         write_draft(out, tensors, shape, state.vocabulary, self.main, origin, matrix_type)
         say(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
 
+    def _trained_shape(self, state: "Checkpoint") -> DraftShape:
+        """As the checkpoint says, or for an older one what its folder was begun with."""
+        path = self.work / "train" / "settings.json"
+        told = {"model": state.main, "shape": state.shape} if state.shape else read_json(path)
+        try:
+            fingerprint, shape = told["model"], DraftShape.from_json(told["shape"])
+        except (TypeError, KeyError) as error:
+            raise UserError(f"{path}: does not say what was trained; run `bass-draft train` with the options that it was begun "
+                            "with, and without that file") from error
+        if fingerprint != self.main.fingerprint:
+            raise UserError(f"{self.work / 'train'}: this draft was trained for another model than {self.main.path}")
+        return shape
+
     def _data_in_words(self, before: str) -> str:
-        settings = read_json(self.work / "text" / "settings.json") or {"seed": "unknown", "prompts": []}
+        noted = read_json(self.work / "text" / "settings.json")
+        settings = {"seed": "unknown", "prompts": [], **(noted if isinstance(noted, dict) else {})}
         n_answer_tokens = [len(text.ids) for shard in text_shards.read_all(self.work / "text") for text in shard]
         n_tokens, n_texts = sum(n_answer_tokens), len(n_answer_tokens)
         n_own = min(len(settings["prompts"]), n_texts)
@@ -124,17 +161,15 @@ class Stages:
         return make_shape(self.main, given.shape or SHAPES[0], given.taps, given.layers, given.width, given.ffn,
                           given.head_type or HEAD_TYPES[0])
 
-    def _begun_shape(self) -> DraftShape:
-        """The shape, which a training that is begun cannot change, as it cannot what decides which texts are next."""
+    def _check_training(self, shape: DraftShape, check: Callable[..., None]) -> None:
+        """What a training that is begun cannot change: the shape, what it began with, and what decides which texts are next."""
         from bass_draft.checkpoint import checkpoint_path
 
-        shape = self._shape()
-        train = self.work / "train"
-        check_settings(train / "settings.json", {
-            "model": self.main.fingerprint, "shape": shape.as_json(), "seed": self.options.seed,
-            "max-text": self.options.max_text, "batch-rows": self.options.batch_rows},
-                       is_begun=checkpoint_path(train).exists())
-        return shape
+        given, train = self.options, self.work / "train"
+        check(train / "settings.json", {
+            "model": self.main.fingerprint, "shape": shape.as_json(), "seed": given.seed, "max-text": given.max_text,
+            "batch-rows": given.batch_rows, "init": self._init_file.digest() if given.init else "",
+            "draft-vocab": given.draft_vocab, "main-weights": given.from_main}, is_begun=checkpoint_path(train).exists())
 
     @functools.cached_property
     def _init_file(self) -> "DraftFile":

@@ -15,9 +15,9 @@ _DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.int16, "I32": np.int
 
 def read_tensors(path: pathlib.Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """The tensors by name, mapped from the file (nothing is read before it is used), and the file's metadata."""
-    with file_errors(path):
-        data = np.memmap(path, np.uint8, mode="r")
     try:
+        with file_errors(path):
+            data = np.memmap(path, np.uint8, mode="r")
         header_bytes = int(data[:8].view("<u8")[0])
         header = json.loads(data[8:8 + header_bytes].tobytes())
         metadata = header.pop("__metadata__", {})

@@ -40,6 +40,7 @@ class TrainOptions:
     tv_fraction: float = 0.25  # of the budget, at its end: total variation in place of forward KL
     matrix_type: str | None = None  # of the file; where rounding.py knows it, rounded to meanwhile. None: as before
     before: str = ""  # what the draft that this one begins with was made from, in words
+    main: str = ""  # the main model's fingerprint
     checkpoint_s: float = 180.0
     measure_s: float = 600.0
     device: str = "cpu"
@@ -72,7 +73,9 @@ class Trainer:
             raise UserError(f"{self._directory}: was begun for --type {state.matrix_type}; give the same again, or another "
                             f"--work folder (`bass-draft export --type {wanted}` rounds what is trained already)")
         state.matrix_type = wanted
-        state.before = self._options.before or state.before
+        if state.n_updates == 0:  # else it began with something else
+            state.before = self._options.before
+        state.main, state.shape = self._options.main, self._model.shape.as_json()
         state.loss = loss_in_words(self._n_steps, self._options.tv_fraction, wanted)
         return state
 
@@ -89,10 +92,20 @@ class Trainer:
                 if self._budget.is_spent(state.seconds, state.n_positions):
                     break
                 self._keep(held_out, stop)
-        self._report(held_out)
-        state.is_done = True
-        self._save()
+            self._end_if_asked(stop)
+            self._finish(held_out)
+            self._end_if_asked(stop)
         return state
+
+    def _finish(self, held_out: list) -> None:
+        """The measurement takes a while, in which the process may be killed."""
+        if self.checkpoint.n_updates == 0:
+            raise UserError("--hours is too short: making the hidden states took all of the training's time; give more, they "
+                            "are kept")
+        self._save()
+        self._report(held_out)
+        self.checkpoint.is_done = True
+        self._save()
 
     def _groups(self, stop: Stop) -> Iterator[list[Example]]:
         """From where the checkpoint stands, without end. The time that it takes to make features counts."""
@@ -151,6 +164,8 @@ class Trainer:
             loss.backward()
         torch.nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
         self._optimizer.step()
+        if not math.isfinite(loss.item()):
+            raise self._diverged()
         return [loss.item(), *(float(result.acceptance.mean()) for result in results)]
 
     def _unrolled(self, group: list[Example], kind: str) -> list[StepResult]:
@@ -170,8 +185,7 @@ class Trainer:
 
     def _keep(self, held_out: list, stop: Stop) -> None:
         """What is due: a measurement, a checkpoint, the end."""
-        if stop.signal_number is not None:
-            self._end(stop.signal_number)
+        self._end_if_asked(stop)
         now = time.monotonic()
         if now - self._measured_at >= self._options.measure_s:
             start = time.monotonic()
@@ -181,12 +195,22 @@ class Trainer:
         if now - self._saved_at >= self._options.checkpoint_s:
             self._save()
 
+    def _end_if_asked(self, stop: Stop) -> None:
+        if stop.signal_number is not None:
+            self._end(stop.signal_number)
+
     def _end(self, signal_number: int, cause: Exception | None = None) -> None:
         self._save()
         say(f"training: stopped; the checkpoint in {self._directory} is up to date")
         raise Interrupted(signal_number) from cause
 
+    def _diverged(self) -> UserError:
+        return UserError(f"{self._directory}: the training has diverged at update {self.checkpoint.n_updates} (weights or loss "
+                         "are no numbers any more); give a lower --learning-rate: it goes on from the last good checkpoint", 1)
+
     def _save(self) -> None:
+        if not all(bool(values.isfinite().all()) for values in self._model.parameters()):
+            raise self._diverged()
         save_checkpoint(self._directory, self._model, self._optimizer, self.checkpoint)
         self._saved_at = time.monotonic()
 
@@ -198,19 +222,21 @@ class Trainer:
         state = self.checkpoint
         state.acceptance = {task: acceptance.as_json() for task, acceptance in found.items()}
         columns = itertools.zip_longest(*self._recent, fillvalue=math.nan)  # not every update has every step
-        recent = [float(np.nanmean(column)) for column in columns] or [math.nan]
+        recent = [float(np.nanmean(column)) for column in columns] or [math.nan]  # after a stop at the very end
         self._recent.clear()
-        log = {"seconds": round(state.seconds, 1), "positions": state.n_positions, "loss": round(recent[0], 4),
-               "train_acceptance": [round(value, 4) for value in recent[1:]], "held_out": state.acceptance}
+        rounded = [round(value, 4) if math.isfinite(value) else None for value in recent]  # JSON has no NaN
+        log = {"seconds": round(state.seconds, 1), "positions": state.n_positions, "loss": rounded[0],
+               "train_acceptance": rounded[1:], "held_out": state.acceptance}
         with file_errors(self._directory), open(self._directory / "log.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps(log) + "\n")
+            file.write(json.dumps(log, allow_nan=False) + "\n")
         if "all" in found:
             say(report_line(state, recent[0], found["all"]))
 
 
 def report_line(state: Checkpoint, loss: float, found: Acceptance) -> str:
+    told = f"{loss:.3f}" if math.isfinite(loss) else "-"
     numbers = lambda values: " ".join(f"{value:.3f}" for value in values)
-    return (f"{state.seconds / 60:6.1f} min {state.n_positions:9d} positions  loss {loss:.3f}  held out: "
+    return (f"{state.seconds / 60:6.1f} min {state.n_positions:9d} positions  loss {told}  held out: "
             f"acceptance {numbers(found.at_temperature_1)}  top-1 {numbers(found.at_temperature_0)}  "
             f"tokens a round {found.per_round_1:.2f} {found.per_round_0:.2f}")
 

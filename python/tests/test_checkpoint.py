@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
-from bass_draft.checkpoint import Checkpoint  # noqa: E402
+from bass_draft.checkpoint import Checkpoint, checkpoint_path, read_checkpoint  # noqa: E402
+from bass_draft.errors import UserError  # noqa: E402
 
 
 def shards(state, n_shards, n, seed=1):
@@ -39,3 +40,10 @@ def test_the_shard_in_work_stays_the_one():
     state.n_batches, shard = 5, state.shard
     state.begin_shard(20, 1)
     assert state.shard == shard and state.n_batches == 5
+
+
+@pytest.mark.parametrize("content", [{"state": "{half"}, {"state": "[1]"}, {"state": 1}, {}, [], {"state": "{}"}])
+def test_a_damaged_state_is_a_sentence(tmp_path, content):
+    torch.save(content, checkpoint_path(tmp_path))
+    with pytest.raises(UserError, match="checkpoint.pt: not a whole checkpoint .*; delete it"):
+        read_checkpoint(tmp_path)

@@ -2,14 +2,17 @@
 
 import errno
 import fcntl
+import os
+import threading
 
 import numpy as np
 import pytest
 
 from bass_draft.errors import UserError
 from bass_draft.features import FeatureStore
-from bass_draft.files import read_json, read_jsonl, remove_partial_files, temporary_folder, write_atomic, write_json
-from bass_draft.settings import check_settings
+from bass_draft.files import (check_output, read_json, read_jsonl, remove_partial_files, remove_partial_files_of,
+                              temporary_folder, write_atomic, write_json, write_text)
+from bass_draft.settings import compare_settings, note_settings
 from bass_draft.tensor_file import read_tensors, write_tensors
 
 
@@ -27,6 +30,65 @@ def test_a_full_disk_leaves_the_old_file_and_says_so(tmp_path):
     assert caught.value.exit_code == 1
     assert read_json(path) == [1]
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_is_known_from_numpys_words_too(tmp_path):
+    """Its tofile, which writes a draft's tensors, tells no error number."""
+    with pytest.raises(UserError, match="draft.gguf: the disk is full; free some space") as caught:
+        write_atomic(tmp_path / "draft.gguf", lambda partial: np.zeros(10**5).tofile("/dev/full"))
+    assert caught.value.exit_code == 1
+
+
+def test_a_link_stays_one(tmp_path):
+    real, link, dangling = tmp_path / "folder" / "real", tmp_path / "link", tmp_path / "dangling"
+    write_text(real, "old")
+    link.symlink_to(real)
+    dangling.symlink_to(tmp_path / "folder" / "new")
+    for path in (link, dangling):
+        check_output(path, {})
+        write_text(path, "text")
+        assert path.is_symlink() and path.read_text() == "text"
+    assert real.read_text() == "text"
+    assert sorted(path.name for path in real.parent.iterdir()) == ["new", "real"]
+
+
+def test_a_pipe_stays_one_and_gets_the_bytes(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader.start()
+    check_output(pipe, {})
+    write_text(pipe, "text")
+    reader.join(10)
+    assert found == [b"text"] and pipe.is_fifo()
+
+
+def test_an_output_is_checked_before_the_work(tmp_path):
+    source, link = tmp_path / "model.gguf", tmp_path / "link.gguf"
+    source.write_text("weights")
+    link.symlink_to(source)
+    os.link(source, tmp_path / "second.gguf")
+    (tmp_path / "new").mkdir()
+    inputs = {"-d": None, "--prompts": str(tmp_path / "none"), "-m": str(source)}
+    for path, words in ((source, "is the file that -m names, which would be lost; name another one"), (link, "that -m names"),
+                        (tmp_path / "second.gguf", "that -m names"), (tmp_path / "new", "is a folder; name a file"),
+                        (source / "x.gguf", "is no folder"), (tmp_path / ("n" * 250), "File name too long")):
+        with pytest.raises(UserError, match=words):
+            check_output(path, inputs)
+    check_output(tmp_path / "new" / "draft.gguf", inputs)
+    assert not list((tmp_path / "new").iterdir()) and source.read_text() == "weights"
+
+
+def test_lines_may_begin_with_a_mark_and_are_not_nested_without_end(tmp_path):
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('{"prompt": "x"}', encoding="utf-8-sig")
+    assert read_jsonl(path) == [(f"{path}:1", {"prompt": "x"})]
+    path.write_text("[" * 200000)
+    with pytest.raises(UserError, match="prompts.jsonl:1: not a JSON object"):
+        read_jsonl(path)
+    with pytest.raises(UserError, match="not valid JSON"):
+        read_json(path)
 
 
 def test_other_failures_name_the_file(tmp_path):
@@ -47,7 +109,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
 def test_of_one_file_only_its_own_parts_are_removed(tmp_path):
     for name in (".a[1].gguf.12.part", ".a1.gguf.12.part", ".b.gguf.12.part"):
         (tmp_path / name).touch()
-    remove_partial_files(tmp_path, "a[1].gguf")
+    remove_partial_files_of(tmp_path / "a[1].gguf")
     assert sorted(path.name for path in tmp_path.iterdir()) == [".a1.gguf.12.part", ".b.gguf.12.part"]
 
 
@@ -63,30 +125,51 @@ def test_without_a_temporary_folder_the_mend_is_named(monkeypatch):
 
 def test_other_settings_are_refused(tmp_path):
     path = tmp_path / "settings.json"
-    check_settings(path, {"seed": 1, "shape": {"taps": (1, 2)}})
-    check_settings(path, {"seed": 1, "shape": {"taps": (1, 2)}})
+    note_settings(path, {"seed": 1, "shape": {"taps": (1, 2)}})
+    note_settings(path, {"seed": 1, "shape": {"taps": (1, 2)}})
     with pytest.raises(UserError, match="was begun with another seed; give the same again, or another --work folder"):
-        check_settings(path, {"seed": 2, "shape": {"taps": (1, 2)}})
+        note_settings(path, {"seed": 2, "shape": {"taps": (1, 2)}})
 
 
 def test_settings_that_an_older_version_did_not_note_are_noted(tmp_path):
     path = tmp_path / "settings.json"
-    check_settings(path, {"shape": 1})
-    check_settings(path, {"shape": 1, "seed": 1})
+    note_settings(path, {"shape": 1})
+    note_settings(path, {"shape": 1, "seed": 1})
     with pytest.raises(UserError, match="another seed"):
-        check_settings(path, {"shape": 1, "seed": 2})
+        note_settings(path, {"shape": 1, "seed": 2})
+
+
+def test_comparing_settings_writes_nothing(tmp_path):
+    path = tmp_path / "settings.json"
+    compare_settings(path, {"seed": 1})
+    assert not path.exists()
+    note_settings(path, {"seed": 1})
+    compare_settings(path, {"seed": 2}, is_begun=False)
+    compare_settings(path, {"seed": 1, "later": 2})
+    assert read_json(path) == {"seed": 1}
+
+
+@pytest.mark.parametrize("noted", [{}, [], [1], "seed", {"other": 1}])
+def test_settings_that_say_nothing_do_not_let_everything_pass(tmp_path, noted):
+    path = tmp_path / "settings.json"
+    write_json(path, noted)
+    with pytest.raises(UserError, match="settings.json: does not say what the folder was begun with"):
+        note_settings(path, {"seed": 2})
+    assert read_json(path) == noted
+    note_settings(path, {"seed": 2}, is_begun=False)
+    assert read_json(path) == {"seed": 2}
 
 
 def test_settings_that_nothing_was_made_with_may_change(tmp_path):
     path = tmp_path / "settings.json"
-    check_settings(path, {"seed": 1, "prompts": ["a", "b"]})
-    check_settings(path, {"seed": 2, "prompts": ["a", "b", "c"]}, is_begun=False)
-    check_settings(path, {"seed": 2, "prompts": ["a", "b", "d"]}, n_used={"prompts": 2})
+    note_settings(path, {"seed": 1, "prompts": ["a", "b"]})
+    note_settings(path, {"seed": 2, "prompts": ["a", "b", "c"]}, is_begun=False)
+    note_settings(path, {"seed": 2, "prompts": ["a", "b", "d"]}, n_used={"prompts": 2})
     assert read_json(path) == {"seed": 2, "prompts": ["a", "b", "d"]}
     with pytest.raises(UserError, match="another prompts"):
-        check_settings(path, {"seed": 2, "prompts": ["a", "x", "d"]}, n_used={"prompts": 2})
+        note_settings(path, {"seed": 2, "prompts": ["a", "x", "d"]}, n_used={"prompts": 2})
     with pytest.raises(UserError, match="another prompts"):
-        check_settings(path, {"seed": 2, "prompts": ["a"]}, n_used={"prompts": 2})
+        note_settings(path, {"seed": 2, "prompts": ["a"]}, n_used={"prompts": 2})
 
 
 def test_tensor_files_round_trip(tmp_path):
@@ -100,7 +183,7 @@ def test_tensor_files_round_trip(tmp_path):
         assert np.array_equal(found[name], array) and found[name].dtype == array.dtype
 
 
-@pytest.mark.parametrize("keep", [4, 20, 150])
+@pytest.mark.parametrize("keep", [0, 4, 20, 150])
 def test_a_cut_tensor_file_is_an_error(tmp_path, keep):
     path = tmp_path / "x.safetensors"
     write_tensors(path, {"a": ("F32", np.ones(100, np.float32))}, {})

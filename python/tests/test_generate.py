@@ -4,10 +4,13 @@ import json
 import os
 import signal
 import time
+import types
 
+import pytest
 from conftest import TINY
 
 from bass_draft.engine import Engine
+from bass_draft.errors import UserError
 from bass_draft.main_model import load_main_model
 from bass_draft.prompt_tokens import PromptTokenizer
 from bass_draft.prompts import Prompt
@@ -88,6 +91,11 @@ def test_errors(bass, run, tiny, tmp_path):
         assert done.code == 2 and words in done.err and "Traceback" not in done.err, (words, done.err)
 
 
+def test_another_program_is_no_engine(run, tiny, tmp_path):
+    done = run("/bin/true", "generate", "-m", tiny, "--work", tmp_path / "w", "--tokens", 10)
+    assert done.code == 2 and "true: does not answer `info` as BASS does" in done.err, done.err
+
+
 def test_an_engine_that_fails_is_quoted(run, tiny, tmp_path):
     script = tmp_path / "broken"
     script.write_text('#!/bin/sh\necho "error: no memory" >&2\nexit 1\n')
@@ -113,6 +121,35 @@ def test_prompt_tokens_are_those_of_the_engine(bass, tiny):
         assert len(found) == count
         if text is not None:
             assert found == engine.tokenize(text, add_special=True)
+
+
+def texts_of(template, prompts):
+    """What the tokenizer makes of prompts before their tokens are asked for."""
+    main = types.SimpleNamespace(separators=lambda: [(0, "|")], chat_template=template, token_text=str, bos_id=1,
+                                 eos_id=2)
+    seen = []
+    engine = types.SimpleNamespace(tokenize=lambda text, add_special: seen.append(text) or [])
+    PromptTokenizer(engine, main).tokenize(prompts, [0] * len(prompts))
+    return seen[0].split("|")
+
+
+CHAT, PLAIN = Prompt("t", "<b> & 'ü'", True, 0.0, 1), Prompt("t", "plain", False, 0.0, 1)
+
+
+@pytest.mark.parametrize("template, text", [
+    ("{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}!", CHAT.text + "!"),
+    ("{{ {'z': messages[0].content, 'a': [1, 2]} | tojson }}", """{"z": "<b> & 'ü'", "a": [1, 2]}"""),
+    ("{{ {'z': 'ü', 'a': 1} | tojson(ensure_ascii=true, separators=(',', ':'), sort_keys=true) }}", '{"a":1,"z":"\\u00fc"}'),
+    ("{{ [1] | tojson(indent=2) }}", "[\n  1\n]")])
+def test_templates_say_what_they_say_in_the_engine(template, text):
+    assert texts_of(template, [CHAT]) == [text]
+
+
+@pytest.mark.parametrize("template", ["{% unknown %}", "{% if %}", "{{ none_such.x }}"])
+def test_a_template_that_cannot_be_read_is_in_nobodys_way_without_chat(template):
+    assert texts_of(template, [PLAIN]) == ["plain"]
+    with pytest.raises(UserError, match="the model's chat template cannot be read .*; give --no-chat"):
+        texts_of(template, [CHAT])
 
 
 def test_many_prompts_take_few_runs_of_the_engine(bass, tiny, monkeypatch):

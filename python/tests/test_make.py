@@ -5,11 +5,16 @@ import json
 import gguf
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 from conftest import TINY  # noqa: E402
 
+from bass_draft.command_line import make_parser  # noqa: E402
 from bass_draft.engine import Engine  # noqa: E402
+from bass_draft.errors import UserError  # noqa: E402
+from bass_draft.files import locked  # noqa: E402
+from bass_draft.make import make as make_here  # noqa: E402
+from bass_draft.stages import Stages  # noqa: E402
 
 # Of a draft that was not trained .06 to .09 is accepted, of a trained one .14 to .23, here and in the engine. The main
 # model has random weights: there is little to be learned from so little text.
@@ -97,10 +102,11 @@ def test_make_goes_on_where_it_was(bass, run, tiny, tmp_path):
                            (["--layers", 1], "--layers 1: the draft to begin with has 2")):
         done = run(bass, "make", "-m", tiny, "-o", warm, *OPTIONS, *grown, *other)
         assert done.code == 2 and message in done.err, done.err
-    check_types(bass, run, tiny, warm)
+    check_types(bass, run, tiny, warm, init=draft)
+    check_without_settings(bass, run, tiny, warm)
 
 
-def check_types(bass, run, tiny, draft):
+def check_types(bass, run, tiny, draft, init):
     """Of a training for q4_0: `export` makes the same file, and says what another type means; such a training cannot become
     another one."""
     again, wide = draft.with_name("again.gguf"), draft.with_name("wide.gguf")
@@ -110,8 +116,95 @@ def check_types(bass, run, tiny, draft):
     done = run(bass, "export", "-m", tiny, "-o", wide, *work, "--type", "q8_0")
     assert done.code == 0 and "the training was for --type q4_0" in done.err and wide.stat().st_size > again.stat().st_size
     done = run(bass, "train", "-m", tiny, *work, "--positions", 600, "--shape", "llama-shallow", "--layers", 3, "--type",
-               "q8_0", "--seed", 3, "--batch-rows", 128)
+               "q8_0", "--seed", 3, "--batch-rows", 128, "--draft-vocab", 200, "--init", init)
     assert done.code == 2 and "was begun for --type q4_0; give the same again" in done.err, done.err
+
+
+def check_without_settings(bass, run, tiny, draft):
+    """What was trained stands in the checkpoint. An older one does not say it."""
+    again, work = draft.with_name("again.gguf"), draft.with_suffix(".work")
+    settings = work / "train" / "settings.json"
+    for content in ("{}", "[]"):
+        settings.write_text(content)
+        done = run(bass, "export", "-m", tiny, "-o", again, "--work", work)
+        assert done.code == 0 and again.read_bytes() == draft.read_bytes(), done.err
+    older = torch.load(work / "train" / "checkpoint.pt")
+    older["state"] = json.dumps({**json.loads(older["state"]), "shape": None})
+    torch.save(older, work / "train" / "checkpoint.pt")
+    for content in ("{}", "[]", None):
+        settings.write_text(content) if content else settings.unlink()
+        done = run(bass, "export", "-m", tiny, "-o", again, "--work", work)
+        assert done.code == 2 and "settings.json: does not say what was trained; run `bass-draft train`" in done.err, done.err
+
+
+def options_of(bass, tiny, work, out, *arguments):
+    return make_parser().parse_args(["make", "--bass", str(bass), "-m", str(tiny), "-o", str(out), "--work", str(work),
+                                     "--device", "cpu", *map(str, arguments)])
+
+
+def test_one_lock_is_over_all_of_it(bass, tiny, tmp_path, monkeypatch):
+    work, seen = tmp_path / "w", []
+
+    def stage(name):
+        def call(*_):
+            with pytest.raises(UserError, match="another bass-draft works there"), locked(work):
+                pass
+            seen.append(name)
+            return 1
+
+        return call
+
+    for name in ("generate", "train", "export"):
+        monkeypatch.setattr(Stages, name, stage(name))
+    make_here(options_of(bass, tiny, work, tmp_path / "d.gguf", "--tokens", 1))
+    assert seen == ["generate", "train", "export"]
+
+
+def test_who_is_refused_by_the_lock_changes_nothing(bass, run, tiny, tmp_path):
+    work = tmp_path / "w"
+    for part in ("train", "text"):
+        (work / part).mkdir(parents=True)
+        (work / part / "settings.json").write_text('{"seed": 5}')
+    with locked(work):
+        done = run(bass, "make", "-m", tiny, "-o", tmp_path / "d.gguf", "--work", work, "--tokens", 10)
+    assert done.code == 2 and "another bass-draft works there" in done.err, done.err
+    assert {path.read_text() for path in work.glob("*/settings.json")} == {'{"seed": 5}'}
+
+
+def test_positions_alone_bound_the_text_too(bass, tiny, tmp_path, monkeypatch):
+    budgets = []
+    monkeypatch.setattr(Stages, "export", lambda *_: None)
+    for name in ("generate", "train"):
+        monkeypatch.setattr(Stages, name, lambda _, budget: budgets.append((budget.seconds, budget.count)) or 50)
+    for arguments in (["--positions", 402], ["--tokens", 30], []):
+        make_here(options_of(bass, tiny, tmp_path / "w", tmp_path / "d.gguf", *arguments))
+    assert budgets[:4] == [(None, 101), (None, 402), (None, 30), (None, 200)]
+    assert budgets[4:] == [(pytest.approx(0.3 * 7200), None), (pytest.approx(0.7 * 7200), None)]
+    with pytest.raises(UserError, match="--text-share: is a part of the time; give --hours too"):
+        make_here(options_of(bass, tiny, tmp_path / "w", tmp_path / "d.gguf", "--tokens", 1, "--text-share", 0.5))
+
+
+def test_an_output_that_would_destroy_something_is_refused(bass, tiny, tmp_path):
+    """And what is refused leaves nothing."""
+    model, prompts, bad = tmp_path / "model.gguf", tmp_path / "prompts.jsonl", tmp_path / "bad.jsonl"
+    model.write_bytes(tiny.read_bytes())
+    prompts.write_text('{"prompt": "x"}')
+    bad.write_text("bad")
+    init = tmp_path / "init.gguf"
+    init.write_bytes((TINY / "draft_feature_f32.gguf").read_bytes())
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    work = tmp_path / "w"
+    for out, arguments, words in (
+            (model, [], "is the file that -m names"), (prompts, ["--prompts", prompts], "is the file that --prompts names"),
+            (init, ["--with-draft", init], "is the file that --with-draft names"),
+            (init, ["--init", init], "is the file that --init names"), (prompts, [], "is there already and is no draft"),
+            (tiny, [], "is the file that -m names|is there already and is no draft"),
+            (work, [], "is the work folder, or holds it"), (tmp_path / ("n" * 250), [], "File name too long"),
+            (tmp_path / "d.gguf", ["--prompts", bad], "bad.jsonl:1: not a JSON object")):
+        with pytest.raises(UserError, match=words):
+            make_here(options_of(bass, model, work, out, "--tokens", 1, *arguments))
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    Stages(options_of(bass, model, work, init)).check(init)  # a draft may take the place of one
 
 
 def test_errors(bass, run, tiny, tmp_path):

@@ -1,6 +1,8 @@
 """Training: what a kill leaves, what signals do, what goes on where."""
 
+import dataclasses
 import json
+import math
 import os
 import shutil
 import signal
@@ -14,7 +16,12 @@ torch = pytest.importorskip("torch")
 
 from conftest import environment  # noqa: E402
 
+from bass_draft.budget import Budget  # noqa: E402
 from bass_draft.checkpoint import read_checkpoint  # noqa: E402
+from bass_draft.command_line import make_parser  # noqa: E402
+from bass_draft.errors import Interrupted, UserError  # noqa: E402
+from bass_draft.stages import Stages  # noqa: E402
+from bass_draft.train import Trainer  # noqa: E402
 
 TEXT = ["--shard-prompts", 12, "--max-tokens", 16, "--no-chat"]
 TRAIN = ["--batch-rows", 64, "--draft-vocab", 100, "--unroll", 3, "--device", "cpu"]
@@ -36,6 +43,11 @@ def work(text, tmp_path):
 
 def train(work, tiny, *arguments):
     return ["train", "-m", tiny, "--work", work, *TRAIN, *arguments]
+
+
+def stages_of(bass, work, tiny, *arguments):
+    """The same in this process."""
+    return Stages(make_parser().parse_args([*map(str, train(work, tiny, *arguments)), "--bass", str(bass)]))
 
 
 def wait_for_checkpoint(work, process, after=0.0):
@@ -103,11 +115,108 @@ exec {bass} "$@"
     assert read_checkpoint(work / "train")["state"].n_positions > 0
 
 
+def with_signal(method):
+    def call(*arguments):
+        result = method(*arguments)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return result
+
+    return call
+
+
+@pytest.mark.parametrize("method, is_done", [("_timed_step", False), ("_report", True)])
+def test_a_signal_at_the_very_end_is_not_forgotten(bass, work, tiny, monkeypatch, method, is_done):
+    """In the last update, and in the measurement behind it: what was trained is kept, and nothing comes after it."""
+    monkeypatch.setattr(Trainer, method, with_signal(getattr(Trainer, method)))
+    with pytest.raises(Interrupted):
+        stages_of(bass, work, tiny).train(Budget(None, 1, "positions"))
+    state = read_checkpoint(work / "train")["state"]
+    assert state.n_updates == 1 and state.is_done == is_done
+    monkeypatch.undo()
+    stages_of(bass, work, tiny).train(Budget(None, 1, "positions"))
+    state = read_checkpoint(work / "train")["state"]
+    assert state.n_updates == 1 and state.is_done
+    for line in (work / "train" / "log.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_killed_in_the_last_measurement_it_keeps_what_it_has_trained(bass, work, tiny, monkeypatch):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "_report", killed)
+    with pytest.raises(KeyboardInterrupt):
+        stages_of(bass, work, tiny).train(Budget(None, 1, "positions"))
+    assert read_checkpoint(work / "train")["state"].n_updates == 1
+
+
+def test_what_is_no_number_is_not_saved(bass, run, work, tiny):
+    """A later run goes on with what was good."""
+    assert run(bass, *train(work, tiny, "--positions", 100)).code == 0
+    good = (work / "train" / "checkpoint.pt").read_bytes()
+    done = run(bass, *train(work, tiny, "--positions", 3000, "--learning-rate", 1e8))
+    assert done.code == 1 and "has diverged" in done.err and "give a lower --learning-rate" in done.err, done.err
+    assert (work / "train" / "checkpoint.pt").read_bytes() == good
+
+
+def test_a_loss_that_is_no_number_ends_the_training_at_once(bass, work, tiny, monkeypatch):
+    unrolled = Trainer._unrolled
+    monkeypatch.setattr(Trainer, "_unrolled", lambda *arguments: [dataclasses.replace(result, loss=result.loss * math.nan)
+                                                                  for result in unrolled(*arguments)])
+    with pytest.raises(UserError, match="has diverged at update 0 "):
+        stages_of(bass, work, tiny).train(Budget(None, 500, "positions"))
+
+
+def test_weights_that_are_no_numbers_are_not_saved(bass, work, tiny, monkeypatch):
+    """Also where the loss, which is that from before the update, still was one."""
+
+    def poison(self, _):
+        next(self._model.parameters()).data.fill_(float("nan"))
+        self._recent.append([1.0])
+        self.checkpoint.n_updates, self.checkpoint.n_positions = 1, 100
+
+    monkeypatch.setattr(Trainer, "_timed_step", poison)
+    with pytest.raises(UserError, match="has diverged"):
+        stages_of(bass, work, tiny).train(Budget(None, 100, "positions"))
+    assert read_checkpoint(work / "train") is None
+
+
+def test_a_time_in_which_nothing_is_trained_is_too_short(bass, run, work, tiny):
+    arguments = train(work, tiny, "--hours", 1e-9)
+    done = run(bass, *arguments)
+    assert done.code == 2 and "--hours is too short" in done.err and "Traceback" not in done.err, done.err
+    assert read_checkpoint(work / "train") is None
+
+
+def test_what_a_training_began_with_stays(bass, run, work, tiny, tmp_path):
+    """Another beginning is refused, and the file does not tell of one that was not used."""
+    draft = tmp_path / "draft.gguf"
+    assert run(bass, *train(work, tiny, "--positions", 50)).code == 0
+    assert run(bass, "export", "-m", tiny, "--work", work, "-o", draft).code == 0
+    for arguments, words in ((["--init", draft], "was begun with another init;"),
+                             (["--draft-vocab", 90], "was begun with another draft-vocab;"),
+                             (["--no-main-weights"], "was begun with another main-weights;")):
+        done = run(bass, *train(work, tiny, "--positions", 50, *arguments))
+        assert done.code == 2 and words in done.err, done.err
+    settings = work / "train" / "settings.json"
+    noted = json.loads(settings.read_text())
+    older = {name: noted[name] for name in ("model", "shape", "seed", "max-text", "batch-rows")}
+    settings.write_text(json.dumps(older))
+    done = run(bass, *train(work, tiny, "--positions", 60, "--init", draft, "--unroll", 2, "--learning-rate", 0.01))
+    assert done.code == 0, done.err
+    state = read_checkpoint(work / "train")["state"]
+    assert state.before == "" and "2 steps unrolled" in state.loss
+    done = run(bass, *train(work, tiny, "--positions", 60, "--init", draft))
+    assert done.code == 0 and "is done; with more --hours or --positions it goes on" in done.err, done.err
+
+
 def test_two_do_not_work_in_one_folder(bass, run, start, work, tiny):
     process = start(bass, *train(work, tiny, "--positions", 100000, "--checkpoint-minutes", 0.002))
     wait_for_checkpoint(work, process)
+    settings = (work / "train" / "settings.json").read_bytes()
     done = run(bass, *train(work, tiny, "--positions", 100000))
     assert done.code == 2 and "another bass-draft works there" in done.err, done.err
+    assert (work / "train" / "settings.json").read_bytes() == settings
     assert run(bass, "export", "-m", tiny, "--work", work, "-o", work / "draft.gguf").code == 0
     assert process.poll() is None, "export took something from the one that trains"
     process.kill()

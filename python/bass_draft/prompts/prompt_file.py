@@ -1,6 +1,9 @@
 """--prompts FILE.jsonl: a user's own prompts."""
 
+import contextlib
 import pathlib
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bass_draft.errors import UserError
@@ -11,6 +14,7 @@ _KEYS = {"prompt": str, "task": str, "chat": bool, "temperature": (int, float), 
 # What the engine would refuse, but only when it comes to that prompt: after hours, maybe.
 _RANGES = (("temperature", lambda value: 0 <= value <= 1e6, "a number from 0 (greedy) to 1000000"),
            ("max_tokens", lambda value: value >= 1, "at least 1"))
+_ENGINES_LINE = re.compile(r"standard input:(\d+)")
 
 
 def read_prompt_file(path: pathlib.Path, temperatures: tuple[float, ...], seed: int) -> list[Prompt]:
@@ -26,6 +30,20 @@ def read_prompt_file(path: pathlib.Path, temperatures: tuple[float, ...], seed: 
     if not prompts:
         raise UserError(f'{path}: holds no prompts; a line is {{"prompt": "..."}}')
     return prompts
+
+
+@contextlib.contextmanager
+def named_in_errors(path: pathlib.Path | None, prompts: Sequence[Prompt], first: int = 0) -> Iterator[None]:
+    """The engine names a line of what it is given, prompts from `first` on: it is one of the user's file, if that made it."""
+    try:
+        yield
+    except UserError as error:
+        found = _ENGINES_LINE.search(str(error))
+        number = first + int(found[1]) - 1 if found else len(prompts)
+        if number >= len(prompts):
+            raise
+        place = f"{path}: prompt {number + 1} ({prompts[number].text[:40]!r})"
+        raise UserError(str(error).replace(found[0], place), error.exit_code) from error
 
 
 def _check(place: str, line: dict[str, Any]) -> None:
