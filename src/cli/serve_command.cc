@@ -55,6 +55,11 @@ class ServeCommand final : public Command {
     add("--host", server_.host, "address to listen on; 0.0.0.0: all of this machine [127.0.0.1]", "ADDRESS");
     add("--port", server_.port, "0: any that is free; it is printed [8080]", "N")->check(whole_number(0, 65535));
     add("--model-name", server_.model, "what callers call the model [as -m; a file without folder and .gguf]", "NAME");
+    add("--allow-origin", server_.origins, "web pages that may call from a browser; '*': all (repeatable) [none]",
+        "ORIGIN")
+        ->check(&check_origin)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     add("--max-calls", server_.max_calls, "calls that run or wait at most; further ones get 429 [256]", "N")
         ->check(whole_number(1, 4096));
     add("--drain", server_.drain_s, "calls that run have so long when the server ends [10]", "SECONDS")
@@ -64,6 +69,15 @@ class ServeCommand final : public Command {
   int run(Console* console) override { return finish(console, serve(console)); }
 
  private:
+  // What a browser sends: scheme, host and, where it is not the scheme's own, port.
+  static std::string check_origin(const std::string& text) {
+    const size_t host = text.find("://");
+    const bool is_origin =
+        host != text.npos && host > 0 && text.find_first_of("/ ", host + 3) == text.npos && text.size() > host + 3;
+    if (is_origin || text == "*" || text == "null") return "";
+    return fmt::format("'{}': must be '*' or a page's address without a path: https://chat.example", text);
+  }
+
   Status serve(Console* console) {
     options_.request.max_tokens = kAnswerTokens;
     options_.request.sampling.temperature = kTemperature;

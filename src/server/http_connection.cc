@@ -41,6 +41,13 @@ std::string path_of(std::string_view target) {
   return path;
 }
 
+// "*" does not stand for Authorization (Fetch standard, 3.3.2).
+void allow_calls(http::response_header<>* header) {
+  header->set(http::field::access_control_allow_methods, "GET, POST");
+  header->set(http::field::access_control_allow_headers, "*, Authorization");
+  header->set(http::field::access_control_max_age, "86400");
+}
+
 }  // namespace
 
 // What was not understood is still in the buffer.
@@ -65,10 +72,13 @@ net::awaitable<HttpConnection::Read> HttpConnection::read(const BodyLimit& limit
   version_ = message.version();
   is_head_ = message.method() == http::verb::head;
   is_kept_ = false;
+  allowed_origin_.clear();
   if (error) co_return why_unread(error);
   const std::string_view target(message.target().data(), message.target().size());
-  *request = {
-      std::string(message.method_string()), path_of(target), std::string(message[http::field::authorization]), {}};
+  *request = {.method = std::string(message.method_string()),
+              .path = path_of(target),
+              .authorization = std::string(message[http::field::authorization]),
+              .origin = std::string(message[http::field::origin])};
   std::optional<size_t> n_bytes;
   if (const auto said = parser.content_length()) n_bytes = *said;
   const size_t max_bytes = limit(*request, n_bytes);
@@ -101,6 +111,9 @@ void HttpConnection::settle(http::response_header<>* header) {
   header->version(version_);
   header->set(http::field::server, "bass");
   header->set(http::field::cache_control, "no-cache");
+  if (allowed_origin_.empty()) return;
+  header->set(http::field::access_control_allow_origin, allowed_origin_);
+  if (allowed_origin_ != "*") header->set(http::field::vary, "Origin");
 }
 
 net::awaitable<void> HttpConnection::answer(const HttpAnswer& answer) {
@@ -110,6 +123,7 @@ net::awaitable<void> HttpConnection::answer(const HttpAnswer& answer) {
   response.set(http::field::content_type, answer.type);
   if (answer.status == 401) response.set(http::field::www_authenticate, "Bearer");
   if (!answer.allowed.empty()) response.set(http::field::allow, answer.allowed);
+  if (answer.is_preflight) allow_calls(&response);
   if (answer.status == 429) response.set(http::field::retry_after, "1");
   response.content_length(answer.body.size());
   response.keep_alive(is_kept());

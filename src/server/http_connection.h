@@ -15,6 +15,7 @@ struct HttpRequest {
   std::string method;
   std::string path;           ///< without what follows a "?"
   std::string authorization;  ///< the header
+  std::string origin;         ///< the header: of which page's code the request is, where a browser sends it
   std::string body;
 };
 
@@ -22,7 +23,8 @@ struct HttpAnswer {
   int status = 200;
   std::string body;
   std::string type = "application/json";
-  std::string allowed = {};  ///< the methods that a path has, of 405
+  std::string allowed = {};   ///< the methods that a path has, of 405
+  bool is_preflight = false;  ///< says what pages of other origins may send (allow_origin)
 };
 
 /// All methods are called on the server's thread. What a coroutine is given must live until it ends (g++ 12 destroys
@@ -47,6 +49,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   /// How long a request's body may be, by what is there without it and by what its head says, if it does.
   using BodyLimit = std::function<size_t(const HttpRequest& head, std::optional<size_t> n_bytes)>;
   net::awaitable<Read> read(const BodyLimit& limit, HttpRequest* request);
+
+  /// Pages of this origin ("*": of any) may read the answer to the request that was read last; "": no other's may, as
+  /// is so when a request has been read (Fetch standard, "CORS protocol").
+  void allow_origin(std::string origin) { allowed_origin_ = std::move(origin); }
 
   /// Whoever takes nothing of what is sent for 30 seconds has gone; so of pieces.
   net::awaitable<void> answer(const HttpAnswer& answer);
@@ -90,6 +96,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool is_kept_ = true;
   bool is_idle_ = true;
   bool is_watching_ = false;
+  std::string allowed_origin_;
   std::function<void()> on_gone_;
   net::steady_timer next_look_;  // for the other side's end
 };

@@ -208,6 +208,7 @@ class HttpServerImpl final : public HttpServer {
     };
     const HttpConnection::Read read = co_await connection->read(limit, &request);
     if (read == HttpConnection::Read::kEnd) co_return false;
+    connection->allow_origin(allowed_origin(request));
     const std::optional<ApiEndpoint> endpoint = endpoint_of(request);
     const bool is_call = endpoint && is_allowed(request);
     if (read == HttpConnection::Read::kRequest && is_call) {
@@ -259,8 +260,20 @@ class HttpServerImpl final : public HttpServer {
            ::CRYPTO_memcmp(given.data() + kScheme.size(), options_.api_key.data(), options_.api_key.size()) == 0;
   }
 
+  /// What is said of a request's origin; "": nothing.
+  [[nodiscard]] std::string allowed_origin(const HttpRequest& request) const {
+    const auto has = [&](std::string_view origin) {
+      return std::ranges::find(options_.origins, origin) != options_.origins.end();
+    };
+    if (request.origin.empty()) return "";
+    return has("*") ? "*" : has(request.origin) ? request.origin : "";
+  }
+
   HttpAnswer simple_answer(const HttpRequest& request) const {
     const std::string path = meant_path(request.path);
+    // A browser asks before it sends what a page wants sent, and never with a key.
+    if (request.method == "OPTIONS" && !allowed_origin(request).empty())
+      return {.type = "text/plain", .is_preflight = true};
     const bool is_get = request.method == "GET" || request.method == "HEAD";
     if (is_get && path == "/health") return {200, "{\"status\":\"ok\"}\n"};
     if (!is_allowed(request)) return answer_of(wrong_key_error());

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bass/engine.h"
 #include "engine/options.h"
@@ -12,9 +13,11 @@ namespace bass {
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  int port = 8080;           ///< 0: any that is free
-  std::string model;         ///< what the model is called
-  std::string api_key;       ///< callers must send it; empty: anyone may call
+  int port = 8080;      ///< 0: any that is free
+  std::string model;    ///< what the model is called
+  std::string api_key;  ///< callers must send it; empty: anyone may call
+  /// Of pages that may call from a browser and read the answers ("https://chat.example"); "*": of all pages.
+  std::vector<std::string> origins;
   int max_calls = 256;       ///< that run or wait; further ones are refused
   double drain_s = 10;       ///< calls that run have so long to end when the server does
   GenerateOptions defaults;  ///< of what a call does not say

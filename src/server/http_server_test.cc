@@ -239,6 +239,37 @@ TEST_F(ServerTest, ErrorsSayWhichKeyAndClientsKnowATextThatIsTooLong) {
   EXPECT_THAT(said, HasSubstr(R"("param":"prompt")"));
 }
 
+std::string asked_by(const std::string& origin, const std::string& method, const std::string& path) {
+  return fmt::format("{} {} HTTP/1.1\r\nOrigin: {}\r\n{}Content-Length: 0\r\n\r\n", method, path, origin, kLast);
+}
+
+TEST_F(ServerTest, PagesOfOriginsThatAreAllowedMayCall) {
+  constexpr const char* kPage = "https://chat.example";
+  const std::string line = fmt::format("Access-Control-Allow-Origin: {}\r\n", kPage);
+  serve({.api_key = "k", .origins = {kPage, "http://localhost:3000"}});
+  const std::string preflight = ask(asked_by(kPage, "OPTIONS", kCompletions));
+  EXPECT_THAT(preflight, HasSubstr("HTTP/1.1 200 "));
+  EXPECT_THAT(preflight, HasSubstr(line));
+  EXPECT_THAT(preflight, HasSubstr("Access-Control-Allow-Methods: GET, POST\r\n"));
+  EXPECT_THAT(preflight, HasSubstr("Access-Control-Allow-Headers: *, Authorization\r\n"));
+  EXPECT_THAT(preflight, HasSubstr("Vary: Origin\r\n"));
+  EXPECT_THAT(ask(asked_by(kPage, "GET", "/v1/models")), HasSubstr(line)) << "so that the page can read the error";
+  const std::string call = fmt::format("Origin: {}\r\nAuthorization: Bearer k\r\n{}", kPage, kLast);
+  EXPECT_THAT(ask(post(kCompletions, R"({"prompt": [1], "max_tokens": 1})", call)), HasSubstr(line));
+  EXPECT_THAT(ask(post(kCompletions, R"({"prompt": [1], "max_tokens": 1, "stream": true})", call)), HasSubstr(line));
+  for (const char* other : {"https://chat.example.com", "https://chat.example:8443", "null", ""}) {
+    const std::string answer = ask(asked_by(other, "OPTIONS", kCompletions));
+    EXPECT_THAT(answer, HasSubstr("HTTP/1.1 401 ")) << other;
+    EXPECT_EQ(answer.find("Access-Control"), answer.npos) << other;
+  }
+}
+
+TEST_F(ServerTest, AllPagesMayCallWhereThatIsWanted) {
+  serve({.origins = {"*"}});
+  EXPECT_THAT(ask(asked_by("null", "OPTIONS", kCompletions)), HasSubstr("Access-Control-Allow-Origin: *\r\n"));
+  EXPECT_EQ(ask("GET /health HTTP/1.0\r\n\r\n").find("Access-Control"), std::string::npos) << "no page asks";
+}
+
 TEST_F(ServerTest, CallsAndSamplesAreBounded) {
   serve({.max_calls = 2});
   Caller one = caller(), two = caller();
