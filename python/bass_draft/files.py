@@ -18,6 +18,7 @@ from bass_draft.errors import UserError
 
 # numpy's tofile, which gguf writes tensors with, forgets why it could not write all.
 _SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
+_DESCRIPTORS = re.compile(r"/proc/[^/]+(/task/[^/]+)?/fd")
 
 
 @contextlib.contextmanager
@@ -41,8 +42,12 @@ def describe(error: OSError, path: pathlib.Path) -> str:
 
 def write_atomic(path: pathlib.Path, write: Callable[[pathlib.Path], None]) -> None:
     """Lets `write` fill a file beside `path`, then puts it in place. `path` never holds a part. A link stays one: what it
-    points at is replaced. What is no regular file (a pipe, a device) gets the bytes and stays what it is."""
+    points at is replaced. What is no regular file (a pipe, a device) gets the bytes and stays what it is, and so does a file that
+    is open already (/dev/stdout)."""
     with file_errors(path):
+        if _is_open_file(path):
+            _write_into(path, write, "ab")
+            return
         target = _behind_links(path)
         if _is_special(target):
             _write_into(target, write)
@@ -62,6 +67,15 @@ def _behind_links(path: pathlib.Path) -> pathlib.Path:
     return pathlib.Path(os.path.realpath(path))
 
 
+def _is_open_file(path: pathlib.Path) -> bool:
+    """A name of a descriptor: /dev/stdout, /dev/fd/3."""
+    while not _DESCRIPTORS.fullmatch(os.path.realpath(path.parent)):
+        if not path.is_symlink():
+            return False
+        path = path.parent / os.readlink(path)
+    return True
+
+
 def _is_special(path: pathlib.Path) -> bool:
     return path.exists() and not path.is_file()
 
@@ -70,12 +84,12 @@ def _partial(path: pathlib.Path) -> pathlib.Path:
     return path.with_name(f".{path.name}.{os.getpid()}.part")
 
 
-def _write_into(target: pathlib.Path, write: Callable[[pathlib.Path], None]) -> None:
+def _write_into(target: pathlib.Path, write: Callable[[pathlib.Path], None], mode: str = "wb") -> None:
     """By way of a file: whoever writes may go back in it, which a pipe does not allow."""
     with tempfile.TemporaryDirectory(dir=temporary_folder()) as folder:
         partial = pathlib.Path(folder) / "part"
         write(partial)
-        with open(target, "wb") as file:
+        with open(target, mode) as file:
             file.write(partial.read_bytes())
 
 
@@ -150,6 +164,9 @@ def check_output(path: pathlib.Path, inputs: Mapping[str, str | None]) -> None:
         for option, source in inputs.items():
             if source and path.exists() and os.path.exists(source) and path.samefile(source):
                 raise UserError(f"-o {path}: is the file that {option} names, which would be lost; name another one")
+        if _is_open_file(path):
+            _check_access(path)
+            return
         target = _behind_links(path)
         if target.is_dir():
             raise UserError(f"{path}: is a folder; name a file")

@@ -19,7 +19,7 @@ def compare_settings(path: pathlib.Path, settings: dict[str, Any], is_begun: boo
         raise UserError(f"{path}: does not say what the folder was begun with; if it was the same options, delete that file, "
                         "else give another --work folder")
     n_used = n_used or {}
-    part = lambda name, value: value[:n_used[name]] if name in n_used else value
+    part = lambda name, value: value[:n_used[name]] if name in n_used and isinstance(value, list) else value
     # Through JSON, tuples become lists.
     different = [name for name, value in settings.items()
                  if name in noted and part(name, _plain(value)) != part(name, noted[name])]

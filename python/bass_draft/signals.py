@@ -71,7 +71,8 @@ class Stop:
         global _listening
         _listening = self
         for number in _SIGNALS:
-            self._before[number] = signal.signal(number, self._note)
+            if signal.getsignal(number) != signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:

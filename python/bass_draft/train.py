@@ -227,8 +227,12 @@ class Trainer:
         rounded = [round(value, 4) if math.isfinite(value) else None for value in recent]  # JSON has no NaN
         log = {"seconds": round(state.seconds, 1), "positions": state.n_positions, "loss": rounded[0],
                "train_acceptance": rounded[1:], "held_out": state.acceptance}
+        try:
+            line = json.dumps(log, allow_nan=False)
+        except ValueError:
+            raise self._diverged() from None
         with file_errors(self._directory), open(self._directory / "log.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps(log, allow_nan=False) + "\n")
+            file.write(line + "\n")
         if "all" in found:
             say(report_line(state, recent[0], found["all"]))
 

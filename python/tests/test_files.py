@@ -3,6 +3,8 @@
 import errno
 import fcntl
 import os
+import pathlib
+import signal
 import threading
 
 import numpy as np
@@ -13,6 +15,7 @@ from bass_draft.features import FeatureStore
 from bass_draft.files import (check_output, read_json, read_jsonl, remove_partial_files, remove_partial_files_of,
                               temporary_folder, write_atomic, write_json, write_text)
 from bass_draft.settings import compare_settings, note_settings
+from bass_draft.signals import Stop
 from bass_draft.tensor_file import read_tensors, write_tensors
 
 
@@ -62,6 +65,27 @@ def test_a_pipe_stays_one_and_gets_the_bytes(tmp_path):
     write_text(pipe, "text")
     reader.join(10)
     assert found == [b"text"] and pipe.is_fifo()
+
+
+def test_a_file_that_is_open_already_is_added_to(tmp_path):
+    """As the standard output of a script, /dev/stdout, whose lines stand before ours."""
+    path = tmp_path / "all"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("before\n")
+        file.flush()
+        name = pathlib.Path(f"/proc/self/fd/{file.fileno()}")
+        link = tmp_path / "stdout"
+        link.symlink_to(name)
+        for out in (name, pathlib.Path(f"/dev/fd/{file.fileno()}"), link):
+            check_output(out, {})
+            write_text(out, "ours\n")
+    assert path.read_text() == "before\nours\nours\nours\n"
+    reader, writer = os.pipe()
+    check_output(pathlib.Path(f"/dev/fd/{writer}"), {})
+    write_text(pathlib.Path(f"/dev/fd/{writer}"), "ours\n")
+    assert os.read(reader, 100) == b"ours\n"
+    os.close(reader)
+    os.close(writer)
 
 
 def test_an_output_is_checked_before_the_work(tmp_path):
@@ -158,6 +182,23 @@ def test_settings_that_say_nothing_do_not_let_everything_pass(tmp_path, noted):
     assert read_json(path) == noted
     note_settings(path, {"seed": 2}, is_begun=False)
     assert read_json(path) == {"seed": 2}
+
+
+def test_a_list_that_is_none_is_another_one(tmp_path):
+    write_json(tmp_path / "settings.json", {"prompts": 5})
+    with pytest.raises(UserError, match="another prompts"):
+        compare_settings(tmp_path / "settings.json", {"prompts": ["a"]}, n_used={"prompts": 1})
+
+
+def test_a_signal_that_is_ignored_stays_so():
+    """As of a command that a shell's script has put into the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Stop() as stop:
+            os.kill(os.getpid(), signal.SIGINT)
+        assert stop.signal_number is None and signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_settings_that_nothing_was_made_with_may_change(tmp_path):
