@@ -130,6 +130,7 @@ class Collector {
     PromptResult& prompt = result_.prompts[prompt_idx_.at(event.request_id)];
     if (event.kind == Event::Kind::kPrompt) {
       prompt.n_prompt_tokens = event.n_prompt_tokens;
+      if (settings_.wants_origins) note_start(event, &prompt);
     } else if (event.kind == Event::Kind::kDone) {
       prompt.n_prompt_tokens = event.n_prompt_tokens;  // a prompt that was never processed has tokens too
       --n_running_;
@@ -157,14 +158,25 @@ class Collector {
     }
   }
 
+  /// What follows a prompt of special tokens alone begins a text.
+  void note_start(const Event& event, PromptResult* prompt) const {
+    const bool at_start = std::ranges::all_of(event.prompt_tokens, [&](TokenId id) {
+      const Result<TokenText> text = engine_->token_text(id, /*at_start=*/true);
+      return text.ok() && text->is_special;
+    });
+    for (ChoiceResult& choice : prompt->choices) choice.at_start = at_start;
+  }
+
   void take_choice(Event event, ChoiceResult* choice) {
     choice->top_logprobs.insert(choice->top_logprobs.end(), event.top_logprobs.begin(), event.top_logprobs.end());
     for (const TokenInfo& token : event.tokens) {
       choice->add(token);
       if (!settings_.wants_origins) continue;
       const size_t begin = choice->token_ends.empty() ? 0 : choice->token_ends.back();
-      const Result<TokenText> text = engine_->token_text(token.id, /*at_start=*/false);
-      choice->token_ends.push_back(begin + (text.ok() && !text->is_special ? text->bytes.size() : 0));
+      const Result<TokenText> text = engine_->token_text(token.id, choice->at_start);
+      const bool is_shown = text.ok() && !text->is_special;
+      choice->token_ends.push_back(begin + (is_shown ? text->bytes.size() : 0));
+      if (is_shown) choice->at_start = text->at_start;
     }
     choice->text += event.text;
     if (event.kind != Event::Kind::kFinished) return;

@@ -20,6 +20,7 @@ struct ChoiceResult {
   int64_t n_tokens = 0;                  ///< as many, until these are released
   std::vector<TopLogprob> top_logprobs;  ///< [tokens, as many as were asked for]
   std::vector<size_t> token_ends;        ///< where each token's bytes end; only filled when origins are shown
+  bool at_start = false;                 ///< then: the text is the beginning of one, and has only begun
   FinishReason finish_reason = FinishReason::kCancelled;
   ChoiceStats stats;
   Status error;

@@ -71,11 +71,13 @@ class ServeCommand final : public Command {
  private:
   // What a browser sends: scheme, host and, where it is not the scheme's own, port.
   static std::string check_origin(const std::string& text) {
+    constexpr std::string_view kNever = "/?# ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     const size_t host = text.find("://");
-    const bool is_origin =
-        host != text.npos && host > 0 && text.find_first_of("/ ", host + 3) == text.npos && text.size() > host + 3;
+    const bool is_origin = host != text.npos && host > 0 && text.size() > host + 3 &&
+                           text.find_first_of(kNever) == host + 1 && text.find_first_of(kNever, host + 3) == text.npos;
     if (is_origin || text == "*" || text == "null") return "";
-    return fmt::format("'{}': must be '*' or a page's address without a path: https://chat.example", text);
+    return fmt::format("'{}': must be '*' or a page's address in lower case without a path: https://chat.example",
+                       text);
   }
 
   Status serve(Console* console) {

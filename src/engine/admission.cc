@@ -31,16 +31,17 @@ bool Scheduler::may_admit() const {
 
 // Start-time fair queueing (Goyal, Vin and Cheng 1996) of requests that count alike: of each job one a turn, so that a
 // call of very many prompts does not keep the others out. A job that comes late begins with the turn that is next.
-// last: the newcomer before this one. Mostly it is of the same job, and saves the walk through a long queue.
+// last: the newcomer before this one. Mostly it stands next to this one's place, and saves the walk through a long
+// queue.
 void Scheduler::give_turn(Queue::iterator newcomer, Queue::iterator last) noexcept {
   RequestState& request = **newcomer;
+  const bool follows = last != requests_.end() && request.is_of_job(**last);
+  request.turn = 1 + (follows ? (*last)->turn : last_turn_of_job(newcomer));
   auto place = newcomer;
-  if (last != requests_.end() && request.is_of_job(**last)) {
-    request.turn = (*last)->turn + 1;
+  if (follows || (last != requests_.end() && (*last)->turn == request.turn)) {
     place = std::next(last);
     while (place != newcomer && (*place)->turn <= request.turn) ++place;
   } else {
-    request.turn = 1 + last_turn_of_job(newcomer);
     while (!is_first_waiting(place) && (*std::prev(place))->turn > request.turn) --place;
   }
   requests_.splice(place, requests_, newcomer);
@@ -50,14 +51,20 @@ bool Scheduler::is_first_waiting(Queue::iterator place) const {
   return place == requests_.begin() || (*std::prev(place))->is_admitted;
 }
 
+// The one before that of whoever is next: turns of requests that went away are not waited for.
+int64_t Scheduler::queue_turn() const {
+  const auto next = std::ranges::find_if(requests_, [](const auto& request) { return !request->is_admitted; });
+  return next == requests_.end() ? turn_ : std::max(turn_, (*next)->turn - 1);
+}
+
 // Of those that wait; else the turn that the queue is at.
 int64_t Scheduler::last_turn_of_job(Queue::iterator newcomer) const {
-  if ((*newcomer)->request.job == 0) return turn_;
+  if ((*newcomer)->request.job == 0) return queue_turn();
   for (auto place = newcomer; !is_first_waiting(place); --place) {
     const RequestState& other = **std::prev(place);
     if ((*newcomer)->is_of_job(other)) return other.turn;
   }
-  return turn_;
+  return queue_turn();
 }
 
 // What there is no memory for ends one request and not all.

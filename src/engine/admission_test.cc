@@ -99,18 +99,22 @@ TEST_F(Admission, LeavesPagesToThoseWhoWait) {
   EXPECT_EQ(n_running(*many), 2) << "four of eight pages";
 }
 
-TEST_F(Admission, JobsTakeTurns) {
-  make(1, 1000);
-  std::vector<uint64_t> order;
-  const auto arrive = [&](uint64_t job, int n) {
+class Turns : public Admission {
+ protected:
+  void SetUp() override { make(1, 1000); }
+  std::vector<RequestState*> arrive(uint64_t job, int n) {
+    std::vector<RequestState*> states;
     for (int i = 0; i < n; ++i) {
-      RequestState* state = add(1);
-      state->request.job = job;
-      const auto policy = std::exchange(state->policy, nullptr);
+      states.push_back(add(1));
+      states.back()->request.job = job;
+      const auto policy = std::exchange(states.back()->policy, nullptr);
       scheduler_->prepare_new([&](RequestState* prepared) { prepared->policy = policy; });
     }
-  };
-  const auto run = [&](int n) {
+    return states;
+  }
+  // The jobs of the next n that run, each to its end.
+  std::vector<uint64_t> run(int n) {
+    std::vector<uint64_t> order;
     for (int i = 0; i < n; ++i) {
       step();
       step();  // its prompt was read
@@ -118,16 +122,43 @@ TEST_F(Admission, JobsTakeTurns) {
       order.push_back(first.request.job);
       end_one(first);
     }
-  };
+    return order;
+  }
+};
+
+TEST_F(Turns, OfEachJobOneRequest) {
   arrive(1, 6);
-  run(2);
+  EXPECT_EQ(run(2), (std::vector<uint64_t>{1, 1}));
   arrive(2, 2);
   arrive(0, 1);  // a job of its own
   arrive(0, 1);
-  run(4);
+  EXPECT_EQ(run(4), (std::vector<uint64_t>{1, 2, 0, 0}));
   arrive(3, 3);
-  run(6);
-  EXPECT_EQ(order, (std::vector<uint64_t>{1, 1, 1, 2, 0, 0, 1, 2, 3, 1, 3, 1}));
+  EXPECT_EQ(run(6), (std::vector<uint64_t>{1, 2, 3, 1, 3, 1}));
+}
+
+// Of requests that come at once, too, where each looks for its place from the last one's.
+TEST_F(Turns, ThoseThatComeAtOnce) {
+  std::list<std::unique_ptr<RequestState>> all;
+  std::shared_ptr<PolicyState> policy;
+  for (const uint64_t job : {1, 1, 1, 2, 2, 0, 0, 1}) {
+    all.push_back(request("off"));
+    all.back()->request.job = job;
+    all.back()->uses_draft_model = false;
+    policy = std::exchange(all.back()->policy, nullptr);
+  }
+  scheduler_->add(&all);
+  scheduler_->prepare_new([&](RequestState* state) { state->policy = policy; });
+  EXPECT_EQ(run(8), (std::vector<uint64_t>{1, 2, 0, 0, 1, 2, 1, 1}));
+}
+
+TEST_F(Turns, NobodyWaitsForTurnsOfThoseWhoWentAway) {
+  const std::vector<RequestState*> states = arrive(1, 6);
+  EXPECT_EQ(run(1), (std::vector<uint64_t>{1}));
+  for (size_t i = 1; i < 5; ++i) scheduler_->finish(states[i]->choices[0].get(), /*keeps_text=*/false);
+  scheduler_->remove_finished();
+  arrive(2, 1);
+  EXPECT_EQ(run(2), (std::vector<uint64_t>{1, 2}));
 }
 
 // Prompts of one file are wanted together, and come in their order.

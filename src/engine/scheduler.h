@@ -127,6 +127,7 @@ class Scheduler {
   using Queue = std::list<std::unique_ptr<RequestState>>;
   void give_turn(Queue::iterator newcomer, Queue::iterator last) noexcept;
   [[nodiscard]] bool is_first_waiting(Queue::iterator place) const;
+  [[nodiscard]] int64_t queue_turn() const;
   [[nodiscard]] int64_t last_turn_of_job(Queue::iterator newcomer) const;
   void admit();
   void admit_in_order();

@@ -62,17 +62,23 @@ Json ApiUsage::json() const {
           {"prompt_tokens_details", {{"cached_tokens", n_cached_}}}};
 }
 
+void ApiLogprobs::begin(const Event& event) {
+  at_start_ = std::ranges::all_of(event.prompt_tokens, [&](TokenId id) { return texts_(id, true).is_special; });
+}
+
 void ApiLogprobs::add(const Event& event) {
   for (size_t i = 0; i < event.tokens.size(); ++i) {
     const TokenInfo& token = event.tokens[i];
-    const Entry entry{token.id, token.logprob, std::span(event.top_logprobs).subspan(i * n_top_, n_top_)};
+    const Entry entry{token.id, token.logprob, std::span(event.top_logprobs).subspan(i * n_top_, n_top_), at_start_};
+    const TokenText text = texts_(token.id, at_start_);
     if (endpoint_ == ApiEndpoint::kChat) {
       add_to_chat(entry);
     } else {
-      const TokenText text = texts_(token.id, false);
       add_to_completion(entry, text);
-      if (!text.is_special) n_chars_ += n_code_points(text.bytes);
     }
+    if (text.is_special) continue;
+    n_chars_ += n_code_points(text.bytes);
+    at_start_ = text.at_start;
   }
 }
 
@@ -87,8 +93,8 @@ void ApiLogprobs::add_prompt(const Event& event, std::string_view echoed) {
     }
     const TokenText text = texts_(entry.id, entry.at_start);
     add_to_completion(entry, text);
-    entry.at_start = text.at_start;
     if (text.is_special && !echoed.starts_with(text.bytes)) continue;
+    entry.at_start = text.at_start;
     n_chars_ += n_code_points(text.bytes);
     echoed.remove_prefix(std::min(echoed.size(), text.bytes.size()));
   }
@@ -154,7 +160,10 @@ void WholeAnswer::echo(size_t prompt_idx, const Event& event) {
 
 void WholeAnswer::take(size_t prompt_idx, const Event& event) {
   usage_.count(prompt_idx, event);
-  if (event.kind == Event::Kind::kPrompt && shape_.has_echo) echo(prompt_idx, event);
+  if (event.kind == Event::Kind::kPrompt) {
+    for (Sample& sample : samples_[prompt_idx]) sample.logprobs.begin(event);
+    if (shape_.has_echo) echo(prompt_idx, event);
+  }
   if (event.kind == Event::Kind::kDone && !event.error.ok()) error_ = event.error;
   if (event.kind != Event::Kind::kTokens && event.kind != Event::Kind::kFinished) return;
   Sample& sample = samples_[prompt_idx].at(static_cast<size_t>(event.choice_idx));
@@ -274,7 +283,10 @@ std::string StreamedAnswer::echo(size_t prompt_idx, const Event& event) {
 Result<std::string> StreamedAnswer::take(size_t prompt_idx, const Event& event) {
   usage_.count(prompt_idx, event);
   if (event.kind == Event::Kind::kDone && !event.error.ok()) return event.error;
-  if (event.kind == Event::Kind::kPrompt && shape_.has_echo) return echo(prompt_idx, event);
+  if (event.kind == Event::Kind::kPrompt) {
+    for (Choice& choice : choices_of(prompt_idx)) choice.logprobs.begin(event);
+    return shape_.has_echo ? echo(prompt_idx, event) : std::string();
+  }
   if (event.kind != Event::Kind::kTokens && event.kind != Event::Kind::kFinished) return std::string();
   if (has_failed(event)) return error_of(event.finish_reason, event.error);
   const bool says_nothing = event.kind == Event::Kind::kTokens && event.text.empty() && !shape_.has_logprobs;

@@ -47,6 +47,8 @@ class ApiLogprobs {
   /// n_top: of Event::top_logprobs
   ApiLogprobs(ApiEndpoint endpoint, int n_top, TokenTexts texts)
       : endpoint_(endpoint), n_top_(static_cast<size_t>(n_top)), texts_(std::move(texts)) {}
+  /// Of the prompt (Event::Kind::kPrompt), before anything is added: whether what follows begins a text.
+  void begin(const Event& event);
   void add(const Event& event);
   /// A completion's prompt, whose first token has no probability (Event::Kind::kPrompt), and how it is echoed.
   void add_prompt(const Event& event, std::string_view echoed);
@@ -71,7 +73,8 @@ class ApiLogprobs {
   nlohmann::ordered_json token_logprobs_ = nlohmann::ordered_json::array();  // of a completion, as the next two
   nlohmann::ordered_json top_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json offsets_ = nlohmann::ordered_json::array();
-  int64_t n_chars_ = 0;  // of the text so far
+  int64_t n_chars_ = 0;    // of the text so far
+  bool at_start_ = false;  // the answer's text is the beginning of one, and has only begun
 };
 
 /// An answer that is sent when all is done.
@@ -117,6 +120,10 @@ class StreamedAnswer {
     ApiLogprobs logprobs;
     bool has_begun = false;
   };
+  std::span<Choice> choices_of(size_t prompt_idx) {
+    const auto n = static_cast<size_t>(shape_.n_choices);
+    return std::span(choices_).subspan(prompt_idx * n, n);
+  }
   [[nodiscard]] nlohmann::ordered_json head_json() const;
   [[nodiscard]] std::string chunk(nlohmann::ordered_json choice) const;
   nlohmann::ordered_json choice_json(size_t index, const Event& event);

@@ -204,6 +204,57 @@ TEST(WholeAnswer, OffsetsAreThoseOfTheTextThatIsEchoed) {
   }
 }
 
+// A prompt of special tokens alone is no text: the answer begins one.
+TEST(WholeAnswer, TheFirstWordOfATextHasNoSpace) {
+  for (const TokenId last : {kBegin, TokenId{'p'}}) {
+    ApiShape shape = shape_of(ApiEndpoint::kCompletion, 1, 1);
+    shape.has_logprobs = true;
+    WholeAnswer answer(shape, kHead, kTexts);
+    Event prompt;
+    prompt.kind = Event::Kind::kPrompt;
+    prompt.prompt_tokens = {kBegin, last};
+    answer.take(0, prompt);
+    answer.take(0, tokens(0, "w w", {{kBegin, -1}, {kWord, -1}, {kWord, -1}}));
+    answer.take(0, finished(0));
+    answer.take(0, done(2));
+    const Json logprobs = finish(&answer)["choices"][0]["logprobs"];
+    const bool is_start = last == kBegin;
+    EXPECT_EQ(logprobs["tokens"], (Json{"<s>", is_start ? "w" : " w", " w"}));
+    EXPECT_EQ(logprobs["text_offset"], (is_start ? Json{0, 0, 1} : Json{0, 0, 2}));
+  }
+}
+
+// The decoder of a tokenizer.json may take the space of the very first token alone: one that stands in no text is not
+// it.
+TEST(WholeAnswer, ATokenThatIsNotEchoedBeginsNothing) {
+  ApiShape shape = shape_of(ApiEndpoint::kCompletion, 1, 1);
+  shape.has_logprobs = shape.has_echo = true;
+  const TokenTexts texts = [](TokenId id, bool at_start) {
+    TokenText text = kTexts(id, at_start);
+    text.at_start = false;
+    return text;
+  };
+  struct Case {
+    std::string said;
+    std::vector<TokenId> tokens;
+    std::vector<int> offsets;
+  };
+  for (const auto& [said, tokens, offsets] :
+       {Case{"w w<s>p", {kBegin, kWord, kWord, kBegin, 'p'}, {0, 0, 1, 3, 6}}, Case{"<s>w", {kBegin, kWord}, {0, 3}}}) {
+    shape.echoed = {said};
+    WholeAnswer answer(shape, kHead, texts);
+    Event prompt;
+    prompt.kind = Event::Kind::kPrompt;
+    prompt.prompt_tokens = tokens;
+    prompt.prompt_logprobs.assign(tokens.size() - 1, -1);
+    answer.take(0, prompt);
+    answer.take(0, finished(0));
+    answer.take(0, done(2));
+    const Json choice = finish(&answer)["choices"][0];
+    EXPECT_EQ(choice["logprobs"]["text_offset"], Json(offsets)) << said;
+  }
+}
+
 Json object_of(const std::string& event) {
   EXPECT_THAT(event, StartsWith("data: "));
   return Json::parse(event.substr(6));

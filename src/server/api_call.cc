@@ -112,7 +112,7 @@ class CallReader {
 
   /// For what is not one of them.
   [[nodiscard]] std::vector<std::string> known_keys() const {
-    std::vector<std::string> keys{"model", "stream", "stream_options", "logprobs", "best_of", "max_completion_tokens"};
+    std::vector<std::string> keys{"model", "stream_options", "stream", "logprobs", "best_of", "max_completion_tokens"};
     keys.insert(keys.end(), is_chat() ? std::initializer_list<std::string>{"messages", "top_logprobs"}
                                       : std::initializer_list<std::string>{"prompt", "echo"});
     for (const Option& option : options_table()) {

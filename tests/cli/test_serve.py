@@ -465,7 +465,8 @@ def test_a_port_that_is_taken(server, run, smollm2):
 @pytest.mark.parametrize("arguments, says", [(["--port", "70000"], "--port: 70000: must be a whole number from 0 to 65535"),
                                              (["--host", "203.0.113.7"], "cannot be listened on"),
                                              (["--seed", "1"], "--seed"), (["--max-calls", "0"], "--max-calls"),
-                                             (["--allow-origin", "chat.example"], "a page's address")])
+                                             (["--allow-origin", "chat.example"], "a page's address"),
+                                             (["--allow-origin", "https://Chat.example"], "in lower case")])
 def test_bad_options(run, tiny, arguments, says):
     done = run("serve", "-m", tiny, *arguments)
     assert done.code != 0 and says in done.err
