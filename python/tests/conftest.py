@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -29,6 +30,14 @@ class Finished:
 def environment(bass):
     names = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     return {**names, "PYTHONPATH": str(PACKAGE), "BASS_BINARY": str(bass), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_signal_is_ignored():
+    """A script's `command &` ignores these, which the tool keeps: tests that send them must not depend on who runs them."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
