@@ -43,6 +43,11 @@ std::string echoed_text(const ApiShape& shape, size_t prompt_idx, const Event& e
   return to_valid_utf8(text);
 }
 
+// What follows a prompt of special tokens alone.
+bool begins_text(const Event& prompt, const TokenTexts& texts) {
+  return std::ranges::all_of(prompt.prompt_tokens, [&](TokenId id) { return texts(id, true).is_special; });
+}
+
 }  // namespace
 
 // The prompt's event comes first, but one that was never processed has none.
@@ -62,17 +67,13 @@ Json ApiUsage::json() const {
           {"prompt_tokens_details", {{"cached_tokens", n_cached_}}}};
 }
 
-void ApiLogprobs::begin(const Event& event) {
-  at_start_ = std::ranges::all_of(event.prompt_tokens, [&](TokenId id) { return texts_(id, true).is_special; });
-}
-
 void ApiLogprobs::add(const Event& event) {
   for (size_t i = 0; i < event.tokens.size(); ++i) {
     const TokenInfo& token = event.tokens[i];
     const Entry entry{token.id, token.logprob, std::span(event.top_logprobs).subspan(i * n_top_, n_top_), at_start_};
     const TokenText text = texts_(token.id, at_start_);
     if (endpoint_ == ApiEndpoint::kChat) {
-      add_to_chat(entry);
+      add_to_chat(entry, text);
     } else {
       add_to_completion(entry, text);
     }
@@ -100,17 +101,16 @@ void ApiLogprobs::add_prompt(const Event& event, std::string_view echoed) {
   }
 }
 
-void ApiLogprobs::add_to_chat(const Entry& entry) {
-  const auto json = [&](TokenId id, float logprob) {
-    const std::string bytes = texts_(id, entry.at_start).bytes;
+void ApiLogprobs::add_to_chat(const Entry& entry, const TokenText& text) {
+  const auto json = [](const std::string& bytes, float logprob) {
     const std::vector<uint8_t> numbers(bytes.begin(), bytes.end());
     return Json{{"token", to_valid_utf8(bytes)}, {"logprob", logprob}, {"bytes", numbers}};
   };
   Json alternatives = Json::array();
   for (const TopLogprob& one : entry.top) {
-    if (one.id >= 0) alternatives.push_back(json(one.id, one.logprob));
+    if (one.id >= 0) alternatives.push_back(json(texts_(one.id, entry.at_start).bytes, one.logprob));
   }
-  Json own = json(entry.id, *entry.logprob);
+  Json own = json(text.bytes, *entry.logprob);
   own["top_logprobs"] = std::move(alternatives);
   entries_.push_back(std::move(own));
 }
@@ -161,7 +161,8 @@ void WholeAnswer::echo(size_t prompt_idx, const Event& event) {
 void WholeAnswer::take(size_t prompt_idx, const Event& event) {
   usage_.count(prompt_idx, event);
   if (event.kind == Event::Kind::kPrompt) {
-    for (Sample& sample : samples_[prompt_idx]) sample.logprobs.begin(event);
+    const bool at_start = shape_.has_logprobs && begins_text(event, texts_);
+    for (Sample& sample : samples_[prompt_idx]) sample.logprobs.begin(at_start);
     if (shape_.has_echo) echo(prompt_idx, event);
   }
   if (event.kind == Event::Kind::kDone && !event.error.ok()) error_ = event.error;
@@ -284,7 +285,8 @@ Result<std::string> StreamedAnswer::take(size_t prompt_idx, const Event& event) 
   usage_.count(prompt_idx, event);
   if (event.kind == Event::Kind::kDone && !event.error.ok()) return event.error;
   if (event.kind == Event::Kind::kPrompt) {
-    for (Choice& choice : choices_of(prompt_idx)) choice.logprobs.begin(event);
+    const bool at_start = shape_.has_logprobs && begins_text(event, texts_);
+    for (Choice& choice : choices_of(prompt_idx)) choice.logprobs.begin(at_start);
     return shape_.has_echo ? echo(prompt_idx, event) : std::string();
   }
   if (event.kind != Event::Kind::kTokens && event.kind != Event::Kind::kFinished) return std::string();

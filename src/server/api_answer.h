@@ -47,8 +47,8 @@ class ApiLogprobs {
   /// n_top: of Event::top_logprobs
   ApiLogprobs(ApiEndpoint endpoint, int n_top, TokenTexts texts)
       : endpoint_(endpoint), n_top_(static_cast<size_t>(n_top)), texts_(std::move(texts)) {}
-  /// Of the prompt (Event::Kind::kPrompt), before anything is added: whether what follows begins a text.
-  void begin(const Event& event);
+  /// Before anything is added. at_start: the prompt is no text, so that the answer begins one.
+  void begin(bool at_start) { at_start_ = at_start; }
   void add(const Event& event);
   /// A completion's prompt, whose first token has no probability (Event::Kind::kPrompt), and how it is echoed.
   void add_prompt(const Event& event, std::string_view echoed);
@@ -63,7 +63,7 @@ class ApiLogprobs {
     std::span<const TopLogprob> top;
     bool at_start = false;
   };
-  void add_to_chat(const Entry& entry);
+  void add_to_chat(const Entry& entry, const TokenText& text);
   void add_to_completion(const Entry& entry, const TokenText& text);
 
   ApiEndpoint endpoint_;
