@@ -49,10 +49,14 @@ def end_by_exception() -> None:
 
 
 def _handle(handler: Callable[[int, FrameType | None], None]) -> None:
-    for number in _SIGNALS:
-        if signal.getsignal(number) != signal.SIG_IGN:  # as in a shell's background
-            signal.signal(number, handler)
+    for number in _heard():
+        signal.signal(number, handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+
+
+def _heard() -> list[signal.Signals]:
+    """Those that are not ignored, as in a shell's background."""
+    return [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
 
 
 def hold_back() -> None:
@@ -70,9 +74,8 @@ class Stop:
     def __enter__(self) -> "Stop":
         global _listening
         _listening = self
-        for number in _SIGNALS:
-            if signal.getsignal(number) != signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._note)
+        for number in _heard():
+            self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
