@@ -41,7 +41,10 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   void* data = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
   const int map_errno = errno;
   ::close(fd);
-  if (data == MAP_FAILED) return invalid_file(fmt::format("{}: cannot map: {}", path, std::strerror(map_errno)));
+  if (data == MAP_FAILED) {
+    const StatusCode code = map_errno == ENOMEM ? StatusCode::kResourceExhausted : StatusCode::kInvalidFile;
+    return Status(code, fmt::format("{}: cannot map its {} bytes: {}", path, info.st_size, std::strerror(map_errno)));
+  }
   MappedFile file;
   file.data_ = static_cast<const std::byte*>(data);
   file.size_bytes_ = static_cast<size_t>(info.st_size);

@@ -12,35 +12,40 @@
 namespace bass {
 namespace {
 
-// Whoever asked for `auto` wants to know why no GPU is used in a build that has CUDA, and why no draft model.
-Result<std::unique_ptr<Engine>> tell_choices(Result<std::unique_ptr<Engine>> engine, const GenerateOptions& options,
-                                             Console* console) {
-  if (!engine.ok()) return engine;
-  for (const std::string& note : {engine.value()->device_note(), missing_draft_note(options)}) {
-    if (!note.empty()) console->err.write(fmt::format("note: {}\n", one_line_for_terminal(note)));
-  }
-  return engine;
+// With a note where the draft that comes with the model cannot be used: nobody asked for it, so it may be the error
+// only if it is the draft's. Without it there is none.
+Result<NamedEngine> load_with_or_without_draft(EngineOptions engine_options, const GenerateOptions& options) {
+  Result<std::unique_ptr<Engine>> engine = Engine::load(engine_options);
+  if (engine.ok()) return NamedEngine{std::move(engine).value(), {}};
+  if (!options.is_draft_shipped) return engine.status();
+  engine_options.draft_path.clear();
+  BASS_ASSIGN_OR_RETURN(std::unique_ptr<Engine> plain, Engine::load(engine_options));
+  return NamedEngine{std::move(plain),
+                     {fmt::format("warning: the draft that comes with {} is not used: {}", options.engine.model_path,
+                                  engine.status().message())}};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> load_engine(const GenerateOptions& options, Console* console) {
+Result<NamedEngine> load_named_engine(const GenerateOptions& options) {
   EngineOptions engine_options = options.engine;
   BASS_ASSIGN_OR_RETURN(engine_options.model_path, resolve_model(engine_options.model_path));
   if (!engine_options.draft_path.empty()) {
     BASS_ASSIGN_OR_RETURN(engine_options.draft_path, resolve_model(engine_options.draft_path));
   }
   engine_options.costs_folder = cache_folder() + "/costs";
-  Result<std::unique_ptr<Engine>> engine = Engine::load(engine_options);
-  if (engine.ok() || !options.is_draft_shipped) return tell_choices(std::move(engine), options, console);
-  // Nobody asked for this draft, so it may be the error only if it is the draft's: without it there is none.
-  engine_options.draft_path.clear();
-  Result<std::unique_ptr<Engine>> plain = Engine::load(engine_options);
-  if (plain.ok()) {
-    console->err.write(fmt::format("warning: the draft that comes with {} is not used: {}\n", options.engine.model_path,
-                                   one_line_for_terminal(engine.status().message())));
+  BASS_ASSIGN_OR_RETURN(NamedEngine named, load_with_or_without_draft(std::move(engine_options), options));
+  // Whoever asked for `auto` wants to know why no GPU is used in a build that has CUDA, and why no draft model.
+  for (const std::string& note : {named.engine->device_note(), missing_draft_note(options)}) {
+    if (!note.empty()) named.notes.push_back("note: " + note);
   }
-  return tell_choices(std::move(plain), options, console);
+  return named;
+}
+
+Result<std::unique_ptr<Engine>> load_engine(const GenerateOptions& options, Console* console) {
+  BASS_ASSIGN_OR_RETURN(NamedEngine named, load_named_engine(options));
+  for (const std::string& note : named.notes) console->err.write(one_line_for_terminal(note) + "\n");
+  return std::move(named.engine);
 }
 
 Result<ModelFile> load_named_model(const GenerateOptions& options) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bass/engine.h"
 #include "cli/output.h"
@@ -11,8 +12,16 @@
 
 namespace bass {
 
-/// Resolves model names and loads the engine; without the draft that comes with the model, and with a warning, where
-/// that cannot be used.
+/// An engine, and what whoever asked for it should know: that no GPU is used, or no draft, and why.
+struct NamedEngine {
+  std::unique_ptr<Engine> engine;
+  std::vector<std::string> notes;
+};
+
+/// Resolves model names and loads the engine; without the draft that comes with the model where that cannot be used.
+Result<NamedEngine> load_named_engine(const GenerateOptions& options);
+
+/// The same, with the notes on standard error.
 Result<std::unique_ptr<Engine>> load_engine(const GenerateOptions& options, Console* console);
 
 /// The file of -m alone, quantised as --quantize says, for commands that need no engine.

@@ -27,9 +27,9 @@ class Collector {
   Status submit(std::vector<PromptSpec> prompts) {
     for (const PromptSpec& spec : prompts) {  // a bad line behind many good ones need not wait for their tokens
       BASS_RETURN_IF_ERROR(check_interrupted());
-      if (const Status status = engine_->check(spec.request); !status.ok()) return named(status, spec);
+      BASS_RETURN_IF_ERROR(with_origin(engine_->check(spec.request), spec));
     }
-    for (PromptSpec& spec : prompts) add_prompt(spec);
+    for (const PromptSpec& spec : prompts) result_.prompts.push_back(result_before(spec));
     start_ = Clock::now();
     for (size_t i = 0; i < prompts.size(); ++i) {
       if (is_interrupted() || is_stopped_) {  // what was submitted keeps what it has
@@ -40,8 +40,8 @@ class Collector {
       result_.prompts[i].submitted_s = seconds_since(start_);
       const Result<RequestId> id = engine_->submit(std::move(prompts[i].request), events_);
       if (!id.ok()) {
-        if (prompt_idx_.empty()) return named(id.status(), prompts[i]);
-        fail(named(id.status(), prompts[i]));  // those before it may have ended already
+        if (prompt_idx_.empty()) return with_origin(id.status(), prompts[i]);
+        fail(with_origin(id.status(), prompts[i]));  // those before it may have ended already
         return ok_status();
       }
       prompt_idx_[id.value()] = i;
@@ -95,21 +95,6 @@ class Collector {
     stop();
   }
 
-  static Status named(const Status& status, const PromptSpec& spec) {
-    if (!spec.is_line) return status;  // what is wrong need not be the prompt
-    return {status.code(), fmt::format("{}: {}", spec.origin, status.message())};
-  }
-
-  void add_prompt(const PromptSpec& spec) {
-    PromptResult prompt;
-    prompt.index = spec.index;
-    prompt.origin = spec.origin;
-    prompt.id = spec.id;
-    prompt.choices.resize(static_cast<size_t>(spec.request.n));
-    for (size_t i = 0; i < prompt.choices.size(); ++i) prompt.choices[i].index = static_cast<int>(i);
-    result_.prompts.push_back(std::move(prompt));
-  }
-
   void obey_interrupt() {
     if (!is_interrupted() || result_.was_interrupted) return;
     result_.was_interrupted = true;
@@ -128,34 +113,17 @@ class Collector {
 
   void take(Event event) {
     PromptResult& prompt = result_.prompts[prompt_idx_.at(event.request_id)];
-    if (event.kind == Event::Kind::kPrompt) {
-      prompt.n_prompt_tokens = event.n_prompt_tokens;
-      if (settings_.wants_origins) note_start(event, &prompt);
-    } else if (event.kind == Event::Kind::kDone) {
-      prompt.n_prompt_tokens = event.n_prompt_tokens;  // a prompt that was never processed has tokens too
-      --n_running_;
-      end_untold(FinishReason::kError, event.error, &prompt);
-      end(&prompt);
-    } else {
-      ChoiceResult* choice = &prompt.choices.at(static_cast<size_t>(event.choice_idx));
-      take_choice(std::move(event), choice);
-    }
+    const bool is_done = event.kind == Event::Kind::kDone;
+    if (settings_.wants_origins) note_origins(event, &prompt);
+    take_event(std::move(event), &prompt);
+    if (!is_done) return;
+    --n_running_;
+    end(&prompt);
   }
 
   void end(PromptResult* prompt) {
-    rank_choices(prompt);
     if (!settings_.on_ended || !result_.on_ended_status.ok()) return;
     if (Status status = settings_.on_ended(prompt); !status.ok()) fail(std::move(status));
-  }
-
-  /// Choices that the engine had no memory to tell of one by one, or never heard of.
-  static void end_untold(FinishReason reason, const Status& error, PromptResult* prompt) {
-    for (ChoiceResult& choice : prompt->choices) {
-      if (choice.is_finished) continue;
-      choice.is_finished = true;
-      choice.finish_reason = reason;
-      choice.error = error;
-    }
   }
 
   /// What follows a prompt of special tokens alone begins a text.
@@ -167,23 +135,21 @@ class Collector {
     for (ChoiceResult& choice : prompt->choices) choice.at_start = at_start;
   }
 
-  void take_choice(Event event, ChoiceResult* choice) {
-    choice->top_logprobs.insert(choice->top_logprobs.end(), event.top_logprobs.begin(), event.top_logprobs.end());
+  /// Where the tokens of a choice end.
+  void note_ends(const Event& event, ChoiceResult* choice) const {
     for (const TokenInfo& token : event.tokens) {
-      choice->add(token);
-      if (!settings_.wants_origins) continue;
       const size_t begin = choice->token_ends.empty() ? 0 : choice->token_ends.back();
       const Result<TokenText> text = engine_->token_text(token.id, choice->at_start);
       const bool is_shown = text.ok() && !text->is_special;
       choice->token_ends.push_back(begin + (is_shown ? text->bytes.size() : 0));
       if (is_shown) choice->at_start = text->at_start;
     }
-    choice->text += event.text;
-    if (event.kind != Event::Kind::kFinished) return;
-    choice->is_finished = true;
-    choice->finish_reason = event.finish_reason;
-    choice->stats = event.stats;
-    choice->error = std::move(event.error);
+  }
+
+  void note_origins(const Event& event, PromptResult* prompt) const {
+    if (event.kind == Event::Kind::kPrompt) return note_start(event, prompt);
+    if (event.kind == Event::Kind::kDone) return;
+    note_ends(event, &prompt->choices.at(static_cast<size_t>(event.choice_idx)));
   }
 
   Engine* engine_;
@@ -199,6 +165,16 @@ class Collector {
 };
 
 }  // namespace
+
+PromptResult result_before(const PromptSpec& spec) {
+  PromptResult prompt;
+  prompt.index = spec.index;
+  prompt.origin = spec.origin;
+  prompt.id = spec.id;
+  prompt.choices.resize(static_cast<size_t>(spec.request.n));
+  for (size_t i = 0; i < prompt.choices.size(); ++i) prompt.choices[i].index = static_cast<int>(i);
+  return prompt;
+}
 
 Result<GenerationResult> run_generation(Engine* engine, std::vector<PromptSpec> prompts,
                                         const GenerationSettings& settings) {

@@ -20,6 +20,9 @@ struct GenerationSettings {
   std::function<Status(PromptResult*)> on_ended;
 };
 
+/// A prompt's result while nothing has come of it.
+PromptResult result_before(const PromptSpec& spec);
+
 /// Submits all prompts and returns when all have ended: by themselves, by their deadline, or because SIGINT or SIGTERM
 /// came, in which case the choices keep what they have. Error: a request that the engine refuses (nothing was run);
 /// when it refuses a later one for want of memory, that ends the run as on_ended's error does.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "base/check.h"
 #include "cli/input.h"
 #include "engine/messages.h"
@@ -20,7 +22,7 @@ Status check_prompt(const std::string& origin, const std::string& prompt) {
 }
 
 Status unknown_key(const std::string& key) {
-  std::vector<std::string> known{"prompt", "messages", "id"};
+  std::vector<std::string> known{"prompt", "messages", "prompt_tokens", "id"};
   for (const Option& option : options_table()) {
     if (option.is_per_request) known.emplace_back(option.name);
   }
@@ -50,18 +52,43 @@ Status read_conversation(const Json& line, Request* request) {
   return ok_status();
 }
 
+/// A prompt that is tokens already, without its text and without a chat template.
+Status read_tokens(const Json& line, Request* request) {
+  const Json& ids = line["prompt_tokens"];
+  for (const char* other : {"prompt", "messages", "chat", "system"}) {
+    if (!line.contains(other) || line[other].is_null() || line[other] == false) continue;
+    return invalid_argument(
+        fmt::format("\"{}\": has no place beside \"prompt_tokens\", which are the whole prompt; leave one out", other));
+  }
+  if (!ids.is_array() || ids.empty())
+    return invalid_argument("\"prompt_tokens\": must be a list of token ids, not empty");
+  for (const Json& id : ids) {
+    if (!id.is_number_integer() || id < 0 || id > std::numeric_limits<TokenId>::max()) {
+      return invalid_argument(
+          fmt::format("\"prompt_tokens\": {} is no token id", id.dump(-1, ' ', false, Json::error_handler_t::replace)));
+    }
+    request->prompt_tokens.push_back(id.get<TokenId>());
+  }
+  request->chat = false;
+  request->system.reset();
+  return ok_status();
+}
+
 /// Fills a prompt from the object of its line; `options` are the command line's.
 Status read_object(const Json& line, GenerateOptions options, PromptSpec* spec) {
   if (!line.is_object()) return invalid_argument("must be a JSON object like {\"prompt\": \"...\"}");
-  const bool has_messages = line.contains("messages") && !line["messages"].is_null();
+  const auto has = [&](const char* key) { return line.contains(key) && !line[key].is_null(); };
+  const bool has_messages = has("messages"), has_tokens = has("prompt_tokens");
+  if (has_tokens) BASS_RETURN_IF_ERROR(read_tokens(line, &options.request));
   if (has_messages) BASS_RETURN_IF_ERROR(read_conversation(line, &options.request));
-  if (!has_messages && !line.contains("prompt"))
+  const bool is_read = has_messages || has_tokens;
+  if (!is_read && !line.contains("prompt"))
     return invalid_argument("\"prompt\" is missing (or \"messages\", a conversation)");
   for (const auto& [key, value] : line.items()) {
     const Option* option = find_option(key);
     if (key == "id") {
       spec->id = value;
-    } else if (key == "messages" || (key == "prompt" && has_messages)) {
+    } else if (key == "messages" || key == "prompt_tokens" || (key == "prompt" && is_read)) {
       continue;  // read above
     } else if (key == "prompt") {
       if (!value.is_string()) return invalid_argument("\"prompt\": must be a string");
@@ -77,16 +104,10 @@ Status read_object(const Json& line, GenerateOptions options, PromptSpec* spec) 
   if (options.request.system.has_value() && !options.request.chat) {
     return invalid_argument("\"system\": has no place in a prompt without a chat template; add \"chat\": true");
   }
-  if (!has_messages && options.request.prompt.empty())
+  if (!is_read && options.request.prompt.empty())
     return invalid_argument("\"prompt\" is empty; give at least one character");
   spec->request = std::move(options.request);
   return check_options(options);
-}
-
-Status read_line(const std::string& line, const GenerateOptions& options, PromptSpec* spec) {
-  BASS_RETURN_IF_ERROR(check_utf8("the line", line));
-  BASS_ASSIGN_OR_RETURN(const Json object, parse_user_json(line));
-  return read_object(object, options, spec);
 }
 
 Result<std::vector<PromptSpec>> read_jsonl(const GenerateOptions& options) {
@@ -95,12 +116,7 @@ Result<std::vector<PromptSpec>> read_jsonl(const GenerateOptions& options) {
   std::vector<PromptSpec> specs;
   BASS_RETURN_IF_ERROR(for_each_line(name, text, [&](const std::string& line, const std::string& origin) {
     PromptSpec spec;
-    spec.index = static_cast<int>(specs.size());
-    spec.is_line = true;
-    spec.origin = origin;
-    GenerateOptions line_options = options;
-    if (options.request.seed.has_value()) *line_options.request.seed += static_cast<uint64_t>(spec.index);
-    Status status = read_line(line, line_options, &spec);
+    Status status = read_prompt(line, options, static_cast<int>(specs.size()), origin, &spec);
     if (status.ok()) specs.push_back(std::move(spec));
     return status;
   }));
@@ -110,6 +126,23 @@ Result<std::vector<PromptSpec>> read_jsonl(const GenerateOptions& options) {
 }
 
 }  // namespace
+
+Status with_origin(const Status& status, const PromptSpec& spec) {
+  if (status.ok() || !spec.is_line) return status;  // what is wrong need not be the prompt
+  return {status.code(), fmt::format("{}: {}", spec.origin, status.message())};
+}
+
+Status read_prompt(const std::string& json, const GenerateOptions& options, int index, std::string origin,
+                   PromptSpec* spec) {
+  spec->index = index;
+  spec->is_line = true;
+  spec->origin = std::move(origin);
+  BASS_RETURN_IF_ERROR(check_utf8("the line", json));
+  BASS_ASSIGN_OR_RETURN(const Json object, parse_user_json(json));
+  GenerateOptions own = options;
+  if (own.request.seed.has_value()) *own.request.seed += static_cast<uint64_t>(index);
+  return read_object(object, std::move(own), spec);
+}
 
 Result<std::vector<PromptSpec>> read_prompts(const GenerateOptions& options) {
   const int n_sources = int{options.prompt.has_value()} + int{!options.file.empty()} + int{!options.prompts.empty()};

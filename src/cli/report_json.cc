@@ -53,6 +53,7 @@ Json choice_json(const ChoiceResult& choice, bool shows_origins) {
             {"logprobs", std::move(logprobs)},
             {"mean_logprob", nullable(choice.mean_logprob)},
             {"finish_reason", to_string(choice.finish_reason)}};
+  if (!choice.error.ok()) json["error"] = choice.error.message();
   if (!choice.top_logprobs.empty()) json["top_logprobs"] = top_logprobs_json(choice);
   if (shows_origins) json["origins"] = origins_json(choice);
   return json;

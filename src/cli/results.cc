@@ -30,6 +30,17 @@ std::optional<double> ratio(int64_t numerator, int64_t denominator) {
   return static_cast<double>(numerator) / static_cast<double>(denominator);
 }
 
+void take_event(Event event, ChoiceResult* choice) {
+  choice->top_logprobs.insert(choice->top_logprobs.end(), event.top_logprobs.begin(), event.top_logprobs.end());
+  for (const TokenInfo& token : event.tokens) choice->add(token);
+  choice->text += event.text;
+  if (event.kind != Event::Kind::kFinished) return;
+  choice->is_finished = true;
+  choice->finish_reason = event.finish_reason;
+  choice->stats = event.stats;
+  choice->error = std::move(event.error);
+}
+
 LatencySummary latency_of(const GenerationResult& result) {
   LatencySummary latency;
   double first_s = 0, last_s = 0, sum_ms = 0;
@@ -52,6 +63,31 @@ LatencySummary latency_of(const GenerationResult& result) {
 }
 
 }  // namespace
+
+void take_event(Event event, PromptResult* prompt) {
+  switch (event.kind) {
+    case Event::Kind::kPrompt:
+      prompt->n_prompt_tokens = event.n_prompt_tokens;
+      return;
+    case Event::Kind::kDone:
+      prompt->n_prompt_tokens = event.n_prompt_tokens;  // a prompt that was never processed has tokens too
+      end_untold(FinishReason::kError, event.error, prompt);
+      return rank_choices(prompt);
+    case Event::Kind::kTokens:
+    case Event::Kind::kFinished:
+      ChoiceResult* choice = &prompt->choices.at(static_cast<size_t>(event.choice_idx));
+      return take_event(std::move(event), choice);
+  }
+}
+
+void end_untold(FinishReason reason, const Status& error, PromptResult* prompt) {
+  for (ChoiceResult& choice : prompt->choices) {
+    if (choice.is_finished) continue;
+    choice.is_finished = true;
+    choice.finish_reason = reason;
+    choice.error = error;
+  }
+}
 
 void rank_choices(PromptResult* prompt) {
   std::vector<ChoiceResult*> order;

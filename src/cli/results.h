@@ -74,6 +74,12 @@ struct Summary {
   int longest_draft = 0;  ///< the last length of the histogram that occurred
 };
 
+/// Adds what an event of the prompt's request says; kDone ends its choices and ranks them.
+void take_event(Event event, PromptResult* prompt);
+
+/// Ends the choices that nobody told the end of: the engine had no memory to, or never heard of them.
+void end_untold(FinishReason reason, const Status& error, PromptResult* prompt);
+
 /// Sets mean_logprob and rank: finished (stop, length) before unfinished, then by mean log-probability, then by index.
 void rank_choices(PromptResult* prompt);
 

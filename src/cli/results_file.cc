@@ -88,6 +88,7 @@ std::string request_digest(const GenerateOptions& options, const std::string& mo
   json["prompt"] = prompt.request.prompt;
   for (const ChatMessage& message : prompt.request.messages)
     json["messages"].push_back({message.role, message.content});
+  if (!prompt.request.prompt_tokens.empty()) json["prompt_tokens"] = prompt.request.prompt_tokens;
   if (prompt.id.has_value()) json["id"] = *prompt.id;
   GenerateOptions asked;
   asked.engine = options.engine;

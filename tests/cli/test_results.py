@@ -81,6 +81,19 @@ def test_another_seed_is_told_from_this_one(run, tiny, tmp_path, whole):
     assert [prompt["choices"] for prompt in other] != [line["choices"] for line in whole]
 
 
+def test_prompts_of_tokens_are_told_apart(run, tiny, tmp_path):
+    def results(*tokens):
+        lines = "".join(json.dumps({"prompt_tokens": ids}) + "\n" for ids in tokens)
+        (tmp_path / "tokens.jsonl").write_text(lines)
+        return run("generate", "-m", tiny, "--prompts", "tokens.jsonl", "--max-tokens", "4", "--results", "t.jsonl")
+
+    assert results([5, 6, 7], [8]).code == 0
+    lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    assert sorted(line["n_prompt_tokens"] for line in lines) == [1, 3]
+    assert results([5, 6, 7], [8]).code == 0
+    assert results([5, 6, 7], [9]).code == 2
+
+
 def test_when_all_is_there_nothing_is_run(run, tiny, tmp_path, whole):
     before = (tmp_path / "whole.jsonl").read_bytes()
     done = run(*arguments_of(tiny, "--results", "whole.jsonl", "--drafter", "off", "--threads", "1"))
