@@ -11,7 +11,7 @@ import tempfile
 
 # A folder may include its own headers and those of lower levels; folders of one level do not know each other.
 LEVELS = {"base": 0, "tensor": 1, "kernels": 2, "io": 3, "text": 3, "cache": 4, "model": 5, "speculation": 6,
-          "executor": 7, "engine": 8, "server": 9, "cli": 10}
+          "executor": 7, "engine": 8, "server": 9, "cli": 10, "python": 11}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 

@@ -7,7 +7,7 @@ build_packages=(g++ cmake ninja-build pkg-config ccache libfmt-dev libcli11-dev 
                 libboost-dev libcurl4-openssl-dev libedit-dev libnuma-dev libpcre2-dev libssl-dev libutf8proc-dev libzip-dev python3
                 python3-pip ca-certificates)  # what bass pull trusts a hub by
 # shellcheck disable=SC2034
-test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3-venv qemu-user)
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3-venv python3-dev pybind11-dev qemu-user)
 # PyTorch of Debian: the one of PyPI brings gigabytes of CUDA with it and cannot be loaded without.
 # shellcheck disable=SC2034
 draft_packages=(python3-torch libopenblas0-pthread)

@@ -1,5 +1,6 @@
 #include "cli/shipped_draft.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -14,10 +15,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Where this code lies in a shared library, such as a Python module: that library's folder.
+std::optional<fs::path> library_folder() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<const void*>(&find_shipped_draft), &info) == 0) return std::nullopt;
+  const fs::path file = info.dli_fname;  // of a program as it was called, of a library with its folder
+  if (file.filename().string().find(".so") == std::string::npos) return std::nullopt;
+  return file.parent_path();
+}
+
 std::vector<fs::path> draft_folders() {
   std::vector<fs::path> folders;
   const char* given = std::getenv("BASS_MODELS");
   if (given != nullptr && *given != '\0') folders.emplace_back(given);
+  if (const std::optional<fs::path> folder = library_folder(); folder.has_value())
+    folders.push_back(*folder / "models");
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (error) return folders;

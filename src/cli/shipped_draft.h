@@ -10,7 +10,8 @@ namespace bass {
 
 /// The draft's file for what -m says: a known model's name. None: a path (also of the same file), a model that no draft
 /// comes with, or a draft that is in none of the folders, which are, in this order: $BASS_MODELS, `models` beside the
-/// program (a build), and ../share/bass/models from there (an installation).
+/// shared library that this code is in (a Python package), `models` beside the program (a build), and
+/// ../share/bass/models from there (an installation).
 std::optional<std::string> find_shipped_draft(const std::string& model);
 
 /// Makes it the run's draft where none is named and the command line's drafter would use one.

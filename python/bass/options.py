@@ -1,0 +1,66 @@
+"""The table of options, which the command line has too, as names, checks and documentation for Python."""
+
+import difflib
+import json
+import operator
+import textwrap
+
+from bass import _engine
+from bass.errors import InvalidArgumentError
+
+_ROWS = json.loads(_engine.options_json())
+REQUEST_OPTIONS = {row["name"]: row for row in _ROWS if row["is_per_request"]}
+_OF_THE_PROGRAM = {"Prompts", "Output"}  # groups; what of them is per request is a prompt's
+ENGINE_OPTIONS = {
+    row["name"]: row for row in _ROWS if not row["is_per_request"] and row["group"] not in _OF_THE_PROGRAM
+}
+PROMPT_KEYS = ("prompt", "messages", "prompt_tokens", "id")
+
+
+def check_names(names, known, where):
+    """InvalidArgumentError, with the nearest known name, where one of the names is not known."""
+    for name in names:
+        if name in known:
+            continue
+        if name in ENGINE_OPTIONS:
+            raise InvalidArgumentError(f"{name}: is the engine's; give it to bass.Engine(...), not to {where}")
+        near = difflib.get_close_matches(str(name), known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "help(bass.Engine) lists them"
+        raise InvalidArgumentError(f"{name}: {where} has no such option; {hint}")
+
+
+def dumps(value, what):
+    """JSON of what a caller has passed."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_number)
+        text.encode("utf-8")  # half of a surrogate pair is no character
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"{what}: {error}") from error
+    return text
+
+
+def token_ids_of(values):
+    """As a list of whole numbers that a token id may be."""
+    ids = [operator.index(value) for value in values]
+    for token_id in ids:
+        if not 0 <= token_id < 2**31:
+            raise InvalidArgumentError(f"{token_id} is no token id")
+    return ids
+
+
+def _number(value):
+    """Numbers of NumPy and PyTorch, and arrays of them, are no JSON by themselves."""
+    for method in ("tolist", "item"):
+        if hasattr(value, method):
+            return getattr(value, method)()
+    raise TypeError(f"a {type(value).__name__} is neither text nor a number, nor a list or dict of these")
+
+
+def described(rows):
+    """A docstring's list of options."""
+    lines = []
+    for row in rows.values():
+        value = f"{row['range']}; " if row["range"] else f"{row['value']}; " if "|" in row["value"] else ""
+        text = f"{row['name']}: {row['help']} ({value}default: {row['default']})"
+        lines += textwrap.wrap(text, 100, initial_indent="    ", subsequent_indent="        ")
+    return "\n".join(lines)
