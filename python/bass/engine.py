@@ -7,13 +7,13 @@ import logging
 import os
 import weakref
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 from bass import _engine, options
 from bass.errors import InvalidArgumentError
 from bass.results import Completion, Piece, Score, completion_of, score_of
 
-Prompt = Union[str, Mapping[str, Any]]
+Prompt = str | Mapping[str, Any]
 _ASYNC_WAIT_S = 0.25  # a thread of the loop's pool is not held longer at once
 _log = logging.getLogger("bass")
 
@@ -45,7 +45,7 @@ class Job:
             if self._job.is_done():
                 raise StopAsyncIteration
 
-    def next(self, timeout: Optional[float] = None) -> Optional[Completion]:
+    def next(self, timeout: float | None = None) -> Completion | None:
         """The next prompt that has ended; None when all have been told, or none ended within `timeout` seconds."""
         text = self._job.next_ended(timeout)
         return None if text is None else completion_of(json.loads(text))
@@ -67,7 +67,7 @@ class Engine:
     options: see below. Those of requests are what every call starts from.
     """
 
-    def __init__(self, model: Union[str, os.PathLike], draft: Union[str, os.PathLike, None] = None, **engine_options):
+    def __init__(self, model: str | os.PathLike, draft: str | os.PathLike | None = None, **engine_options):
         known = [*options.ENGINE_OPTIONS, *options.REQUEST_OPTIONS]
         options.check_names(engine_options, known, "bass.Engine")
         given = {"model": os.fspath(model), **engine_options}
@@ -91,7 +91,7 @@ class Engine:
             job.cancel()
         self._engine.close()
 
-    def generate(self, prompts: Union[Prompt, Iterable[Prompt]], **request_options) -> Any:
+    def generate(self, prompts: Prompt | Iterable[Prompt], **request_options) -> Any:
         """Samples all prompts and waits for them. One prompt gives a `Completion`, several a list of them in the
         prompts' order. Ctrl-C cancels what runs.
 
@@ -112,13 +112,13 @@ class Engine:
         """Answers a conversation, by the model's chat template."""
         return self.generate({"messages": [dict(message) for message in messages]}, **request_options)
 
-    def submit(self, prompts: Union[Prompt, Iterable[Prompt]], **request_options) -> Job:
+    def submit(self, prompts: Prompt | Iterable[Prompt], **request_options) -> Job:
         """The same as `generate` without the waiting: a `Job`, to be iterated over."""
         job = Job(self._submit(prompts, request_options))
         self._jobs.add(job)
         return job
 
-    def stream(self, prompt: Union[Prompt, Iterable[Prompt]], **request_options) -> Iterator[Piece]:
+    def stream(self, prompt: Prompt | Iterable[Prompt], **request_options) -> Iterator[Piece]:
         """New text of all samples as it comes. Leaving the loop cancels what still runs."""
         job = self._submit(prompt, request_options)
         self._jobs.add(job)
@@ -168,7 +168,8 @@ def _line(prompt, name) -> str:
             f"{name}: a {type(prompt).__name__} is no prompt; give a text, or a dict with \"prompt\", \"messages\" or "
             '"prompt_tokens"')
     if "role" in prompt and "messages" not in prompt:
-        raise InvalidArgumentError(f"{name}: is a message of a conversation; give {{\"messages\": [...]}}, or use chat()")
+        raise InvalidArgumentError(
+            f'{name}: is a message of a conversation; give {{"messages": [...]}}, or use chat()')
     options.check_names(prompt, [*options.PROMPT_KEYS, *options.REQUEST_OPTIONS], name)
     return options.dumps(dict(prompt), name)
 
@@ -191,6 +192,14 @@ def _close_all() -> None:
         engine.close()
 
 
-Engine.__doc__ += (f"\nOptions of the engine:\n\n{options.described(options.ENGINE_OPTIONS)}\n"
-                   f"\nOptions of requests:\n\n{options.described(options.REQUEST_OPTIONS)}\n")
-Engine.generate.__doc__ += f"\nOptions:\n\n{options.described(options.REQUEST_OPTIONS)}\n"
+def _document() -> None:
+    """The options table, in the docstrings; `python -OO` has none."""
+    of_requests = options.described(options.REQUEST_OPTIONS)
+    if Engine.__doc__ is not None:
+        Engine.__doc__ += (f"\nOptions of the engine:\n\n{options.described(options.ENGINE_OPTIONS)}\n"
+                           f"\nOptions of requests:\n\n{of_requests}\n")
+    if Engine.generate.__doc__ is not None:
+        Engine.generate.__doc__ += f"\nOptions:\n\n{of_requests}\n"
+
+
+_document()

@@ -1,7 +1,7 @@
 """What an engine answers. The names are those of `bass generate --json` (docs/command_line.md)."""
 
 import dataclasses
-from typing import Any, Optional
+from typing import Any
 
 
 @dataclasses.dataclass
@@ -16,13 +16,13 @@ class Choice:
     """Without a final end token."""
     logprobs: list[float]
     """Of each of token_ids: the main model's at temperature 1, before all processors, natural logarithm."""
-    mean_logprob: Optional[float]
+    mean_logprob: float | None
     """None without tokens."""
     finish_reason: str
     """stop, length, deadline, cancelled or error."""
-    error: Optional[str] = None
+    error: str | None = None
     """With the finish reason error: what went wrong."""
-    top_logprobs: Optional[list[list[tuple[int, float]]]] = None
+    top_logprobs: list[list[tuple[int, float]]] | None = None
     """Where top_logprobs was asked for: of each token the most probable ones in its place."""
 
 
@@ -59,7 +59,7 @@ class Piece:
     """Whole characters; it may be a few tokens late, and ends before a stop text."""
     token_ids: list[int]
     logprobs: list[float]
-    finish_reason: Optional[str]
+    finish_reason: str | None
     """None while the sample goes on."""
 
 
@@ -68,11 +68,11 @@ class Score:
     """Of a text's tokens."""
 
     ids: list[int]
-    logprobs: list[Optional[float]]
+    logprobs: list[float | None]
     """As many; nothing precedes the first token, whose is None."""
     last_top5: list[tuple[int, float]]
     """The most probable tokens behind the text."""
-    perplexity: Optional[float]
+    perplexity: float | None
     """None for one token."""
 
 
@@ -81,11 +81,12 @@ def completion_of(values: dict) -> Completion:
     choices = [Choice(**choice) for choice in values.pop("choices")]
     for choice in choices:
         if choice.top_logprobs is not None:
-            choice.top_logprobs = [[tuple(pair) for pair in of_token] for of_token in choice.top_logprobs]
+            choice.top_logprobs = [[(token_id, logprob) for token_id, logprob in of_token]
+                                   for of_token in choice.top_logprobs]
     return Completion(choices=choices, **values)
 
 
 def score_of(values: dict) -> Score:
     """Of the object of `bass score --json`."""
-    values["last_top5"] = [tuple(pair) for pair in values["last_top5"]]
+    values["last_top5"] = [(token_id, logprob) for token_id, logprob in values["last_top5"]]
     return Score(**values)

@@ -343,6 +343,12 @@ def test_documentation_has_all_options():
     assert not {"json", "prompts", "file", "results"} & {*options.ENGINE_OPTIONS, *options.REQUEST_OPTIONS}
 
 
+def test_python_without_docstrings():
+    script = "import bass; print(bass.Engine.__doc__)"
+    done = subprocess.run([sys.executable, "-OO", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "None\n"
+
+
 def test_the_program_comes_with_it():
     version = [os.environ["BASS_BINARY"], "--version"]
     run = {"capture_output": True, "text": True, "check": False}
