@@ -61,7 +61,7 @@ std::string meant_path(const std::string& asked) {
 class HttpServerImpl final : public HttpServer {
  public:
   HttpServerImpl(Engine* engine, ServerOptions options)
-      : engine_(engine), options_(std::move(options)), calls_(engine), pump_([this](EventPump::Events events) {
+      : engine_(engine), options_(std::move(options)), calls_(engine, &times_), pump_([this](EventPump::Events events) {
           net::post(io_, [this, events = std::move(events)] { calls_.take(*events); });
         }) {}
   ~HttpServerImpl() override { stop(); }
@@ -278,7 +278,7 @@ class HttpServerImpl final : public HttpServer {
     if (is_get && path == "/health") return {200, "{\"status\":\"ok\"}\n"};
     if (!is_allowed(request)) return answer_of(wrong_key_error());
     if (is_get && path == "/metrics")
-      return {200, metrics_text(counts_, engine_->stats()), "text/plain; version=0.0.4"};
+      return {200, metrics_text(counts_, calls_.prompts(), times_, engine_->stats()), "text/plain; version=0.0.4"};
     if (is_get && path == "/v1/models")
       return {200, Json{{"object", "list"}, {"data", Json::array({model_json()})}}.dump() + "\n"};
     constexpr std::string_view kModels = "/v1/models/";
@@ -306,6 +306,7 @@ class HttpServerImpl final : public HttpServer {
       co_await connection->answer(refusal);
       co_return;
     }
+    const auto arrived = RunningCall::Clock::now();
     Hold hold(&calls_, &counts_.running, &n_samples_);
     Submitted submitted;
     auto reading = submit(endpoint, body, &hold, &submitted);
@@ -323,7 +324,7 @@ class HttpServerImpl final : public HttpServer {
     ApiHead head{random_id(is_chat ? "chatcmpl" : "cmpl"), seconds_since_1970(), options_.model};
     const std::string id = head.id;
     const auto running =
-        std::make_shared<RunningCall>(io_.get_executor(), submitted.shape, std::move(head), token_texts());
+        std::make_shared<RunningCall>(io_.get_executor(), arrived, submitted.shape, std::move(head), token_texts());
     hold.begin(running);
     if (must_end_) calls_.cancel_all();
     Status status;
@@ -343,7 +344,10 @@ class HttpServerImpl final : public HttpServer {
     connection->unwatch();
     hold.release();
     ++(status.ok() ? counts_.answered : counts_.broken);
-    if (status.ok()) co_return;
+    if (status.ok()) {
+      times_.call.add(running->seconds());
+      co_return;
+    }
     tell(id, status);
     connection->keep_no_longer();  // a stream ends in its middle: nobody takes a part for the whole
   }
@@ -427,6 +431,7 @@ class HttpServerImpl final : public HttpServer {
   net::steady_timer end_{io_};
   int port_ = -1;
   int64_t started_s_ = seconds_since_1970();
+  CallTimes times_;
   CallTable calls_;
   CallCounts counts_;
   std::set<Connection> connections_;

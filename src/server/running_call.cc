@@ -1,5 +1,6 @@
 #include "server/running_call.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/caught_status.h"
@@ -14,9 +15,12 @@ std::variant<WholeAnswer, StreamedAnswer> make_answer(const ApiShape& shape, Api
 
 }  // namespace
 
-RunningCall::RunningCall(const net::any_io_executor& executor, const ApiShape& shape, ApiHead head,
-                         const TokenTexts& texts)
-    : answer_(make_answer(shape, std::move(head), texts)), n_left_(shape.n_prompts), news_(executor) {
+RunningCall::RunningCall(const net::any_io_executor& executor, Clock::time_point arrived, const ApiShape& shape,
+                         ApiHead head, const TokenTexts& texts)
+    : arrived_(arrived),
+      answer_(make_answer(shape, std::move(head), texts)),
+      n_left_(shape.n_prompts),
+      news_(executor) {
   news_.expires_at(std::chrono::steady_clock::time_point::max());
 }
 
@@ -59,7 +63,7 @@ Result<std::string> RunningCall::whole() {
 
 void CallTable::add(const std::shared_ptr<RunningCall>& call, const std::vector<RequestId>& ids) {
   for (size_t i = 0; i < ids.size(); ++i) {
-    places_[ids[i]] = {call, i};
+    places_[ids[i]] = {call, i, {}};
     const auto found = early_.find(ids[i]);
     if (found == early_.end()) continue;
     const std::vector<Event> events = std::move(found->second);
@@ -83,6 +87,7 @@ void CallTable::take(const std::vector<Event>& events) {
       early_[event.request_id].push_back(event);
       continue;
     }
+    measure(event, &found->second);
     const std::shared_ptr<RunningCall> call = found->second.call;
     const size_t prompt_idx = found->second.prompt_idx;
     if (event.kind == Event::Kind::kDone) places_.erase(found);
@@ -93,6 +98,24 @@ void CallTable::take(const std::vector<Event>& events) {
       call->fail(caught_status("answering a call"));
     }
   }
+}
+
+void CallTable::measure(const Event& event, Place* place) {
+  const auto choice_idx = static_cast<size_t>(event.choice_idx);
+  if (event.kind == Event::Kind::kTokens && !event.tokens.empty()) {
+    if (place->n_tokens.empty() && place->call) times_->first_token.add(place->call->seconds());
+    if (choice_idx >= place->n_tokens.size()) place->n_tokens.resize(choice_idx + 1);
+    place->n_tokens[choice_idx] += static_cast<int64_t>(event.tokens.size());
+  } else if (event.kind == Event::Kind::kFinished && place->call && choice_idx < place->n_tokens.size()) {
+    const int64_t n_tokens = place->n_tokens[choice_idx];
+    if (n_tokens > 0) times_->token.add(event.stats.decode_s / static_cast<double>(n_tokens));
+  }
+}
+
+PromptCounts CallTable::prompts() const {
+  const auto has_begun = [](const auto& entry) { return !entry.second.n_tokens.empty(); };
+  const auto n_running = std::ranges::count_if(places_, has_begun);
+  return {static_cast<int64_t>(places_.size()) - n_running, n_running};
 }
 
 void CallTable::cancel_all() {

@@ -1,6 +1,7 @@
 // Calls that the engine works on, and which of its events are whose. All on the server's thread.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,13 +12,20 @@
 #include "bass/engine.h"
 #include "server/api_answer.h"
 #include "server/asio.h"
+#include "server/metrics.h"
 
 namespace bass {
 
 /// A call from its submission to its last event.
 class RunningCall {
  public:
-  RunningCall(const net::any_io_executor& executor, const ApiShape& shape, ApiHead head, const TokenTexts& texts);
+  using Clock = std::chrono::steady_clock;
+
+  RunningCall(const net::any_io_executor& executor, Clock::time_point arrived, const ApiShape& shape, ApiHead head,
+              const TokenTexts& texts);
+
+  /// Since the call arrived.
+  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - arrived_).count(); }
 
   /// An event of the call's prompt_idx-th request.
   void take(size_t prompt_idx, const Event& event);
@@ -34,6 +42,7 @@ class RunningCall {
   Result<std::string> whole();
 
  private:
+  Clock::time_point arrived_;
   std::variant<WholeAnswer, StreamedAnswer> answer_;
   size_t n_left_;  // requests that are not done
   std::string pieces_;
@@ -45,7 +54,8 @@ class RunningCall {
 /// Finds an event's call.
 class CallTable {
  public:
-  explicit CallTable(Engine* engine) : engine_(engine) {}
+  /// times: of whom the table serves; must outlive it
+  CallTable(Engine* engine, CallTimes* times) : engine_(engine), times_(times) {}
 
   /// Events of the i-th of these are of the call's i-th request. call: none of a call that was refused when a part of
   /// it had been submitted.
@@ -54,14 +64,19 @@ class CallTable {
   void drop(const std::vector<RequestId>& ids) noexcept;
   void take(const std::vector<Event>& events);
   void cancel_all();
+  [[nodiscard]] PromptCounts prompts() const;
 
  private:
   struct Place {
     std::shared_ptr<RunningCall> call;  // none: nobody wants to know
     size_t prompt_idx = 0;
+    std::vector<int64_t> n_tokens;  // so far, of each sample; none: no token has come
   };
 
+  void measure(const Event& event, Place* place);
+
   Engine* engine_;
+  CallTimes* times_;
   std::unordered_map<RequestId, Place> places_;
   std::unordered_map<RequestId, std::vector<Event>> early_;  // of requests whose submission was not told yet
 };

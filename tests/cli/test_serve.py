@@ -10,6 +10,7 @@ import time
 
 import openai
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 MESSAGES = [{"role": "user", "content": "What is the capital of France?"}]
@@ -414,6 +415,39 @@ def test_a_caller_that_goes_away_costs_nothing_more(binary, smollm2, is_streamed
         assert server.metric("steps_total") == n_steps, "nothing runs any more"
         code, err = server.stop()
         assert code == 0 and "the caller has gone" in err
+
+
+def test_metrics_as_prometheus_reads_them(binary, smollm2):
+    def families(server):
+        _, text = server.call("GET", "/metrics")
+        return {family.name: family for family in text_string_to_metric_families(text)}
+
+    def counted(server, name):
+        samples = {sample.name: sample.value for sample in families(server)[name].samples if "le" not in sample.labels}
+        return samples[f"{name}_count"], samples[f"{name}_sum"]
+
+    with serving(binary, "-m", smollm2, "--max-batch", 1) as server:
+        start = time.monotonic()
+        for is_streamed in (False, True):
+            server.post("/v1/completions", prompt=["Some text", "more"], max_tokens=4, ignore_eos=True, stream=is_streamed)
+        took = time.monotonic() - start
+        assert all(family.documentation for family in families(server).values())
+        first_tokens, first_s = counted(server, "bass_time_to_first_token_seconds")
+        samples, token_s = counted(server, "bass_time_per_output_token_seconds")
+        calls, call_s = counted(server, "bass_call_duration_seconds")
+        assert (first_tokens, samples, calls) == (4, 4, 2)
+        assert 0 < 4 * token_s < call_s < took and 0 < first_s < 2 * call_s
+
+        long = server.begin("/v1/completions", prompt="Some text", max_tokens=5000, ignore_eos=True, stream=True)
+        server.wait_for("prompts_running", 1)
+        other = server.begin("/v1/completions", prompt="more", max_tokens=4)
+        server.wait_for("prompts_waiting", 1)
+        assert server.metric("prompts_running") == 1
+        for connection in (other, long):
+            connection.close()
+        server.wait_for("prompts_waiting", 0)
+        server.wait_for("prompts_running", 0)
+        assert counted(server, "bass_call_duration_seconds")[0] == 2, "nobody waited for the end of these"
 
 
 def test_more_calls_than_allowed(binary, smollm2):
