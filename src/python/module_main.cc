@@ -191,7 +191,7 @@ class PyEngine {
     }();
     raise_if_error(named.status());
     engine_ = std::make_shared<OwnedEngine>(std::move(named->engine));
-    notes_ = std::move(named->notes);
+    for (std::string& note : named->notes) notes_.push_back(with_python_names(std::move(note)));
   }
   ~PyEngine() { close(); }
   PyEngine(const PyEngine&) = delete;

@@ -188,6 +188,15 @@ def test_a_broken_cache_of_the_machines_speed_is_no_error(run, tiny, tmp_path):
         assert "peak_tops" in (tmp_path / "bass" / "machine.json").read_text()
 
 
+def test_more_threads_than_processors_are_told(run, tiny):
+    n_processors = len(os.sched_getaffinity(0))
+    command = ["generate", "-m", tiny, "-p", "Some text", "--max-tokens", "2", "--seed", "1", "--json"]
+    told = run(*command, "--threads", str(n_processors + 1))
+    assert told.code == 0 and f"note: --threads {n_processors + 1}: there are " in told.err
+    assert "--threads" not in run(*command, "--threads", "1").err
+    assert "--threads" not in run(*command, "--quiet", "--threads", str(n_processors + 1)).err
+
+
 def test_many_prompts_queue(run, tiny):
     lines = "".join(json.dumps({"prompt": f"prompt {i}", "id": i}) + "\n" for i in range(40))
     result = check_json(run("generate", "-m", tiny, "--prompts", "-", "--max-batch", "3", "--max-tokens", "5", "--json",
