@@ -76,13 +76,24 @@ void Scheduler::admit() {
   }
 }
 
+// That requests keep whose first sample has yet to start.
+int Scheduler::n_first_places() const {
+  int n = 0;
+  for (const auto& request : requests_) {
+    if (!request->is_admitted) break;  // nor are later ones
+    n += request->keeps_first_place() ? 1 : 0;
+  }
+  return n;
+}
+
 // Strictly in the queue's order: a later request is promised no pages that an earlier one waits for, so nobody waits
 // for ever. What was promised before may start.
 void Scheduler::admit_in_order() {
-  Places places{.n_taken = static_cast<int>(running_.size())};
+  Places places{.n_taken = static_cast<int>(running_.size()) + n_first_places()};
   size_t n_admitted_tokens = 0;
   for (const auto& request : requests_) {
-    if (places.n_taken >= options_.max_batch) return;
+    if (places.n_taken >= options_.max_batch && !request->is_admitted) return;
+    if (request->keeps_first_place()) --places.n_taken;  // for itself
     if (request->has_unstarted()) {
       admitting_ = request.get();
       if (!request->is_admitted) {
@@ -92,6 +103,7 @@ void Scheduler::admit_in_order() {
         n_admitted_tokens += n_tokens;
       }
       take_places(request.get(), max_places(*request, places.n_before), &places);
+      if (request->keeps_first_place() && request->is_prefilled()) ++places.n_taken;
     }
     places.n_before += request->n_running();
   }

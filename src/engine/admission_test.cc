@@ -1,7 +1,9 @@
 // Who gets the places of a batch, its pages, and the time that a step has for new prompts.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <random>
 
 #include "engine/scheduler_testing.h"
 
@@ -25,10 +27,10 @@ class Admission : public SchedulerTest {
     return state;
   }
   // Plans a step, and what it would have read of prompts is read but for those of `held`.
-  void step(const RequestState* held = nullptr) {
+  void step(std::vector<const RequestState*> held = {}) {
     scheduler_->schedule(100'000, &plan_, &owners_);
     for (const SegmentOwner& owner : owners_) {
-      if (owner.sequence == nullptr && owner.request != held)
+      if (owner.sequence == nullptr && std::ranges::count(held, owner.request) == 0)
         owner.request->main_prefix.set_len(owner.request->prefix_len);
     }
   }
@@ -183,15 +185,74 @@ TEST_F(Admission, WhatWasPromisedMayStart) {
   make(8, 4);
   const RequestState* first = add(4);
   const RequestState* second = add(1);
-  step(second);
+  step({second});
   EXPECT_GE(n_running(*first), 0);
-  step(second);
+  step({second});
   const int n_first = n_running(*first);
   EXPECT_GE(n_first, 1);
   EXPECT_LT(n_first, 4) << "pages for all of them would leave none";
   step();
   step();
   EXPECT_EQ(n_running(*second), 1);
+}
+
+// Prompts that are read keep their places when those before them may have more: a step has as many segments at most.
+TEST_F(Admission, PromptsThatAreReadKeepTheirPlaces) {
+  make(8, 1000);
+  RequestState* many = add(8);
+  RequestState* other = add(1);
+  std::vector<RequestState*> long_ones = {add(1), add(1), add(1)};
+  for (RequestState* state : {many, long_ones[0], long_ones[1], long_ones[2]}) state->request.job = 1;
+  other->request.job = 2;
+  const std::vector<const RequestState*> held(long_ones.begin(), long_ones.end());
+  for (int i = 0; i < 6; ++i) {
+    step(held);
+    EXPECT_LE(plan_.segments.size(), 8u) << i;
+  }
+  EXPECT_EQ(n_running(*other), 1);
+  EXPECT_EQ(n_running(*many), 4) << "all but one place each of the others";
+  for (int i = 0; i < 2; ++i) {
+    step();
+    EXPECT_LE(plan_.segments.size(), 8u) << i;
+  }
+  for (const RequestState* state : long_ones) EXPECT_EQ(n_running(*state), 1);
+  EXPECT_EQ(n_running(*many), 4);
+}
+
+// The same of any batch: requests of several jobs that come and go, whose prompts take a while.
+TEST_F(Admission, AStepHasNoMoreSegmentsThanPlaces) {
+  std::mt19937 random(1);
+  const auto upto = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n + 1)); };
+  for (int round = 0; round < 200; ++round) {
+    const int max_batch = 1 + upto(8);
+    make(max_batch, 20 + upto(100));
+    std::vector<RequestState*> all;
+    for (int i = 0; i < 40; ++i) {
+      for (int n = upto(2); n > 0 && all.size() < 60; --n) {
+        all.push_back(add(1 + upto(9)));
+        all.back()->request.job = static_cast<uint64_t>(1 + upto(1));
+      }
+      std::vector<const RequestState*> held;
+      for (const auto& state : scheduler_->requests()) {
+        if (upto(3) > 0) held.push_back(state.get());
+      }
+      step(held);
+      ASSERT_LE(plan_.segments.size(), static_cast<size_t>(max_batch)) << round << ", " << i;
+      for (int n = upto(2); n > 0; --n) {
+        const auto& requests = scheduler_->requests();
+        const auto ending = std::ranges::find_if(requests, [](const auto& state) { return n_running(*state) > 0; });
+        if (ending != requests.end()) end_one(**ending);
+      }
+    }
+    for (int i = 0; !scheduler_->requests().empty(); ++i) {
+      ASSERT_LT(i, 2000) << "nothing waits for ever";
+      step();
+      const auto requests =
+          std::ranges::count_if(scheduler_->requests(), [](const auto& s) { return n_running(*s) > 0; });
+      if (requests == 0) continue;
+      end_one(**std::ranges::find_if(scheduler_->requests(), [](const auto& s) { return n_running(*s) > 0; }));
+    }
+  }
 }
 
 // All sequences wait while prompts are indexed.
@@ -214,8 +275,8 @@ TEST_F(Admission, SamplesThatAreNoNeighboursReadTheirPromptOnce) {
   RequestState* first = add(3, /*prompt_len=*/200);
   RequestState* second = add(4, /*prompt_len=*/100);
   first->request.job = second->request.job = 1;
-  step(first);
-  step(first);
+  step({first});
+  step({first});
   step();
   step();
   ASSERT_EQ(n_running(*first) + n_running(*second), 4);

@@ -134,10 +134,11 @@ class Scheduler {
   bool admit_request(RequestState* request);
   // Where admission is.
   struct Places {
-    int n_taken = 0;        // of running sequences, and those that prompts being read keep for theirs
+    int n_taken = 0;        // of running sequences, and those that are kept for others
     int n_before = 0;       // of the requests before the one that is looked at, that run
     bool has_pages = true;  // nobody before it waits for pages
   };
+  [[nodiscard]] int n_first_places() const;
   void take_places(RequestState* request, int max_own, Places* places);
   [[nodiscard]] int max_places(const RequestState& request, int n_before) const;
   bool draft_reads_prompt(const RequestState& request);

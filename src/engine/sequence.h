@@ -130,6 +130,9 @@ struct RequestState {
   /// Tokens that all sequences share: each feeds the prompt's last token itself and draws its own first token there.
   [[nodiscard]] int shared_len() const { return static_cast<int>(prompt.size()) - 1; }
   [[nodiscard]] bool is_prefilled() const { return is_admitted && main_prefix.len() >= prefix_len; }
+  /// From admission on it has a place for its first sample, whatever those before it may have: a step has no more
+  /// segments than there are places.
+  [[nodiscard]] bool keeps_first_place() const { return is_admitted && n_started == 0; }
   [[nodiscard]] int n_prefill_left() const { return prefix_len - main_prefix.len(); }
   /// Unless it was cancelled, as that ends those that never started, too.
   [[nodiscard]] int n_running() const { return std::max(n_started - n_finished, 0); }
