@@ -1,5 +1,6 @@
 // Tracing drafts: the text stays regular decoding's, and the evidence on every draft is what whole distributions give,
 // computed by a plain decoder in float32.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -70,6 +71,10 @@ TEST_F(DraftTraceTest, TheTextIsRegularDecodings) {
   tracing.trace = &steps;
   const auto engine = load_engine(options());
   const auto traced_engine = load_engine(tracing);
+  Request top = requests_of(0.0f, VerifyRule::kMatch, DrafterChoice::kNgram).front();
+  top.top_logprobs = 1;
+  EXPECT_THAT(traced_engine->check(top).message(), ::testing::HasSubstr("traces drafts"));
+  EXPECT_TRUE(engine->check(top).ok());
   for (const float temperature : {0.0f, 0.8f}) {
     for (const VerifyRule rule : {VerifyRule::kRejection, VerifyRule::kBlock, VerifyRule::kMatch}) {
       for (const DrafterChoice drafter : {DrafterChoice::kModel, DrafterChoice::kNgram}) {

@@ -194,6 +194,8 @@ Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) c
 Status EngineCore::size_request(const Request& request, RequestState* state) const {
   const auto n_tokens = static_cast<int>(main_->vocab.tokens.size());
   BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, n_tokens));
+  if (request.top_logprobs > 0 && options_.trace != nullptr)
+    return invalid_argument("top_logprobs: an engine that traces drafts tells none; leave them out");
   if (request.top_logprobs > 0 && !executor_->tells_top_logprobs())
     return invalid_argument("top_logprobs: a GPU tells none; leave them out, or run on the CPU with --device cpu");
   BASS_ASSIGN_OR_RETURN(state->draft_length, parse_draft_length(request.speculation.draft_length));

@@ -382,16 +382,23 @@ TEST(GpuRounds, RoundsThatSpanBlocksOfLogitsAreTheSame) {
 TEST(GpuRounds, RowsAreScored) {
   constexpr int kTokens = 777;
   std::mt19937 random(8);
-  std::vector<float> logits = random_logits(3 * kTokens, random);
+  std::vector<float> logits = random_logits(5 * kTokens, random);
   logits[2 * kTokens + 5] = NAN;
+  // Of many nearly equal logits, whose log-probabilities are equal, the highest come first.
+  for (int i = 0; i < kTokens; ++i) logits[3 * kTokens + i] = 0.5f;
+  logits[3 * kTokens + 700] = std::nextafter(0.5f, 1.0f);
+  for (int i = 0; i < kTokens; ++i) logits[4 * kTokens + i] = i % 300 == 7 ? 1.0f : -INFINITY;  // three have a chance
   for (const std::unique_ptr<Device>& device : all_devices()) {
     const DeviceArray<float> rows(device.get(), logits);
-    const DeviceArray<float> scratch(device.get(), std::vector<float>(9 * kTokens));
-    const DeviceArray<uint64_t> keys(device.get(), std::vector<uint64_t>(3 * kTokens));
-    const DeviceArray<RowTask> tasks(
-        device.get(), {{0, 0, RowKind::kTarget, 12}, {0, 0, RowKind::kTop, 0}, {0, 0, RowKind::kTarget, 3}});
-    const DeviceArray<RowOutcome> outcomes(device.get(), std::vector<RowOutcome>(3));
-    const VerifyRows kernel{{rows.data(), kTokens, 3, kTokens, scratch.data(), keys.data(), kTokens},
+    const DeviceArray<float> scratch(device.get(), std::vector<float>(15 * kTokens));
+    const DeviceArray<uint64_t> keys(device.get(), std::vector<uint64_t>(5 * kTokens));
+    const DeviceArray<RowTask> tasks(device.get(), {{0, 0, RowKind::kTarget, 12},
+                                                    {0, 0, RowKind::kTop, 0},
+                                                    {0, 0, RowKind::kTarget, 3},
+                                                    {0, 0, RowKind::kTop, 0},
+                                                    {0, 0, RowKind::kTop, 0}});
+    const DeviceArray<RowOutcome> outcomes(device.get(), std::vector<RowOutcome>(5));
+    const VerifyRows kernel{{rows.data(), kTokens, 5, kTokens, scratch.data(), keys.data(), kTokens},
                             nullptr,
                             tasks.data(),
                             outcomes.data(),
@@ -402,16 +409,19 @@ TEST(GpuRounds, RowsAreScored) {
     EXPECT_TRUE(same_float(found[0].verdict.logprob, logits[12] - stats.log_sum_exp));
     EXPECT_EQ(found[0].verdict.token, stats.argmax);
     EXPECT_TRUE(found[2].verdict.is_degenerate);
-    const float* second = logits.data() + kTokens;
-    const float log_sum_exp = cpu_kernels().row_stats(second, kTokens).log_sum_exp;
-    std::vector<std::pair<float, int>> order;
-    for (int i = 0; i < kTokens; ++i) order.emplace_back(-(second[i] - log_sum_exp), i);
-    std::sort(order.begin(), order.end());
-    ASSERT_EQ(found[1].n_top, kTopTokens);
-    for (size_t k = 0; k < kTopTokens; ++k) {
-      EXPECT_EQ(found[1].top[k], order[k].second);
-      EXPECT_TRUE(same_float(found[1].top_logprobs[k], -order[k].first));
+    for (const size_t row : {1, 3, 4}) {
+      const float* top_row = logits.data() + row * kTokens;
+      const cpu::RowStats of_row = cpu_kernels().row_stats(top_row, kTokens);
+      RowSampler sampler(&cpu_kernels(), kTokens);
+      const auto expected = sampler.largest(top_row, kTokens, of_row.max, kTopTokens);
+      ASSERT_EQ(found[row].n_top, static_cast<int>(expected.size())) << row;
+      for (size_t k = 0; k < expected.size(); ++k) {
+        EXPECT_EQ(found[row].top[k], expected[k].id) << row << ", " << k;
+        EXPECT_TRUE(same_float(found[row].top_logprobs[k], expected[k].z - of_row.log_sum_exp)) << row << ", " << k;
+      }
     }
+    EXPECT_EQ(found[3].top[0], 700);
+    EXPECT_EQ(found[4].n_top, 3);
   }
 }
 

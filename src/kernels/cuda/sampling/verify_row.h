@@ -104,22 +104,23 @@ BASS_HD VerifiedRow looked_at(const SequenceTask& task, const RowTask& row, cons
   return {outcome.p, outcome.q, logits, task.drafted[row.idx], task.stored != nullptr};
 }
 
-/// The most probable tokens with their log-probabilities, descending; of equal ones the lower id first.
+/// The most probable tokens with their log-probabilities, descending; of equal logits the lower id first, as
+/// RowSampler::largest: different ones may have the same log-probability. Tokens without a chance are left out.
 template <class Context>
 BASS_HD void find_top(RowBlock<Context>& block, const float* logits, int n, float log_sum_exp, RowOutcome* out) {
   Leader last;
   for (int rank = 0; rank < kTopTokens; ++rank) {
     Leader mine;
     for (int i = block.thread(); i < n; i += kRowBlockThreads) {
-      const float logprob = logits[i] - log_sum_exp;
-      const bool is_behind = last.entry < 0 || logprob < last.score || (logprob == last.score && i > last.entry);
-      if (is_behind && logprob == logprob) mine.offer(logprob, i);
+      const float logit = logits[i];
+      const bool is_behind = last.entry < 0 || logit < last.score || (logit == last.score && i > last.entry);
+      if (is_behind && logit >= -kFloatMax) mine.offer(logit, i);
     }
     last = block.lead(mine);
     if (last.entry < 0) return;
     if (block.thread() != 0) continue;
     out->top[rank] = last.entry;
-    out->top_logprobs[rank] = last.score;
+    out->top_logprobs[rank] = last.score - log_sum_exp;
     out->n_top = rank + 1;
   }
 }
