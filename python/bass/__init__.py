@@ -9,7 +9,7 @@
 docs/python.md has more.
 """
 
-from bass.engine import Engine, Job
+from bass.engine import Engine, Job, Stream
 from bass.errors import (
     CancelledError,
     Error,
@@ -35,5 +35,6 @@ __all__ = [
     "Piece",
     "ResourceExhaustedError",
     "Score",
+    "Stream",
     "UnavailableError",
 ]

@@ -4,17 +4,18 @@ import asyncio
 import atexit
 import json
 import logging
+import operator
 import os
 import weakref
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from bass import _engine, options
 from bass.errors import InvalidArgumentError
 from bass.results import Completion, Piece, Score, completion_of, score_of
 
-Prompt = str | Mapping[str, Any]
-_ASYNC_WAIT_S = 0.25  # a thread of the loop's pool is not held longer at once
+Prompt = str | Mapping[str, Any] | Sequence[int]
+_ASYNC_LOOK_S = 0.005  # an event loop looks so often whether there is something new
 _log = logging.getLogger("bass")
 
 
@@ -24,6 +25,9 @@ class Job:
 
     def __init__(self, job: _engine.Job):
         self._job = job
+
+    def __repr__(self) -> str:
+        return f"<bass.Job, {'done' if self.is_done() else 'running'}>"
 
     def __iter__(self) -> Iterator[Completion]:
         return self
@@ -38,16 +42,15 @@ class Job:
         return self
 
     async def __anext__(self) -> Completion:
-        while True:
-            completion = await asyncio.to_thread(self.next, _ASYNC_WAIT_S)
-            if completion is not None:
-                return completion
-            if self._job.is_done():
-                raise StopAsyncIteration
+        text = await _news(self._job, self._job.next_ended)
+        return completion_of(json.loads(text))
 
     def next(self, timeout: float | None = None) -> Completion | None:
-        """The next prompt that has ended; None when all have been told, or none ended within `timeout` seconds."""
-        text = self._job.next_ended(timeout)
+        """The next prompt that has ended; None when all have been told. TimeoutError: none ended within `timeout`
+        seconds. What a signal's handler raises while it waits (Ctrl-C: KeyboardInterrupt) cancels what runs."""
+        text = self._job.next_ended(None if timeout is None else float(timeout))
+        if text is None and not self._job.is_done():
+            raise TimeoutError(f"no prompt has ended within {timeout} s")
         return None if text is None else completion_of(json.loads(text))
 
     def cancel(self) -> None:
@@ -57,6 +60,42 @@ class Job:
     def is_done(self) -> bool:
         """Whether all completions have been taken."""
         return self._job.is_done()
+
+
+class Stream:
+    """New text of samples as it comes: iterate over it, plainly or with `async for`. Letting go of it cancels what
+    still runs, and so does leaving its loop, where nothing else holds it."""
+
+    def __init__(self, job: _engine.Job):
+        self._job = job
+
+    def __iter__(self) -> Iterator[Piece]:
+        return self
+
+    def __next__(self) -> Piece:
+        piece = self._job.next_piece(None)
+        if piece is None:
+            raise StopIteration
+        return Piece(*piece)
+
+    def __aiter__(self) -> AsyncIterator[Piece]:
+        return self
+
+    async def __anext__(self) -> Piece:
+        return Piece(*await _news(self._job, self._job.next_piece))
+
+    def cancel(self) -> None:
+        """Ends what runs soon; the last pieces say so."""
+        self._job.cancel()
+
+
+async def _news(job: _engine.Job, take) -> Any:
+    """What take(timeout) gives. It is taken by the loop itself, so that a task that is cancelled loses nothing."""
+    while (news := take(0.0)) is None:
+        if job.is_done():
+            raise StopAsyncIteration
+        await asyncio.sleep(_ASYNC_LOOK_S)
+    return news
 
 
 class Engine:
@@ -73,11 +112,15 @@ class Engine:
         given = {"model": os.fspath(model), **engine_options}
         if draft is not None:
             given["draft"] = os.fspath(draft)
-        self._engine = _engine.Engine(options.dumps(given, "bass.Engine"))
-        self._jobs: weakref.WeakSet = weakref.WeakSet()
+        self._system = engine_options.get("system")
+        self._engine = _engine.Engine(options.dumps(given))
+        self._name = given["model"]
         _open_engines.add(self)
         for note in self._engine.notes():
             _log.warning("%s", note)
+
+    def __repr__(self) -> str:
+        return f"<bass.Engine of {self._name}{'' if self.is_open else ', closed'}>"
 
     def __enter__(self) -> "Engine":
         return self
@@ -86,48 +129,78 @@ class Engine:
         self.close()
 
     def close(self) -> None:
-        """Ends what runs and frees the memory, when nothing holds a job of it any more. Again: does nothing."""
-        for job in list(self._jobs):
-            job.cancel()
+        """Cancels what runs, in other threads too, and frees the memory as soon as jobs have told that. Again: does
+        nothing."""
         self._engine.close()
 
-    def generate(self, prompts: Prompt | Iterable[Prompt], **request_options) -> Any:
-        """Samples all prompts and waits for them. One prompt gives a `Completion`, several a list of them in the
-        prompts' order. Ctrl-C cancels what runs.
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not closed."""
+        return self._engine.is_open()
 
-        prompts: texts, or dicts with "prompt" (a text), "messages" (a conversation of {"role": ..., "content": ...}) or
-        "prompt_tokens" (ids), an "id" of the caller's if need be, and options that differ from the others'.
-        With a seed S prompt j has the seed S + j, if it has none of its own.
+    @overload
+    def generate(self, prompts: str | Mapping[str, Any], **request_options: Any) -> Completion: ...
+
+    @overload
+    def generate(self, prompts: Iterable[Prompt], **request_options: Any) -> list[Completion]: ...
+
+    def generate(self, prompts, **request_options):
+        """Samples all prompts and waits for them. One text or dict gives a `Completion`, several prompts a list of them
+        in the prompts' order. Ctrl-C cancels what runs.
+
+        prompts: texts, lists of token ids, or dicts with "prompt" (a text), "messages" (a conversation of {"role": ...,
+        "content": ...}) or "prompt_tokens" (ids), an "id" of the caller's if need be, and options that differ from the
+        others'. With a seed S prompt j has the seed S + j, if it has none of its own. None stands for an option's
+        default, whatever was given elsewhere.
         """
-        is_one = isinstance(prompts, (str, Mapping))
         job = self.submit(prompts, **request_options)
         try:
             completions = sorted(job, key=lambda completion: completion.index)
         except BaseException:
             job.cancel()
             raise
-        return completions[0] if is_one else completions
+        return completions[0] if _is_one(prompts) else completions
 
-    def chat(self, messages: Sequence[Mapping[str, str]], **request_options) -> Completion:
-        """Answers a conversation, by the model's chat template."""
-        return self.generate({"messages": [dict(message) for message in messages]}, **request_options)
+    async def generate_async(self, prompts, **request_options):
+        """The same for `asyncio`. A task that is cancelled cancels what runs."""
+        job = self.submit(prompts, **request_options)
+        try:
+            completions = sorted([completion async for completion in job], key=lambda completion: completion.index)
+        except BaseException:
+            job.cancel()
+            raise
+        return completions[0] if _is_one(prompts) else completions
+
+    @overload
+    def chat(self, messages: Sequence[Mapping[str, Any]],  # type: ignore[overload-overlap]
+             **request_options: Any) -> Completion: ...
+
+    @overload
+    def chat(self, messages: Sequence[Sequence[Mapping[str, Any]]], **request_options: Any) -> list[Completion]: ...
+
+    def chat(self, messages, **request_options):
+        """Answers a conversation, or each of several, by the model's chat template. system: a message in front."""
+        system = request_options.pop("system", self._system)
+        if isinstance(messages, (str, Mapping)) or not messages:
+            raise InvalidArgumentError('messages: must be a list like [{"role": "user", "content": "Hello"}]')
+        is_one = isinstance(messages[0], Mapping)
+        first = [] if system is None else [{"role": "system", "content": system}]
+        prompts = [{"messages": [*first, *conversation]} for conversation in ([messages] if is_one else messages)]
+        completions = self.generate(prompts, **request_options)
+        return completions[0] if is_one else completions
 
     def submit(self, prompts: Prompt | Iterable[Prompt], **request_options) -> Job:
         """The same as `generate` without the waiting: a `Job`, to be iterated over."""
-        job = Job(self._submit(prompts, request_options))
-        self._jobs.add(job)
-        return job
+        return Job(self._submit(prompts, request_options))
 
-    def stream(self, prompt: Prompt | Iterable[Prompt], **request_options) -> Iterator[Piece]:
-        """New text of all samples as it comes. Leaving the loop cancels what still runs."""
-        job = self._submit(prompt, request_options)
-        self._jobs.add(job)
-        return _pieces(job)
+    def stream(self, prompts: Prompt | Iterable[Prompt], **request_options) -> Stream:
+        """New text of all samples as it comes."""
+        return Stream(self._submit(prompts, request_options))
 
     def tokenize(self, text: str, add_special: bool = False, parse_special: bool = True) -> list[int]:
         """Token ids. add_special: with the tokens that begin and end texts of this model; parse_special: the text of a
         special token becomes that token."""
-        return self._engine.tokenize(text.encode("utf-8"), add_special, parse_special)
+        return self._engine.tokenize(options.utf8_of(text, "text"), add_special, parse_special)
 
     def detokenize(self, token_ids: Iterable[int], errors: str = "replace") -> str:
         """The text of tokens. errors: of bytes that are no UTF-8, as `bytes.decode` takes it."""
@@ -137,9 +210,18 @@ class Engine:
         """The bytes of tokens, which need not be valid UTF-8."""
         return self._engine.detokenize(options.token_ids_of(token_ids))
 
-    def score(self, prompt: Prompt) -> Score:
-        """Log-probabilities of a text's tokens (of a conversation's, or of token ids; see `generate`)."""
-        return score_of(json.loads(self._engine.score(_line(prompt, "prompt"))))
+    @overload
+    def score(self, prompts: str | Mapping[str, Any]) -> Score: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def score(self, prompts: Iterable[Prompt]) -> list[Score]: ...
+
+    def score(self, prompts):
+        """Log-probabilities of a text's tokens (of a conversation's, or of token ids; see `generate`), or of each of
+        several."""
+        known = [*options.PROMPT_KEYS, "chat", "system"]
+        scores = [score_of(values) for values in json.loads(self._engine.score(*_lines(prompts, known)))]
+        return scores[0] if _is_one(prompts) else scores
 
     def info(self) -> dict:
         """Of the model, the draft, and what the engine runs on."""
@@ -151,35 +233,45 @@ class Engine:
 
     def _submit(self, prompts, request_options) -> _engine.Job:
         options.check_names(request_options, options.REQUEST_OPTIONS, "a request")
-        if isinstance(prompts, (str, Mapping)):
-            lines, origins = [_line(prompts, "prompt")], [""]
-        else:
-            lines = [_line(prompt, f"prompts[{i}]") for i, prompt in enumerate(prompts)]
-            origins = [f"prompts[{i}]" for i in range(len(lines))]
-        return self._engine.submit(lines, options.dumps(request_options, "options"), origins)
+        lines, origins = _lines(prompts, [*options.PROMPT_KEYS, *options.REQUEST_OPTIONS])
+        return self._engine.submit(lines, options.dumps(request_options), origins)
 
 
-def _line(prompt, name) -> str:
-    """A prompt as a line of a prompts file."""
+def _is_one(prompts) -> bool:
+    return isinstance(prompts, (str, Mapping))
+
+
+def _lines(prompts, known) -> tuple[list[str], list[str]]:
+    """Each prompt as a line of a prompts file, and what messages call it."""
+    if _is_one(prompts):
+        return [_line(prompts, known, "prompt")], [""]
+    lines = [_line(prompt, known, f"prompts[{i}]") for i, prompt in enumerate(prompts)]
+    return lines, [f"prompts[{i}]" for i in range(len(lines))]
+
+
+def _line(prompt, known, name) -> str:
     if isinstance(prompt, str):
-        return options.dumps({"prompt": prompt}, name)
-    if not isinstance(prompt, Mapping):
-        raise InvalidArgumentError(
-            f"{name}: a {type(prompt).__name__} is no prompt; give a text, or a dict with \"prompt\", \"messages\" or "
-            '"prompt_tokens"')
-    if "role" in prompt and "messages" not in prompt:
+        prompt = {"prompt": prompt}
+    elif not isinstance(prompt, Mapping):
+        prompt = {"prompt_tokens": _token_ids(prompt, name)}
+    elif "role" in prompt and "messages" not in prompt:
         raise InvalidArgumentError(
             f'{name}: is a message of a conversation; give {{"messages": [...]}}, or use chat()')
-    options.check_names(prompt, [*options.PROMPT_KEYS, *options.REQUEST_OPTIONS], name)
-    return options.dumps(dict(prompt), name)
+    elif prompt.get("prompt_tokens") is not None and not isinstance(prompt["prompt_tokens"], str):
+        prompt = {**prompt, "prompt_tokens": list(prompt["prompt_tokens"])}
+    options.check_names(prompt, known, name)
+    return options.dumps(prompt, f"{name}: ")
 
 
-def _pieces(job) -> Iterator[Piece]:
+def _token_ids(values, name) -> list[int]:
     try:
-        while (piece := job.next_piece(None)) is not None:
-            yield Piece(*piece)
-    finally:
-        job.cancel()
+        if isinstance(values, (bytes, bytearray)):
+            raise TypeError
+        return [operator.index(value) for value in values]
+    except TypeError:
+        raise InvalidArgumentError(
+            f'{name}: {type(values).__name__} is no prompt; give a text, a list of token ids, or a dict with "prompt", '
+            '"messages" or "prompt_tokens"') from None
 
 
 _open_engines: weakref.WeakSet = weakref.WeakSet()

@@ -29,14 +29,27 @@ def check_names(names, known, where):
         raise InvalidArgumentError(f"{name}: {where} has no such option; {hint}")
 
 
-def dumps(value, what):
-    """JSON of what a caller has passed."""
+def dumps(values, origin=""):
+    """JSON of a dict that a caller has passed. origin: in front of messages"""
+    parts = []
+    for name, value in values.items():
+        try:
+            part = json.dumps({name: value}, ensure_ascii=False, allow_nan=False, default=_number)
+            part.encode("utf-8")  # half of a surrogate pair is no character
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidArgumentError(f"{origin}{name}: {error}") from error
+        parts.append(part[1:-1])
+    return "{" + ",".join(parts) + "}"
+
+
+def utf8_of(text, name):
+    """Of a text that a caller has passed."""
+    if not isinstance(text, str):
+        raise TypeError(f"{name}: must be a str, not {type(text).__name__}")
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_number)
-        text.encode("utf-8")  # half of a surrogate pair is no character
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"{what}: {error}") from error
-    return text
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"{name}: {error}") from error
 
 
 def token_ids_of(values):

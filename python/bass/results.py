@@ -33,6 +33,8 @@ class Completion:
     index: int
     """The prompt's place in what was asked."""
     n_prompt_tokens: int
+    prompt_token_ids: list[int]
+    """Of the prompt as the model read it, a chat template's among them; empty where it was cancelled before that."""
     choices: list[Choice]
     """By their index."""
     id: Any = None

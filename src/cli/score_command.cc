@@ -44,7 +44,9 @@ class ScoreCommand final : public Command {
     if (request.prompt.empty()) return invalid_argument("the text is empty; give at least one character");
     BASS_RETURN_IF_ERROR(check_utf8("the text", request.prompt));
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_, console));
-    BASS_ASSIGN_OR_RETURN(const Score score, score_prompt(engine.get(), std::move(request), is_interrupted));
+    BASS_ASSIGN_OR_RETURN(const std::vector<Score> scores,
+                          score_prompts(engine.get(), {std::move(request)}, is_interrupted));
+    const Score& score = scores.front();
     const std::string model = model_label(options_.engine.model_path, engine->model_info().is_synthetic);
     if (!options_.json) return text(model, score);
     Json json{{"model", model}};

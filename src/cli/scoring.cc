@@ -1,7 +1,9 @@
 #include "cli/scoring.h"
 
+#include <chrono>
 #include <cmath>
 #include <memory>
+#include <unordered_map>
 
 #include "base/check.h"
 #include "cli/report.h"
@@ -11,27 +13,53 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Waits for the request's end; its kPrompt event is the score.
-Result<Event> wait_for_prompt(Engine* engine, RequestId id, EventQueue* events,
-                              const std::function<bool()>& is_stopped) {
-  constexpr std::chrono::duration<double> kPollInterval{0.1};
-  Event prompt;
-  bool is_cancelled = false;
-  while (true) {
-    Event event;
-    if (events->wait(&event, kPollInterval)) {
-      if (!event.error.ok()) return event.error;
-      if (event.kind == Event::Kind::kDone) break;
-      if (event.kind == Event::Kind::kPrompt) prompt = std::move(event);
-    }
-    if (!is_cancelled && is_stopped()) {
-      engine->cancel(id);
-      is_cancelled = true;
-    }
+constexpr std::chrono::duration<double> kPollInterval{0.1};
+
+/// Requests that run; what nobody waits for any more is cancelled.
+class Scoring {
+ public:
+  explicit Scoring(Engine* engine) : engine_(engine) {}
+  ~Scoring() {
+    for (const auto& [id, idx] : idx_) engine_->cancel(id);
   }
-  if (is_cancelled) return Status(StatusCode::kCancelled, "interrupted");
-  return prompt;
-}
+  Scoring(const Scoring&) = delete;
+  Scoring& operator=(const Scoring&) = delete;
+
+  Status submit(std::vector<Request> requests) {
+    for (Request& request : requests) {
+      request.n = 1;
+      request.max_tokens = 0;
+      request.prompt_logprobs = true;
+      request.speculation.drafter = DrafterChoice::kOff;
+      BASS_ASSIGN_OR_RETURN(const RequestId id, engine_->submit(std::move(request), events_));
+      idx_[id] = prompts_.size();
+      prompts_.emplace_back();
+    }
+    return ok_status();
+  }
+
+  /// The kPrompt event of each.
+  Result<std::vector<Event>> wait(const std::function<bool()>& is_stopped) {
+    while (!idx_.empty()) {
+      if (is_stopped()) return Status(StatusCode::kCancelled, "interrupted");
+      Event event;
+      if (!events_->wait(&event, kPollInterval)) continue;
+      if (!event.error.ok()) return event.error;
+      const auto place = idx_.find(event.request_id);
+      if (event.kind == Event::Kind::kPrompt)
+        prompts_[place->second] = std::move(event);
+      else if (event.kind == Event::Kind::kDone)
+        idx_.erase(place);
+    }
+    return std::move(prompts_);
+  }
+
+ private:
+  Engine* engine_;
+  std::shared_ptr<EventQueue> events_ = std::make_shared<EventQueue>();
+  std::unordered_map<RequestId, size_t> idx_;  // of those that run, in prompts_
+  std::vector<Event> prompts_;
+};
 
 std::optional<double> perplexity_of(const std::vector<float>& logprobs) {
   if (logprobs.empty()) return std::nullopt;
@@ -42,17 +70,17 @@ std::optional<double> perplexity_of(const std::vector<float>& logprobs) {
 
 }  // namespace
 
-Result<Score> score_prompt(Engine* engine, Request request, const std::function<bool()>& is_stopped) {
-  request.n = 1;
-  request.max_tokens = 0;
-  request.prompt_logprobs = true;
-  request.speculation.drafter = DrafterChoice::kOff;
-  const auto events = std::make_shared<EventQueue>();
-  BASS_ASSIGN_OR_RETURN(const RequestId id, engine->submit(std::move(request), events));
-  Score score;
-  BASS_ASSIGN_OR_RETURN(score.prompt, wait_for_prompt(engine, id, events.get(), is_stopped));
-  score.perplexity = perplexity_of(score.prompt.prompt_logprobs);
-  return score;
+Result<std::vector<Score>> score_prompts(Engine* engine, std::vector<Request> requests,
+                                         const std::function<bool()>& is_stopped) {
+  Scoring scoring(engine);
+  BASS_RETURN_IF_ERROR(scoring.submit(std::move(requests)));
+  BASS_ASSIGN_OR_RETURN(std::vector<Event> prompts, scoring.wait(is_stopped));
+  std::vector<Score> scores;
+  for (Event& prompt : prompts) {
+    const std::optional<double> perplexity = perplexity_of(prompt.prompt_logprobs);
+    scores.push_back({std::move(prompt), perplexity});
+  }
+  return scores;
 }
 
 nlohmann::ordered_json score_json(const Score& score) {

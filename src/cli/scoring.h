@@ -4,6 +4,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "bass/engine.h"
 
@@ -14,9 +15,10 @@ struct Score {
   std::optional<double> perplexity;  ///< none for a text of one token
 };
 
-/// Of the request's prompt; what it says of samples is nothing to it. is_stopped: asked ten times a second; when it
-/// says so, the request ends. Errors: the engine's; kCancelled.
-Result<Score> score_prompt(Engine* engine, Request request, const std::function<bool()>& is_stopped);
+/// Of the requests' prompts, in their order; what they say of samples is nothing to it. is_stopped: asked ten times a
+/// second; when it says so, what runs ends. Errors: the engine's; kCancelled.
+Result<std::vector<Score>> score_prompts(Engine* engine, std::vector<Request> requests,
+                                         const std::function<bool()>& is_stopped);
 
 /// {"ids", "logprobs", "last_top5", "perplexity"} (docs/command_line.md)
 nlohmann::ordered_json score_json(const Score& score);

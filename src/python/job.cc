@@ -15,30 +15,70 @@ std::chrono::steady_clock::time_point deadline_in(double seconds) {
          std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
 }
 
+Status interrupted() { return {StatusCode::kCancelled, "interrupted"}; }
+
 }  // namespace
 
-Result<std::unique_ptr<Job>> Job::submit(std::shared_ptr<OwnedEngine> engine, std::vector<PromptSpec> prompts) {
-  for (const PromptSpec& spec : prompts) BASS_RETURN_IF_ERROR(with_origin(engine->engine->check(spec.request), spec));
-  std::unique_ptr<Job> job(new Job(std::move(engine)));
-  BASS_RETURN_IF_ERROR(job->submit_all(std::move(prompts)));
+OwnedEngine::~OwnedEngine() {
+  if (!is_here()) (void)engine_.release();  // NOLINT(bugprone-unused-return-value): the parent's
+}
+
+void OwnedEngine::close() {
+  const std::lock_guard lock(mutex_);
+  is_closed_ = true;
+  for (Job* job : jobs_) job->cancel();
+}
+
+std::optional<uint64_t> OwnedEngine::add(Job* job) {
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) return std::nullopt;
+  jobs_.insert(job);
+  return ++n_jobs_;
+}
+
+void OwnedEngine::remove(Job* job) {
+  const std::lock_guard lock(mutex_);
+  jobs_.erase(job);
+}
+
+bool OwnedEngine::is_closed() {
+  const std::lock_guard lock(mutex_);
+  return is_closed_;
+}
+
+Result<std::unique_ptr<Job>> Job::submit(const std::shared_ptr<OwnedEngine>& engine, std::vector<PromptSpec> prompts,
+                                         const std::function<bool()>& is_stopped) {
+  for (const PromptSpec& spec : prompts) {
+    if (is_stopped()) return interrupted();
+    BASS_RETURN_IF_ERROR(with_origin(engine->engine().check(spec.request), spec));
+  }
+  std::unique_ptr<Job> job(new Job(engine));
+  const std::optional<uint64_t> number = engine->add(job.get());
+  if (!number.has_value()) return unavailable("the engine was closed; make another one");
+  BASS_RETURN_IF_ERROR(job->submit_all(std::move(prompts), *number, is_stopped));
+  if (engine->is_closed()) job->cancel();  // it may have found nothing to cancel
+  job->leave_engine_if_done();
   return job;
 }
 
-Status Job::submit_all(std::vector<PromptSpec> prompts) {
-  const uint64_t number = ++engine_->n_jobs;  // all prompts of a job are wanted together
+// All prompts of a job are wanted together: `number`.
+Status Job::submit_all(std::vector<PromptSpec> prompts, uint64_t number, const std::function<bool()>& is_stopped) {
   const std::lock_guard lock(mutex_);
   for (PromptSpec& spec : prompts) {
+    if (is_stopped()) return interrupted();  // those before it end with the job
     PromptResult result = result_before(spec);
     spec.request.job = number;
-    const Result<RequestId> id = engine_->engine->submit(std::move(spec.request), events_);
-    if (!id.ok()) return with_origin(id.status(), spec);  // those before it end with the job
-    running_.emplace(id.value(), std::move(result));
+    const Result<RequestId> id = engine_->engine().submit(std::move(spec.request), events_);
+    if (!id.ok()) return with_origin(id.status(), spec);
+    running_.emplace(id.value(), EndedPrompt{std::move(result), {}});
   }
   return ok_status();
 }
 
 Job::~Job() {
-  if (is_here()) cancel();
+  if (engine_ == nullptr || !is_here()) return;
+  cancel();
+  engine_->remove(this);
 }
 
 bool Job::wait(Event* event, Clock::time_point deadline) {
@@ -46,18 +86,30 @@ bool Job::wait(Event* event, Clock::time_point deadline) {
   return !is_done() && events_->wait(event, std::max(left, std::chrono::duration<double>(0)));
 }
 
-std::optional<PromptResult> Job::next_ended(double timeout_s) {
+void Job::leave_engine_if_done() {
+  std::shared_ptr<OwnedEngine> engine;
+  {
+    const std::lock_guard lock(mutex_);
+    if (running_.empty()) engine = std::move(engine_);
+  }
+  if (engine != nullptr) engine->remove(this);
+}
+
+std::optional<EndedPrompt> Job::next_ended(double timeout_s) {
   const auto deadline = deadline_in(timeout_s);
   const std::unique_lock reader(reader_, deadline);
   if (!reader.owns_lock()) return std::nullopt;
-  for (Event event; wait(&event, deadline);) {
+  std::optional<EndedPrompt> ended;
+  for (Event event; !ended.has_value() && wait(&event, deadline);) {
     const std::lock_guard lock(mutex_);
     const auto place = running_.find(event.request_id);
     const bool is_last = event.kind == Event::Kind::kDone;
-    take_event(std::move(event), &place->second);
-    if (is_last) return std::move(running_.extract(place).mapped());
+    if (event.kind == Event::Kind::kPrompt) place->second.prompt_tokens = std::move(event.prompt_tokens);
+    take_event(std::move(event), &place->second.result);
+    if (is_last) ended = std::move(running_.extract(place).mapped());
   }
-  return std::nullopt;
+  if (ended.has_value()) leave_engine_if_done();
+  return ended;
 }
 
 std::optional<Piece> Job::next_piece(double timeout_s) {
@@ -65,11 +117,15 @@ std::optional<Piece> Job::next_piece(double timeout_s) {
   const std::unique_lock reader(reader_, deadline);
   if (!reader.owns_lock()) return std::nullopt;
   for (Event event; wait(&event, deadline);) {
-    const std::lock_guard lock(mutex_);
-    const auto place = running_.find(event.request_id);
-    const int prompt_idx = place->second.index;
     const bool is_last = event.kind == Event::Kind::kDone;
-    if (is_last) running_.erase(place);
+    int prompt_idx = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto place = running_.find(event.request_id);
+      prompt_idx = place->second.result.index;
+      if (is_last) running_.erase(place);
+    }
+    if (is_last) leave_engine_if_done();
     const bool is_news = is_last ? !event.error.ok() : event.kind != Event::Kind::kPrompt;
     if (is_news) return Piece{prompt_idx, std::move(event)};
   }
@@ -83,7 +139,8 @@ bool Job::is_done() const {
 
 void Job::cancel() noexcept {
   const std::lock_guard lock(mutex_);
-  for (const auto& [id, result] : running_) engine_->engine->cancel(id);
+  if (engine_ == nullptr) return;
+  for (const auto& [id, prompt] : running_) engine_->engine().cancel(id);
 }
 
 }  // namespace bass::python

@@ -1,12 +1,15 @@
 // The Python module bass._engine: what python/bass is written on. Options and prompts come as JSON, so that the options
 // table says the same of the same mistake as on the command line; errors leave as the exceptions of bass.errors.
+#include <cxxabi.h>
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -61,6 +64,10 @@ std::string with_python_names(std::string message) {
       if (flag.starts_with("--") && !is_longer) message.replace(at, flag.size(), option.name);
     }
   }
+  constexpr std::string_view kDraftOption = "-d DRAFT.gguf";
+  if (const size_t at = message.find(kDraftOption); at != std::string::npos) {
+    message.replace(at, kDraftOption.size(), "draft=");
+  }
   return message;
 }
 
@@ -79,10 +86,6 @@ template <class T>
 T value_of(Result<T> result) {
   if (!result.ok()) raise(result.status());
   return std::move(result).value();
-}
-
-void raise_if_signalled() {
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
 // --- options
@@ -113,18 +116,99 @@ Status set_options(const std::string& json, GenerateOptions* options) {
   return check_options(*options);
 }
 
+// --- Python's lock
+
+// Given back while the engine works. Where the interpreter ends meanwhile, Python up to 3.13 ends a thread that wants
+// the lock by unwinding its stack, which pybind11's own guard, a destructor, turns into the end of the process. Here
+// such a thread sleeps on until the process has ended, as it does since 3.14.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  ~Unlocked() { lock(); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+  // Runs f with the lock.
+  template <class F>
+  auto locked(F f) {
+    lock();
+    const auto result = f();
+    state_ = PyEval_SaveThread();
+    return result;
+  }
+
+ private:
+  void lock() noexcept {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (abi::__forced_unwind&) {
+      while (true) pause();
+    }
+  }
+
+  PyThreadState* state_;
+};
+
+// Whether a signal's handler has raised something. Asked by what works without the lock, as often as it likes.
+class Signals {
+ public:
+  explicit Signals(Unlocked* unlocked) : unlocked_(unlocked) {}
+
+  bool operator()() {
+    if (has_raised_) return true;
+    const auto now = Clock::now();
+    if (now - asked_at_ < kInterval) return false;
+    asked_at_ = now;
+    has_raised_ = unlocked_->locked([] { return PyErr_CheckSignals() != 0; });
+    return has_raised_;
+  }
+  // With the lock.
+  void raise_if_any() const {
+    if (has_raised_) throw py::error_already_set();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kInterval{50};
+
+  Unlocked* unlocked_;
+  Clock::time_point asked_at_ = Clock::now();
+  bool has_raised_ = false;
+};
+
+// What work() gives, which runs without the lock and may ask is_stopped().
+template <class Work>
+auto interruptibly(Work work) -> decltype(work(std::declval<const std::function<bool()>&>())) {
+  std::optional<Signals> signals;
+  auto result = [&] {
+    Unlocked unlocked;
+    signals.emplace(&unlocked);
+    return work([&] { return (*signals)(); });
+  }();
+  signals->raise_if_any();
+  return result;
+}
+
 // --- jobs
 
 class PyJob {
  public:
   explicit PyJob(std::unique_ptr<Job> job) : job_(std::move(job)) {}
+  ~PyJob() {
+    const Unlocked unlocked;  // the engine may end with it
+    job_.reset();
+  }
+  PyJob(const PyJob&) = delete;
+  PyJob& operator=(const PyJob&) = delete;
 
   // JSON of the next prompt that has ended; none: all have been told, or timeout_s has passed.
   std::optional<std::string> next_ended(std::optional<double> timeout_s) {
     const auto ended = wait_for([&](double part_s) { return job_->next_ended(part_s); }, timeout_s);
     if (!ended.has_value()) return std::nullopt;
-    const py::gil_scoped_release release;
-    return json_line(prompt_json(*ended, /*shows_origins=*/false));
+    const Unlocked unlocked;
+    Json json = prompt_json(ended->result, /*shows_origins=*/false);
+    json["prompt_token_ids"] = ended->prompt_tokens;
+    return json_line(json);
   }
 
   // (prompt_idx, choice_idx, text, token_ids, logprobs, finish_reason or None)
@@ -154,7 +238,7 @@ class PyJob {
     return *job_;
   }
 
-  // Without Python's lock while nothing comes, and with an eye on Ctrl-C.
+  // Without Python's lock while nothing comes. What a signal's handler raises ends what runs.
   template <class Take>
   auto wait_for(Take take, std::optional<double> timeout_s) -> decltype(take(0.0)) {
     here();
@@ -165,11 +249,14 @@ class PyJob {
       const double left_s = timeout_s.has_value() ? std::max(0.0, *timeout_s - passed_s) : kPollSeconds;
       decltype(take(0.0)) news;
       {
-        const py::gil_scoped_release release;
+        const Unlocked unlocked;
         news = take(std::min(left_s, kPollSeconds));
       }
       if (news.has_value() || job_->is_done()) return news;
-      raise_if_signalled();
+      if (PyErr_CheckSignals() != 0) {
+        job_->cancel();
+        throw py::error_already_set();
+      }
       if (timeout_s.has_value() && left_s <= kPollSeconds) return std::nullopt;
     }
   }
@@ -179,6 +266,7 @@ class PyJob {
 
 // --- the engine
 
+// Its members are read and written with Python's lock.
 class PyEngine {
  public:
   // options: JSON of an object; those of requests are what every call starts from
@@ -186,7 +274,7 @@ class PyEngine {
     raise_if_error(set_options(options, &options_));
     use_shipped_draft(&options_);
     Result<NamedEngine> named = [&] {
-      const py::gil_scoped_release release;
+      const Unlocked unlocked;
       return load_named_engine(options_);
     }();
     raise_if_error(named.status());
@@ -197,56 +285,66 @@ class PyEngine {
   PyEngine(const PyEngine&) = delete;
   PyEngine& operator=(const PyEngine&) = delete;
 
-  // What runs goes on for jobs that somebody still holds.
+  // Cancels what runs. The engine ends when nothing is left to be told of its jobs.
   void close() {
-    const py::gil_scoped_release release;
-    engine_.reset();
+    std::shared_ptr<OwnedEngine> engine = std::move(engine_);
+    if (engine == nullptr) return;
+    const Unlocked unlocked;
+    if (engine->is_here()) engine->close();
+    engine.reset();
   }
 
   [[nodiscard]] bool is_open() const { return engine_ != nullptr; }
   [[nodiscard]] std::vector<std::string> notes() const { return notes_; }
 
-  // prompts: a JSON object each, as a line of a prompts file; options: JSON of an object, beneath these
+  // prompts: a JSON object each, as a line of a prompts file; options: JSON of an object, beneath these; origins: what
+  // messages call each prompt, empty for one alone
   std::unique_ptr<PyJob> submit(const std::vector<std::string>& prompts, const std::string& options,
                                 const std::vector<std::string>& origins) const {
     const auto engine = here();
-    Result<std::unique_ptr<Job>> job = [&]() -> Result<std::unique_ptr<Job>> {
-      const py::gil_scoped_release release;
+    auto job = interruptibly([&](const std::function<bool()>& is_stopped) -> Result<std::unique_ptr<Job>> {
       BASS_ASSIGN_OR_RETURN(std::vector<PromptSpec> specs, read_specs(prompts, options, origins));
-      return Job::submit(engine, std::move(specs));
-    }();
+      return Job::submit(engine, std::move(specs), is_stopped);
+    });
     return std::make_unique<PyJob>(value_of(std::move(job)));
   }
 
   [[nodiscard]] std::vector<TokenId> tokenize(const std::string& text, bool add_special, bool parse_special) const {
-    return value_of(here()->engine->tokenize(text, add_special, parse_special));
+    const auto engine = here();
+    return value_of([&] {
+      const Unlocked unlocked;
+      return engine->engine().tokenize(text, add_special, parse_special);
+    }());
   }
 
   [[nodiscard]] py::bytes detokenize(const std::vector<TokenId>& tokens) const {
-    return value_of(here()->engine->detokenize(tokens));
+    const auto engine = here();
+    return value_of([&] {
+      const Unlocked unlocked;
+      return engine->engine().detokenize(tokens);
+    }());
   }
 
-  // prompt: as those of submit
-  [[nodiscard]] std::string score(const std::string& prompt) const {
+  // JSON of a list. prompts, origins: as those of submit
+  [[nodiscard]] std::string score(const std::vector<std::string>& prompts,
+                                  const std::vector<std::string>& origins) const {
     const auto engine = here();
-    std::optional<py::error_already_set> signalled;
-    const auto is_stopped = [&] {
-      const py::gil_scoped_acquire acquire;
-      try {
-        raise_if_signalled();
-      } catch (const py::error_already_set& error) {
-        signalled = error;
+    auto scores = interruptibly([&](const std::function<bool()>& is_stopped) -> Result<std::vector<Score>> {
+      BASS_ASSIGN_OR_RETURN(std::vector<PromptSpec> specs, read_specs(prompts, "{}", origins));
+      std::vector<Request> requests;
+      for (PromptSpec& spec : specs) {
+        spec.request.max_tokens = 0;
+        spec.request.prompt_logprobs = true;
+        if (is_stopped()) return Status(StatusCode::kCancelled, "interrupted");
+        BASS_RETURN_IF_ERROR(with_origin(engine->engine().check(spec.request), spec));
+        requests.push_back(std::move(spec.request));
       }
-      return signalled.has_value();
-    };
-    const Result<Score> score = [&]() -> Result<Score> {
-      const py::gil_scoped_release release;
-      BASS_ASSIGN_OR_RETURN(std::vector<PromptSpec> specs, read_specs({prompt}, "{}", {""}));
-      return score_prompt(engine->engine.get(), std::move(specs.front().request), is_stopped);
-    }();
-    if (signalled.has_value()) throw *signalled;
-    raise_if_error(score.status());
-    return score_json(score.value()).dump();
+      return score_prompts(&engine->engine(), std::move(requests), is_stopped);
+    });
+    raise_if_error(scores.status());
+    Json list = Json::array();
+    for (const Score& score : scores.value()) list.push_back(score_json(score));
+    return list.dump();
   }
 
   [[nodiscard]] std::string info() const {
@@ -260,19 +358,19 @@ class PyEngine {
                   {"context_len", info.context_len},
                   {"is_synthetic", info.is_synthetic}};
     };
-    const std::optional<ModelInfo> draft = engine->engine->draft_info();
-    const EngineOptions& options = engine->engine->options();
-    return json_line({{"model", of(engine->engine->model_info())},
+    const std::optional<ModelInfo> draft = engine->engine().draft_info();
+    const EngineOptions& options = engine->engine().options();
+    return json_line({{"model", of(engine->engine().model_info())},
                       {"draft", draft.has_value() ? of(*draft) : Json(nullptr)},
                       {"max_batch", options.max_batch},
                       {"threads", options.n_threads},
                       {"context", options.context_len.value_or(0)},
-                      {"instruction_set", engine->engine->isa_name()},
+                      {"instruction_set", engine->engine().isa_name()},
                       {"device", options.device}});
   }
 
   [[nodiscard]] std::string stats() const {
-    const EngineStats stats = here()->engine->stats();
+    const EngineStats stats = here()->engine().stats();
     return json_line({{"prefill_s", stats.prefill_s},
                       {"decode_s", stats.decode_s},
                       {"prefill_tokens", stats.prefill_tokens},
@@ -320,7 +418,7 @@ int run_program(std::vector<std::string> arguments) {
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
-  const py::gil_scoped_release release;
+  const Unlocked unlocked;
   install_signal_handlers();
   return run_bass(static_cast<int>(arguments.size()), argv.data());
 }
@@ -343,7 +441,7 @@ PYBIND11_MODULE(_engine, module) {
       .def("submit", &PyEngine::submit, py::arg("prompts"), py::arg("options"), py::arg("origins"))
       .def("tokenize", &PyEngine::tokenize, py::arg("text"), py::arg("add_special"), py::arg("parse_special"))
       .def("detokenize", &PyEngine::detokenize, py::arg("tokens"))
-      .def("score", &PyEngine::score, py::arg("prompt"))
+      .def("score", &PyEngine::score, py::arg("prompts"), py::arg("origins"))
       .def("info", &PyEngine::info)
       .def("stats", &PyEngine::stats);
 }

@@ -120,6 +120,12 @@ def test_a_conversation(slow_engine):
                             "--json")["prompts"][0]["choices"][0]
     same_choice(slow_engine.chat(messages, max_tokens=8, seed=1).best, expected)
     assert slow_engine.chat(messages, max_tokens=8, seed=1, drafter="off").best.text == expected["text"]
+    system = [{"role": "system", "content": "Be brief."}, *messages]
+    brief = slow_engine.chat(system, max_tokens=8, seed=1)
+    assert slow_engine.chat(messages, system="Be brief.", max_tokens=8, seed=1) == brief
+    assert brief.prompt_token_ids != slow_engine.chat(messages, max_tokens=1).prompt_token_ids
+    both = slow_engine.chat([messages, system], max_tokens=8, seed=0)
+    assert both[1].best.token_ids == brief.best.token_ids, "the second conversation's seed is 1"
 
 
 def test_tokens_and_scores(engine):
@@ -133,6 +139,17 @@ def test_tokens_and_scores(engine):
         expected["ids"], expected["logprobs"], expected["perplexity"])
     assert [list(pair) for pair in score.last_top5] == expected["last_top5"]
     assert engine.score({"prompt_tokens": numpy.array(score.ids)}) == score
+    others = [engine.score(text) for text in ("One", "Some other text", "x")]
+    assert engine.score(["One", "Some text", "Some other text", "x"]) == [others[0], score, *others[1:]]
+
+
+def test_token_ids_go_in_and_come_out(engine):
+    ids = engine.tokenize("Some text", add_special=True)
+    expected = engine.generate("Some text", seed=1, max_tokens=5)
+    assert expected.prompt_token_ids == ids and expected.n_prompt_tokens == len(ids)
+    for prompt in (ids, tuple(ids), numpy.array(ids), {"prompt_tokens": iter(ids)}):
+        completion = engine.generate([prompt], seed=1, max_tokens=5)[0]
+        assert completion == expected
 
 
 # --- jobs
@@ -147,7 +164,10 @@ def test_a_job_gives_each_prompt_as_it_ends(engine):
 
 def test_a_job_that_is_cancelled_keeps_what_it_has(slow_engine):
     job = slow_engine.submit(["a", "b"], **LONG)
-    assert job.next(timeout=0.3) is None
+    with pytest.raises(TimeoutError):
+        job.next(timeout=0.3)
+    with pytest.raises(ValueError):
+        job.next(timeout="soon")
     job.cancel()
     completions = list(job)
     assert [completion.choices[0].finish_reason for completion in completions] == ["cancelled"] * 2
@@ -174,7 +194,9 @@ def test_what_nobody_holds_any_more_is_cancelled(slow_engine):
     gc.collect()
     assert runs_nothing(slow_engine)
     running = slow_engine.submit("d", **LONG)
-    assert not runs_nothing(slow_engine), "the control: what is held runs"
+    steps = slow_engine.stats()["steps"]
+    time.sleep(1)
+    assert slow_engine.stats()["steps"] > steps, "the control: what is held runs"
     running.cancel()
 
 
@@ -196,6 +218,34 @@ def test_async_iteration(engine):
 
     first, second = asyncio.run(indices())
     assert sorted(first) == [0, 1] and second == [0]
+
+
+def test_a_task_that_is_cancelled_loses_nothing(engine):
+    async def indices():
+        job = engine.submit([f"Text {i}" for i in range(40)], max_tokens=20, ignore_eos=True)
+        found = []
+        while not job.is_done():
+            try:
+                found.append((await asyncio.wait_for(anext(job), 0.01)).index)
+            except asyncio.TimeoutError:
+                continue
+        return found
+
+    assert sorted(asyncio.run(indices())) == list(range(40))
+
+
+def test_asyncio(slow_engine):
+    async def run():
+        expected = slow_engine.generate("Some text", max_tokens=10, seed=1)
+        assert await slow_engine.generate_async("Some text", max_tokens=10, seed=1) == expected
+        assert await slow_engine.generate_async(["Some text"], max_tokens=10, seed=1) == [expected]
+        pieces = [piece async for piece in slow_engine.stream("Some text", max_tokens=10, seed=1)]
+        assert "".join(piece.text for piece in pieces) == expected.best.text
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(slow_engine.generate_async("a", **LONG), 0.2)
+        assert runs_nothing(slow_engine)
+
+    asyncio.run(run())
 
 
 def test_threads_share_a_batch(engine):
@@ -240,13 +290,20 @@ def test_other_threads_go_on_meanwhile(slow_engine):
     (lambda e: e.generate("x", max_batch=3), bass.InvalidArgumentError, "bass.Engine(...)"),
     (lambda e: e.generate("x", quiet=True), bass.InvalidArgumentError, "no such option"),
     (lambda e: e.generate("x", temperature=-1), ValueError, "must be >= 0"),
-    (lambda e: e.generate("x", temperature=float("nan")), ValueError, "JSON"),
+    (lambda e: e.generate("x", temperature=float("nan")), ValueError, "temperature: Out of range"),
     (lambda e: e.generate("x", seed=2**64), ValueError, "18446744073709551615"),
     (lambda e: e.generate("x", stop=object()), ValueError, "object"),
-    (lambda e: e.generate("x", drafter="model"), ValueError, "draft"),
+    (lambda e: e.generate("x", drafter="model"), ValueError, "draft="),
     (lambda e: e.generate(["a", ""]), ValueError, 'prompts[1]: "prompt" is empty'),
-    (lambda e: e.generate(["a", 3]), ValueError, "prompts[1]: a int is no prompt"),
+    (lambda e: e.generate(["a", 3]), ValueError, "prompts[1]: int is no prompt"),
     (lambda e: e.generate([1, 2]), ValueError, "prompt_tokens"),
+    (lambda e: e.generate([b"text"]), ValueError, "bytes is no prompt"),
+    (lambda e: e.generate([[1, 2.5]]), ValueError, "list is no prompt"),
+    (lambda e: e.chat("hi"), ValueError, "messages: must be a list"),
+    (lambda e: e.chat({"role": "user", "content": "hi"}), ValueError, "messages: must be a list"),
+    (lambda e: e.score({"prompt": "x", "n": 4}), ValueError, "prompt has no such option"),
+    (lambda e: e.score(["x", ""]), ValueError, "prompts[1]: "),
+    (lambda e: e.tokenize(b"a"), TypeError, "must be a str"),
     (lambda e: e.generate({"role": "user", "content": "x"}), ValueError, '{"messages": [...]}'),
     (lambda e: e.generate({"prompt": "x", "max_token": 3}), ValueError, "did you mean max_tokens?"),
     (lambda e: e.generate({"prompt_tokens": []}), ValueError, "not empty"),
@@ -296,13 +353,60 @@ def test_an_engine_that_was_closed():
         engine.generate("a")
 
 
-def test_ctrl_c_ends_a_call_and_not_the_engine(slow_engine):
+def test_closing_beside_calls_of_other_threads():
+    for _ in range(100):
+        engine = bass.Engine(TINY, threads=1)
+        n_refused = []
+
+        def work(engine=engine, n_refused=n_refused):
+            try:
+                while True:
+                    engine.tokenize("abc")
+                    engine.submit("a", max_tokens=1000, ignore_eos=True)
+                    engine.stats()
+            except bass.UnavailableError:
+                n_refused.append(1)
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        engine.close()
+        for thread in threads:
+            thread.join()
+        assert len(n_refused) == 3
+
+
+def test_closing_ends_what_other_threads_wait_for():
+    engine = bass.Engine(SMOLLM2)
+    completions = []
+    thread = threading.Thread(target=lambda: completions.append(engine.generate("a", **LONG)))
+    thread.start()
+    while engine.stats()["steps"] < 3:
+        time.sleep(0.01)
+    engine.close()
+    thread.join(timeout=30)
+    assert completions[0].best.finish_reason == "cancelled"
+
+
+@pytest.mark.parametrize("call", [
+    lambda engine: engine.generate(["a", "b"], **LONG),
+    lambda engine: list(engine.stream("a", **LONG)),
+    lambda engine: list(engine.submit("a", **LONG)),
+    lambda engine: engine.submit("a", **LONG).next(timeout=60),
+    lambda engine: engine.submit(["word " * 1000] * 3000, **LONG),
+    lambda engine: engine.score(["word " * 1000] * 1000),
+])
+def test_ctrl_c_ends_a_call_and_not_the_engine(slow_engine, call):
     was = signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's `command &` ignores it
     try:
-        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        start = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            slow_engine.generate(["a", "b"], **LONG)
+            call(slow_engine)
+        assert time.monotonic() - start < 5
     finally:
+        timer.join()
         signal.signal(signal.SIGINT, was)
     assert runs_nothing(slow_engine)
     assert slow_engine.generate("a", max_tokens=2).best.token_ids
@@ -327,6 +431,23 @@ def test_a_forked_process_is_told(engine):
 def test_a_program_ends_with_an_engine_that_runs():
     script = (f"import bass; e = bass.Engine({SMOLLM2!r}); j = e.submit('a', max_tokens=100000, ignore_eos=True);"
               "p = e.stream('b', max_tokens=100000); next(p); print('end')")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+@pytest.mark.parametrize("call", [
+    "list(e.stream('a', max_tokens=100000, ignore_eos=True))",
+    "e.generate('a', max_tokens=100000, ignore_eos=True)",
+    "[e.submit('a', max_tokens=1) for _ in iter(int, 1)]",
+    "[e.score('a ' * 100) for _ in iter(int, 1)]",
+    "[e.tokenize('a ' * 10000) for _ in iter(int, 1)]",
+])
+def test_a_program_ends_while_a_daemon_thread_waits(call):
+    script = (f"import bass, threading, time; e = bass.Engine({SMOLLM2!r})\n"
+              "def work():\n"
+              f"  try: {call}\n"
+              "  except bass.UnavailableError: pass\n"  # it was closed
+              "threading.Thread(target=work, daemon=True).start(); time.sleep(.3); print('end')")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
@@ -356,6 +477,10 @@ def test_the_program_comes_with_it():
     assert by_module.stdout == subprocess.run(version, **run).stdout
     assert bass.__version__ in by_module.stdout
     assert subprocess.run([sys.executable, "-m", "bass", "generat"], **run).returncode == 2
+    not_utf8 = ["tokenize", "-m", TINY, "-p", b"caf\xe9"]
+    by_module = subprocess.run([sys.executable, "-m", "bass", *not_utf8], **run)
+    by_itself = subprocess.run([os.environ["BASS_BINARY"], *not_utf8], **run)
+    assert (by_module.returncode, by_module.stdout) == (by_itself.returncode, by_itself.stdout)
 
 
 def test_installed_without_the_tree(tmp_path):
