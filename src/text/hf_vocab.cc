@@ -83,8 +83,8 @@ class Loader {
     return function(JsonView(json.value(), path));
   }
 
-  /// "eos_token_id": a number, or a list of which the first counts and all end a turn. Numbers outside the vocabulary
-  /// say that there is none.
+  /// "eos_token_id": a number, or a list of which the first counts; all end a turn, also beside an "eos_token". Numbers
+  /// outside the vocabulary say that there is none.
   Status read_ids(const JsonView& json) {
     const auto to_id = [&](const nlohmann::json& value, std::optional<int32_t>& id) {
       const int64_t number = value.is_number_integer() ? value.get<int64_t>() : -1;
@@ -96,9 +96,9 @@ class Loader {
       if (!value.is_number_integer() && !value.is_array()) return json.error(fmt::format("'{}' is no token", key));
       const nlohmann::json& first = value.is_array() && !value.empty() ? value[0] : value;
       to_id(first, id);
-      if (key != "eos_token_id" || !value.is_array()) return ok_status();
-      if (value.size() > 1) to_id(value[1], vocab_.eot_id);
-      for (const nlohmann::json& end : value) {
+      if (key != "eos_token_id") return ok_status();
+      if (value.is_array() && value.size() > 1) to_id(value[1], vocab_.eot_id);
+      for (const nlohmann::json& end : value.is_array() ? value : nlohmann::json::array({value})) {
         std::optional<int32_t> end_id;
         to_id(end, end_id);
         if (end_id && std::ranges::count(vocab_.more_end_ids, *end_id) == 0) vocab_.more_end_ids.push_back(*end_id);

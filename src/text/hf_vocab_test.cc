@@ -1,5 +1,6 @@
 #include "text/hf_vocab.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,6 +80,16 @@ TEST(TokenizerJsonTest, BadFilesAreErrors) {
   std::string many = R"({"x":[0)";
   for (int i = 0; i < 2'000'000; ++i) many += ",0";
   EXPECT_THAT(error_of(many + "]}"), HasSubstr("more than 1048576 values"));
+}
+
+// Each is allowed somewhat more than there are tokens: of those that the file names, not of what that has grown to.
+TEST(TokenizerJsonTest, AFewAddedTokensDoNotMakeAHugeVocabulary) {
+  std::string added;
+  for (int64_t id = 60'000; id < int64_t{1} << 30; id = 2 * id + 60'000) {
+    added += fmt::format(R"({}{{"id":{},"content":"<{}>"}})", added.empty() ? "" : ",", id, id);
+  }
+  EXPECT_THAT(error_of("{" + kModel + R"(,"added_tokens":[)" + added + "]}"),
+              HasSubstr("'<180000>' has the id 180000"));
 }
 
 TEST(TokenizerJsonTest, PartsThatAreNotKnownAreErrors) {
@@ -205,6 +216,17 @@ TEST_F(HfVocabTest, AllIdsOfAListEndATurn) {
   const auto tokenizer = Tokenizer::create(load_hf_vocab(folder_).value()).value();
   for (const TokenId id : {5, 9, 7}) EXPECT_TRUE(tokenizer->is_end(id)) << id;
   EXPECT_FALSE(tokenizer->is_end(6));
+}
+
+// One id ends a turn as well, where "eos_token" is another token.
+TEST_F(HfVocabTest, AnIdEndsATurnBesideTheTokenizersOwn) {
+  write("tokenizer.json", "{" + kModel + "}");
+  write("tokenizer_config.json", R"({"eos_token":"ab"})");
+  write("generation_config.json", R"({"eos_token_id":1})");
+  const auto tokenizer = Tokenizer::create(load_hf_vocab(folder_).value()).value();
+  EXPECT_TRUE(tokenizer->is_end(1));
+  EXPECT_TRUE(tokenizer->is_end(3));
+  EXPECT_FALSE(tokenizer->is_end(2));
 }
 
 TEST_F(HfVocabTest, ErrorsNameTheFile) {

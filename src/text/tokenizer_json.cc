@@ -88,6 +88,7 @@ class Parser {
     if (json_.is_list != has_scores) {
       return invalid_file(has_scores ? "model.vocab is no list of [text, score]" : "model.vocab is no object of ids");
     }
+    n_listed_ = static_cast<int64_t>(json_.vocab.size());
     int64_t max_id = 0;
     for (const TokenizerJson::Entry& entry : json_.vocab) {
       BASS_RETURN_IF_ERROR(check_id(entry.id, entry.text));
@@ -109,9 +110,8 @@ class Parser {
   /// Ids may have gaps, but a few tokens must not make a huge vocabulary.
   [[nodiscard]] Status check_id(int64_t id, std::string_view text) const {
     constexpr int64_t kMaxGap = 1 << 16;
-    const auto n_tokens = static_cast<int64_t>(std::max(json_.vocab.size(), vocab_.tokens.size()));
-    if (id >= 0 && id < 2 * n_tokens + kMaxGap) return ok_status();
-    return invalid_file(fmt::format("the token '{}' has the id {}, of {} tokens", printable(text), id, n_tokens));
+    if (id >= 0 && id < 2 * n_listed_ + kMaxGap) return ok_status();
+    return invalid_file(fmt::format("the token '{}' has the id {}, of {} tokens", printable(text), id, n_listed_));
   }
 
   void resize(size_t n_tokens) {
@@ -159,6 +159,7 @@ class Parser {
   Status read_added_tokens() {
     if (!root_.has("added_tokens")) return ok_status();
     BASS_ASSIGN_OR_RETURN(const std::vector<JsonView> tokens, root_.get_array("added_tokens"));
+    n_listed_ += static_cast<int64_t>(tokens.size());
     for (const JsonView& json : tokens) {
       BASS_ASSIGN_OR_RETURN(std::string text, json.get_string("content"));
       BASS_ASSIGN_OR_RETURN(const int64_t id, json.get_int("id"));
@@ -200,6 +201,7 @@ class Parser {
   TokenizerJson json_;
   JsonView root_;
   VocabData vocab_;
+  int64_t n_listed_ = 0;  // tokens that the file names: ids may be somewhat more
   TokenizerRules rules_;
   std::string unknown_text_;
   std::vector<bool> is_taken_;

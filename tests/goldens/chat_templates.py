@@ -767,6 +767,19 @@ CONVERSATIONS = {
 
 # Small pieces of the language. Variables: a = [3, 1, 2], s = 'H\u00e9llo World', d = {'b': 1, 'A': 2.5, 'c': None}, n = 7.
 SNIPPETS = [
+    # what is false has nothing to be chosen from, whatever was to be done with it
+    "{{ none | map(attribute='x') | list }} {{ 0 | select | list }} {{ false | rejectattr('x') | list }} {{ none | map('upper') | list }} {{ '' | selectattr('x', 'equalto', 1) | list }}",
+    "{{ 5 | map('upper') | list }}", "{{ true | selectattr('x') | list }}",
+    # else of a loop: where no round came to its end
+    "{% for x in a %}{% continue %}{% else %}E{% endfor %}|{% for x in a %}{% break %}{% else %}E{% endfor %}|{% for x in a %}{% if x == 2 %}{% break %}{% endif %}{% else %}E{% endfor %}|"
+    "{% for x in a %}{% if x > 1 %}{% continue %}{% endif %}{{ x }}{% else %}E{% endfor %}|{% for x in [] %}{% else %}E{% endfor %}",
+    # parts that are searched
+    "{{ s.find('l', 4) }} {{ s.find('l', 4, 9) }} {{ s.find('o', -3) }} {{ s.find('H', 1) }} {{ s.find('', 11) }} {{ s.find('', 12) }} {{ s.find('', 5, 3) }} {{ s.find('\u00e9', 1, -1) }}",
+    "{{ s.rfind('l', 0, 4) }} {{ s.rfind('o', none, 6) }} {{ s.index('o', 5) }} {{ s.rindex('l', 0, -4) }} {{ s.count('l', 3) }} {{ s.count('l', 3, 9) }} {{ s.count('', 9) }} {{ s.count('l', -9, 99) }}",
+    "{{ s.index('H', 1) }}",
+    # equal keys need no order
+    "{{ [{'x': none, 'y': 1}, {'x': none, 'y': 2}] | sort(attribute='x') | map(attribute='y') | list }} {{ [{'y': 2}, {'y': 1}] | sort(attribute='x,y') | map(attribute='y') | list }} {{ [none, none] | sort }}",
+    "{{ [{'x': none}, {'x': 1}] | sort(attribute='x') }}",
     # printing
     "{{ true }} {{ none }} {{ 1.0 }} {{ 1e16 }} {{ 1e-5 }} {{ 0.1 + 0.2 }} {{ 123456789.125 }} {{ -0.0 }} {{ 1e15 }} {{ 5e-324 }}",
     "{{ [1, 'a', \"it's\", none, true, 1.5, [], {}] }} {{ {'a': (1,), 'b': ()} }} {{ ('x', 'y\\n\\t\\\\') }}",

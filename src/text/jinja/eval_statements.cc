@@ -90,23 +90,26 @@ Evaluator::Flow Evaluator::exec_for(const Stmt& stmt) {
     };
   }
   const Value value{std::static_pointer_cast<Object>(loop)};
-  exec_loop(stmt, value);
-  const bool was_empty = loop->index0 < 0;
+  const bool has_run = exec_loop(stmt, value);
   loop->end();
-  if (!was_empty || stmt.blocks.size() < 2 || !rt_.ok()) return Flow::kNext;
+  if (has_run || stmt.blocks.size() < 2 || !rt_.ok()) return Flow::kNext;
   const ScopeGuard guard(&scope_, inside(scope_));
   return exec(stmt.blocks[1]);
 }
 
-Evaluator::Flow Evaluator::exec_loop(const Stmt& stmt, const Value& loop_value) {
+// Whether the body was run to its end at least once: else, as Jinja has it, the block behind `else` is.
+bool Evaluator::exec_loop(const Stmt& stmt, const Value& loop_value) {
   auto& loop = loop_value.as<Loop>();
+  bool has_run = false;
   while (rt_.ok() && loop.advance()) {
     const ScopeGuard guard(&scope_, inside(scope_));
     assign(*stmt.exprs[0], loop.current);
     assign_name("loop", loop_value);
-    if (exec(stmt.blocks[0]) == Flow::kBreak) break;
+    const Flow flow = exec(stmt.blocks[0]);
+    if (flow == Flow::kBreak) break;
+    has_run |= flow == Flow::kNext;
   }
-  return Flow::kNext;
+  return has_run;
 }
 
 void Evaluator::exec_set_block(const Stmt& stmt) {

@@ -70,7 +70,7 @@ class Evaluator {
   Flow exec(const Stmt& stmt);
   Flow exec_if(const Stmt& stmt);
   Flow exec_for(const Stmt& stmt);
-  Flow exec_loop(const Stmt& stmt, const Value& loop_value);
+  bool exec_loop(const Stmt& stmt, const Value& loop_value);
   void exec_set_block(const Stmt& stmt);
   void exec_macro(const Stmt& stmt);
   void exec_call_block(const Stmt& stmt);

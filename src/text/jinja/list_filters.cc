@@ -89,13 +89,13 @@ Value items_of_keyed(Runtime& rt, const std::vector<Keyed>& keyed) {
   return rt.list(std::move(items));
 }
 
-/// A comma joins several attributes.
+/// A comma joins several attributes. Keys are lists, whose equal entries need not be in any order to each other.
 std::vector<Keyed> with_keys_of_paths(Runtime& rt, const Value& value, const Value& paths, bool minds_case) {
-  if (!paths.is_string() || paths.text().find(',') == std::string::npos) return with_keys(rt, value, paths, minds_case);
   std::vector<Keyed> keyed;
   for (const Value& item : items_of(rt, value)) {
     std::vector<Value> keys;
-    for (size_t begin = 0; begin <= paths.text().size() && rt.ok();) {
+    if (!paths.is_string()) keys.push_back(sort_key(rt, item, paths, minds_case));
+    for (size_t begin = 0; paths.is_string() && begin <= paths.text().size() && rt.ok();) {
       const size_t end = std::min(paths.text().find(',', begin), paths.text().size());
       keys.push_back(sort_key(rt, item, rt.string(paths.text().substr(begin, end - begin)), minds_case));
       begin = end + 1;

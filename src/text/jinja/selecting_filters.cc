@@ -10,6 +10,8 @@ Arguments behind(const Arguments& arguments, size_t n) {
   return {{arguments.positional.begin() + static_cast<std::ptrdiff_t>(n), arguments.positional.end()}, arguments.named};
 }
 
+// All of them make nothing of what is false, such as none, whatever they were to do with its items.
+
 Value map_attribute(Runtime& rt, const Value& value, const Arguments& arguments) {
   Arguments named{{}, arguments.named};
   const Bound bound(rt, "map", named, {"attribute", "default"}, 1);
@@ -22,6 +24,7 @@ Value map_attribute(Runtime& rt, const Value& value, const Arguments& arguments)
 }
 
 Value filter_map(Runtime& rt, const Value& value, const Arguments& arguments) {
+  if (!is_true(value)) return rt.generator({});
   if (arguments.positional.empty()) return map_attribute(rt, value, arguments);
   const Value& name = arguments.positional[0];
   if (!name.is_string()) return rt.fail("map needs the name of a filter");
@@ -35,6 +38,7 @@ Value filter_map(Runtime& rt, const Value& value, const Arguments& arguments) {
 
 template <bool wants, bool by_attribute>
 Value filter_select(Runtime& rt, const Value& value, const Arguments& arguments) {
+  if (!is_true(value)) return rt.generator({});
   const size_t n_own = by_attribute ? 1 : 0;
   if (arguments.positional.size() < n_own) return rt.fail("the filter needs the name of an attribute");
   const bool has_test = arguments.positional.size() > n_own;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "text/jinja/format.h"
 #include "text/jinja/methods.h"
@@ -83,23 +84,50 @@ Value join_method(Runtime& rt, const Value& self, const Arguments& arguments) {
   return join_text(rt, items, self.text());
 }
 
+/// The characters from `start` up to `end` of a method's arguments, as of Python's slices.
+struct Part {
+  int64_t start = 0;  // characters in front of it
+  std::string_view text;
+};
+
+/// None where it would begin behind the text, or behind its own end: not even "" is found there.
+std::optional<Part> searched_part(std::string_view text, const Bound& bound) {
+  if (!bound.is_given(1) && !bound.is_given(2)) return Part{0, text};
+  const auto n = static_cast<int64_t>(n_characters(text));
+  const auto place = [&](size_t idx, int64_t otherwise) {
+    const int64_t at = bound.is_given(idx) ? bound.integer(idx, otherwise) : otherwise;
+    return at < 0 ? std::max<int64_t>(at + n, 0) : at;
+  };
+  const int64_t start = place(1, 0), end = std::min(place(2, n), n);
+  if (start > end) return std::nullopt;
+  int64_t at = 0;
+  size_t begin_byte = text.size(), end_byte = text.size(), byte = 0;
+  for (const std::string_view character : characters(text)) {
+    if (at == start) begin_byte = byte;
+    if (at++ == end) end_byte = byte;
+    byte += character.size();
+  }
+  return Part{start, text.substr(begin_byte, end_byte - begin_byte)};
+}
+
 template <bool from_right, bool must_be>
 Value find_method_of(Runtime& rt, const Value& self, const Arguments& arguments) {
-  const Bound bound(rt, "find", arguments, {"sub"}, 1);
+  const Bound bound(rt, "find", arguments, {"sub", "start", "end"}, 1);
   const std::string sub = bound.text(0);
-  const std::string& text = self.text();
-  if (!rt.spend_on_search(text.size(), sub.size())) return {};
-  const size_t at = from_right ? text.rfind(sub) : text.find(sub);
+  if (!rt.spend_on_search(self.text().size(), sub.size())) return {};
+  const std::optional<Part> part = searched_part(self.text(), bound);
+  const size_t at = !part ? std::string::npos : from_right ? part->text.rfind(sub) : part->text.find(sub);
   if (at != std::string::npos)
-    return Value::of_int(static_cast<int64_t>(n_characters(std::string_view(text).substr(0, at))));
+    return Value::of_int(part->start + static_cast<int64_t>(n_characters(part->text.substr(0, at))));
   return must_be ? rt.fail("substring not found") : Value::of_int(-1);
 }
 
 Value count_method(Runtime& rt, const Value& self, const Arguments& arguments) {
-  const Bound bound(rt, "count", arguments, {"sub"}, 1);
+  const Bound bound(rt, "count", arguments, {"sub", "start", "end"}, 1);
   const std::string sub = bound.text(0);
   if (!rt.spend_on_search(self.text().size(), sub.size())) return {};
-  return Value::of_int(count_text(self.text(), sub));
+  const std::optional<Part> part = searched_part(self.text(), bound);
+  return Value::of_int(part ? count_text(part->text, sub) : 0);
 }
 
 Value format_method(Runtime& rt, const Value& self, const Arguments& arguments) {
