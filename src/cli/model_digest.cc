@@ -25,7 +25,7 @@ constexpr size_t kBlockBytes = 4096;
 
 /// What a checkpoint has beside its weights.
 bool is_text(const fs::path& path) {
-  constexpr std::array kEndings{".json", ".model", ".txt"};
+  constexpr std::array kEndings{".jinja", ".json", ".model", ".txt"};
   return std::ranges::find(kEndings, path.extension().string()) != kEndings.end();
 }
 

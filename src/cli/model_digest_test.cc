@@ -52,6 +52,14 @@ TEST_F(ModelDigestTest, TellsCheckpointsOfOneNameAndSizeApart) {
   EXPECT_EQ(digest("a/final"), digest("moved")) << "what is no part of the model counts";
 }
 
+TEST_F(ModelDigestTest, AChatTemplateIsPartOfTheModel) {
+  write_checkpoint("chat", "{}", weights('a'));
+  write(folder_ / "chat" / "chat_template.jinja", "{{ messages[0].content }}");
+  const std::string before = digest("chat");
+  write(folder_ / "chat" / "chat_template.jinja", "{{ messages[0].content * 2 }}");
+  EXPECT_NE(digest("chat"), before);
+}
+
 TEST_F(ModelDigestTest, TellsWhatCannotBeRead) {
   EXPECT_FALSE(model_digest((folder_ / "none.gguf").string()).ok());
   write(folder_ / "bad.gguf", "no model");

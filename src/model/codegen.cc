@@ -47,7 +47,7 @@ void import_codegen(HfImport* import) {
   import_modules(import, "transformer.", "", kHfEnds);
   import_head(import);
   import_layers(import, shape, "transformer.h.", kHfNames);
-  for (int64_t layer = 0; layer < shape.n_layers; ++layer) {
+  for (int64_t layer = 0; layer < shape.n_layers && import->ok(); ++layer) {
     const std::string qkv = fmt::format("transformer.h.{}.attn.qkv_proj.weight", layer);
     import->tensor(fmt::format("blk.{}.attn_q.weight", layer), qkv, {.rows = rows_of_part(shape, 0)});
     import->tensor(fmt::format("blk.{}.attn_v.weight", layer), qkv, {.rows = rows_of_part(shape, 1)});

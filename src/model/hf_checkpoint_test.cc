@@ -284,6 +284,29 @@ TEST_F(CheckpointTest, WhatAConfigurationLeavesOutIsTransformersDefault) {
   }
 }
 
+// transformers' default is no window, whatever "sliding_window" says; OLMoE knows none.
+TEST_F(CheckpointTest, AWindowIsUsedWhereTransformersUsesIt) {
+  int n_checked = 0;
+  for (json model : checkpoint_goldens()) {
+    const auto type = model["config"]["model_type"].get<std::string>();
+    const bool has_window = type == "mistral" || type == "mixtral" || type == "starcoder2";
+    const bool has_none =
+        type == "qwen2" || type == "qwen3" || type == "qwen3_moe" || type == "smollm3" || type == "olmoe";
+    if (!has_window && !has_none) continue;
+    SCOPED_TRACE(model["name"].get<std::string>());
+    model["config"]["sliding_window"] = 8;
+    model["config"].erase("use_sliding_window");
+    model["config"].erase("layer_types");
+    write(model);
+    const Result<GgufFile> gguf = open();
+    ASSERT_TRUE(gguf.ok()) << gguf.status().message();
+    EXPECT_EQ(gguf->find(model["architecture"].get<std::string>() + ".attention.sliding_window") != nullptr,
+              has_window);
+    ++n_checked;
+  }
+  EXPECT_GE(n_checked, 6);
+}
+
 TEST_F(CheckpointTest, ArchitecturesWithoutKvHeadsIgnoreTheirNumber) {
   for (const char* name : {"gptneox_many_heads", "gpt2_wide_heads", "gptj_wide_heads", "opt_untied"}) {
     json model = golden(name);

@@ -192,7 +192,7 @@ void HfImport::tensor(const std::string& name, const std::string& hf_name, Tenso
   recipe.sources = {matrix_of(*tensor)};
   recipe.shape.assign(tensor->shape.rbegin(), tensor->shape.rend());
   const int64_t n_rows = recipe.sources.front().n_rows;
-  const auto out_of_range = [&](int32_t row) { return row >= n_rows; };
+  const auto out_of_range = [&](int32_t row) { return row < 0 || row >= n_rows; };
   const bool has_no_such_rows =
       !making.rows.empty() && (tensor->shape.size() > 2 || std::ranges::any_of(making.rows, out_of_range));
   if (has_no_such_rows || (making.is_transposed && tensor->shape.size() != 2)) {

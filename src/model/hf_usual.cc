@@ -128,11 +128,13 @@ UsualShape import_usual_shape(HfImport* import, UsualUses uses) {
     if (value < 1 || value > max) import->fail_in_key(key, fmt::format("is {}, need 1 to {}", value, max));
   };
   expect("num_hidden_layers", shape.n_layers, kMaxHfLayers);
+  expect("hidden_size", shape.d_model, kMaxHfWidth);
   expect("num_attention_heads", shape.n_heads, shape.d_model);
   expect("num_key_value_heads", shape.n_kv_heads, shape.n_heads);
   if (!import->ok()) return {};
   shape.head_dim = import->integer_or("head_dim", shape.d_model / shape.n_heads);
   expect("head_dim", shape.head_dim, kMaxHfHeadDim);
+  if (import->ok()) expect("num_attention_heads", shape.n_heads, kMaxHfWidth / shape.head_dim);
   import->set_integer("block_count", shape.n_layers);
   import->set_integer("embedding_length", shape.d_model);
   const std::string d_ff_key = import->first_of({"intermediate_size", "ffn_dim", "n_inner"});
@@ -203,7 +205,7 @@ void import_modules(HfImport* import, const std::string& from, const std::string
 
 void import_layers(HfImport* import, const UsualShape& shape, const std::string& from, std::span<const HfName> names,
                    const MakingOf& making) {
-  for (int64_t layer = 0; layer < shape.n_layers; ++layer) {
+  for (int64_t layer = 0; layer < shape.n_layers && import->ok(); ++layer) {
     import_modules(import, fmt::format("{}{}.", from, layer), fmt::format("blk.{}.", layer), names, making);
   }
 }
@@ -222,7 +224,7 @@ void import_llama_ends(HfImport* import, const MakingOf& making) {
 
 void import_expert_layers(HfImport* import, int64_t n_layers, int64_t n_experts, const HfExpertNames& names) {
   const HfName matrices[] = {{names.gate, "ffn_gate_exps"}, {names.up, "ffn_up_exps"}, {names.down, "ffn_down_exps"}};
-  for (int64_t layer = 0; layer < n_layers; ++layer) {
+  for (int64_t layer = 0; layer < n_layers && import->ok(); ++layer) {
     const std::string from = fmt::format("model.layers.{}.{}.", layer, names.block);
     const std::string to = fmt::format("blk.{}.", layer);
     import->tensor(to + "ffn_gate_inp.weight", from + "gate.weight");

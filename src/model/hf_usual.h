@@ -29,6 +29,7 @@ inline constexpr HfName kLlamaLayerNames[] = {
 
 /// Of what a mapping makes loops, bounded so that no configuration makes them long.
 inline constexpr int64_t kMaxHfLayers = 1024;
+inline constexpr int64_t kMaxHfWidth = 1 << 20;  // numbers of a row; lists of rows are made of them
 inline constexpr int64_t kMaxHfHeadDim = 4096;
 inline constexpr int64_t kMaxHfExperts = 4096;
 

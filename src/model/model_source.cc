@@ -47,14 +47,20 @@ Status check_vocab_fits(const ModelSource& source, const std::string& path) {
 
 /// GGUF's number for "most tensors are of this type".
 uint32_t file_type_of(DType type) {
-  constexpr std::array<std::pair<DType, uint32_t>, 8> kNumbers{{{DType::kF32, 0},
-                                                                {DType::kF16, 1},
-                                                                {DType::kQ4_0, 2},
-                                                                {DType::kQ4_1, 3},
-                                                                {DType::kQ8_0, 7},
-                                                                {DType::kQ5_0, 8},
-                                                                {DType::kQ5_1, 9},
-                                                                {DType::kBF16, 32}}};
+  constexpr std::array<std::pair<DType, uint32_t>, 14> kNumbers{{{DType::kF32, 0},
+                                                                 {DType::kF16, 1},
+                                                                 {DType::kQ4_0, 2},
+                                                                 {DType::kQ4_1, 3},
+                                                                 {DType::kQ8_0, 7},
+                                                                 {DType::kQ5_0, 8},
+                                                                 {DType::kQ5_1, 9},
+                                                                 {DType::kQ2_K, 10},
+                                                                 {DType::kQ3_K, 12},
+                                                                 {DType::kQ4_K, 15},
+                                                                 {DType::kQ5_K, 17},
+                                                                 {DType::kQ6_K, 18},
+                                                                 {DType::kIQ4_NL, 25},
+                                                                 {DType::kBF16, 32}}};
   for (const auto& [known, number] : kNumbers) {
     if (known == type) return number;
   }

@@ -21,7 +21,7 @@ void import_olmoe(HfImport* import) {
   import->expect_text("hidden_act", {"silu", "swish"});
   import->expect_flag("norm_topk_prob", false);
   if (import->has("clip_qkv")) import->fail_in_key("clip_qkv", "clipped q, k and v are not supported");
-  const UsualShape shape = import_usual_shape(import, {.window = true, .norm_eps = 1e-5});
+  const UsualShape shape = import_usual_shape(import, {.norm_eps = 1e-5});
   const int64_t n_experts = import_expert_counts(import);
   expect_biases(import, shape, "attention_bias", kAttentionModules);
   import_llama_ends(import);

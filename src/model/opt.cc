@@ -47,7 +47,7 @@ void import_opt(HfImport* import) {
   // Two rows in front of position 0.
   const std::string positions = top + "embed_positions.weight";
   const std::vector<int64_t> table = import->shape_of(positions);
-  const int64_t n_positions = table.empty() ? 0 : std::max<int64_t>(table[0] - 2, 0);
+  const int64_t n_positions = table.empty() ? 0 : std::clamp<int64_t>(table[0] - 2, 0, kMaxHfWidth);
   import->tensor("position_embd.weight", positions, {.rows = row_range(2, n_positions)});
   import_layers(import, shape, top + "layers.", kHfNames);
 }

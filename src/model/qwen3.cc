@@ -16,7 +16,7 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
 void import_qwen3(HfImport* import) {
   import->expect_text("hidden_act", {"silu", "swish"});
   import->expect_flag("use_sliding_window", false);
-  const UsualShape shape = import_usual_shape(import, {.window = true});
+  const UsualShape shape = import_usual_shape(import, {});
   expect_biases(import, shape, "attention_bias", kAttentionModules);
   import_llama_ends(import);
   import_layers(import, shape, "model.layers.", kLlamaLayerNames);

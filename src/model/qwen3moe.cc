@@ -18,7 +18,7 @@ void import_qwen3moe(HfImport* import) {
   import->expect_text("hidden_act", {"silu", "swish"});
   import->expect_flag("norm_topk_prob", true);
   import->expect_flag("use_sliding_window", false);
-  const UsualShape shape = import_usual_shape(import, {.window = true});
+  const UsualShape shape = import_usual_shape(import, {});
   const int64_t n_experts = import_expert_counts(import);
   expect_biases(import, shape, "attention_bias", kAttentionModules);
   import_llama_ends(import);

@@ -20,7 +20,7 @@ Result<ModelConfig> read_config(const GgufFile& gguf) {
 void import_smollm3(HfImport* import) {
   import->expect_text("hidden_act", {"silu", "swish"});
   import->expect_flag("use_sliding_window", false);
-  const UsualShape shape = import_usual_shape(import, {.rope_base = 2e6, .window = true});
+  const UsualShape shape = import_usual_shape(import, {.rope_base = 2e6});
   if (import->integer_or("no_rope_layer_interval", 4) != 4) {
     import->fail_in_key("no_rope_layer_interval", "is not 4, which BASS does not compute");
   }

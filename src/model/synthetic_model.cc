@@ -103,7 +103,7 @@ void add_metadata(const SyntheticModel& model, GgufWriter* writer) {
   add_size("rope.dimension_count", c.rope_dim);
   add_size("vocab_size", c.vocab_size);
   writer->add_f32("llama.rope.freq_base", c.ropes.front().base);
-  writer->add_f32("llama.attention.layer_norm_norm_epsilon", c.norm_eps);
+  writer->add_f32("llama.attention.layer_norm_rms_epsilon", c.norm_eps);
   add_vocab(model.vocab, writer);
 }
 

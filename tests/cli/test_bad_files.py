@@ -215,6 +215,34 @@ def test_a_checkpoint_is_checked_before_its_tensors_are_made(run, check_refused,
         assert done.code == 2 and needle in done.err and not (tmp_path / "x.gguf").exists()
 
 
+USUAL = {"num_hidden_layers": 1, "num_attention_heads": 1, "hidden_size": 16, "intermediate_size": 16,
+         "max_position_embeddings": 64}
+# Numbers of config.json that lists would be made of.
+LARGE_CONFIGS = {
+    "rows": ({"model_type": "codegen", "n_layer": 1, "n_embd": 1 << 30, "n_head": 1 << 18, "n_positions": 16,
+              "rotary_dim": 16}, {}, ["is 1073741824, need 1 to 1048576", "hidden_size"]),
+    "heads": ({"model_type": "llama", **USUAL, "hidden_size": 1 << 20, "num_attention_heads": 1 << 20, "head_dim": 4096},
+              {}, ["is 1048576, need 1 to 256", "num_attention_heads"]),
+    "rows of layers that are not there": (
+        {"model_type": "codegen", "n_layer": 1024, "n_embd": 1 << 20, "n_head": 1 << 11, "n_positions": 16, "rotary_dim": 16},
+        {}, ["transformer.h.0.attn.qkv_proj.weight' is missing"]),
+    "positions": ({"model_type": "opt", **USUAL, "activation_function": "relu", "vocab_size": 1},
+                  {"model.decoder.embed_positions.weight": [1 << 29, 0]}, []),
+    "experts": ({"model_type": "mixtral", **USUAL, "num_hidden_layers": 1024, "num_local_experts": 4096,
+                 "num_experts_per_tok": 2}, {}, ["model."]),
+}
+
+
+@pytest.mark.parametrize("name", LARGE_CONFIGS)
+def test_a_config_of_large_numbers_is_refused_at_once(check_refused, tmp_path, name):
+    config, shapes, needles = LARGE_CONFIGS[name]
+    files.write_checkpoint(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    header = {tensor: {"dtype": "F16", "shape": shape, "data_offsets": [0, 0]} for tensor, shape in shapes.items()}
+    (tmp_path / "model.safetensors").write_bytes(files.safetensors({**header, "a": entry()}, b"\0" * 4))
+    check_refused(tmp_path, *needles)
+
+
 def test_a_file_that_is_cut_while_it_is_read(binary, smollm2, tmp_path):
     """Whenever that happens: a sentence or a result, never a signal."""
     path = tmp_path / "cut.gguf"

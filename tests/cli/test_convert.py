@@ -40,6 +40,13 @@ def test_a_copy_has_the_same_tensors_and_metadata(run, tiny, tmp_path):
     assert after["general.file_type"] == gguf.LlamaFileType.MOSTLY_Q4_1
 
 
+@pytest.mark.parametrize("name, kind", [("q2_k", 10), ("q3_k", 12), ("q4_k", 15), ("q5_k", 17), ("q6_k", 18)])
+def test_a_copy_says_of_what_type_most_of_it_is(run, tmp_path, name, kind):
+    done = run("convert", DATA / "tiny" / f"tiny_mqa_tied_{name}.gguf", "-o", "copy.gguf")
+    assert done.code == 0, done.err
+    assert fields_of(tmp_path / "copy.gguf")["general.file_type"] == kind
+
+
 @pytest.mark.parametrize("kind", ["q8_0", "q5_1", "q5_0", "q4_1", "q4_0"])
 def test_quantised_as_the_gguf_package_does(run, tmp_path, kind):
     source = DATA / "tiny" / "tiny_gqa_tied_f32.gguf"

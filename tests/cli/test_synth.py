@@ -38,6 +38,7 @@ def test_another_reader_finds_the_shape_and_sane_weights(run, config, tmp_path, 
     assert field("bass.synthetic") is True
     assert "synthetic" in field("general.name") and "Random weights" in field("general.description")
     assert (field("llama.block_count"), field("llama.embedding_length"), field("llama.vocab_size")) == (2, 64, 1000)
+    assert field("llama.attention.layer_norm_rms_epsilon") == pytest.approx(1e-5)
     assert len(field("tokenizer.ggml.tokens")) == len(field("tokenizer.ggml.token_type")) == 1000
     tensors = {tensor.name: tensor for tensor in reader.tensors}
     assert len(tensors) == 2 + 2 * 9 and "output.weight" not in tensors

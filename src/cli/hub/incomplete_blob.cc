@@ -33,7 +33,11 @@ Result<std::unique_ptr<IncompleteBlob>> IncompleteBlob::open(const std::string& 
 }
 
 IncompleteBlob::~IncompleteBlob() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ < 0) return;
+  // What was reserved behind the part that is there is given back. Where that fails it stays until the file is taken
+  // up.
+  if (!is_whole() && ftruncate(fd_, n_bytes_) != 0) errno = 0;
+  close(fd_);
 }
 
 /// Git hashes a small file with its kind and size before it.

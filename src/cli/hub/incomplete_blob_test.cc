@@ -1,6 +1,7 @@
 #include "cli/hub/incomplete_blob.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -52,6 +53,23 @@ TEST_F(IncompleteBlobTest, WhatAnEarlierRunLeftIsTakenUp) {
   EXPECT_EQ(blob.value()->n_bytes(), 1);
   EXPECT_TRUE(blob.value()->write(std::string_view("bc")).ok());
   EXPECT_TRUE(blob.value()->keep().ok());
+}
+
+TEST_F(IncompleteBlobTest, WhatIsLeftKeepsNoMoreSpaceThanItHas) {
+  constexpr int64_t kMuch = int64_t{64} << 20;
+  const auto n_blocks = [this] {
+    struct stat info {};
+    EXPECT_EQ(stat((folder_ / "blob.incomplete").c_str(), &info), 0);
+    return info.st_blocks;
+  };
+  auto blob = IncompleteBlob::open(folder_ / "blob", {.name = "file", .n_bytes = kMuch, .blob = kSha256});
+  ASSERT_TRUE(blob.ok());
+  EXPECT_TRUE(blob.value()->write(std::string_view("a")).ok());
+  const auto n_reserved = n_blocks();
+  blob.value().reset();
+  EXPECT_EQ(contents("blob.incomplete"), "a");
+  EXPECT_LT(512 * n_blocks(), 1 << 20);
+  if (512 * n_reserved < kMuch) GTEST_SKIP() << "this file system reserves nothing";
 }
 
 TEST_F(IncompleteBlobTest, WhatIsTooLongStartsOver) {
