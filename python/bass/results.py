@@ -63,6 +63,8 @@ class Piece:
     logprobs: list[float]
     finish_reason: str | None
     """None while the sample goes on."""
+    error: str | None = None
+    """With the finish reason error: what went wrong."""
 
 
 @dataclasses.dataclass

@@ -43,6 +43,7 @@ class ScoreCommand final : public Command {
     BASS_ASSIGN_OR_RETURN(request.prompt, read_text(options_));
     if (request.prompt.empty()) return invalid_argument("the text is empty; give at least one character");
     BASS_RETURN_IF_ERROR(check_utf8("the text", request.prompt));
+    make_scoring(&request);
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_, console));
     BASS_ASSIGN_OR_RETURN(const std::vector<Score> scores,
                           score_prompts(engine.get(), {std::move(request)}, is_interrupted));

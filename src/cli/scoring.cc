@@ -27,10 +27,6 @@ class Scoring {
 
   Status submit(std::vector<Request> requests) {
     for (Request& request : requests) {
-      request.n = 1;
-      request.max_tokens = 0;
-      request.prompt_logprobs = true;
-      request.speculation.drafter = DrafterChoice::kOff;
       BASS_ASSIGN_OR_RETURN(const RequestId id, engine_->submit(std::move(request), events_));
       idx_[id] = prompts_.size();
       prompts_.emplace_back();
@@ -69,6 +65,14 @@ std::optional<double> perplexity_of(const std::vector<float>& logprobs) {
 }
 
 }  // namespace
+
+void make_scoring(Request* request) {
+  request->n = 1;
+  request->max_tokens = 0;
+  request->prompt_logprobs = true;
+  request->time_budget_s.reset();
+  request->speculation.drafter = DrafterChoice::kOff;
+}
 
 Result<std::vector<Score>> score_prompts(Engine* engine, std::vector<Request> requests,
                                          const std::function<bool()>& is_stopped) {

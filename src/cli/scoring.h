@@ -15,7 +15,10 @@ struct Score {
   std::optional<double> perplexity;  ///< none for a text of one token
 };
 
-/// Of the requests' prompts, in their order; what they say of samples is nothing to it. is_stopped: asked ten times a
+/// Makes a request one for its prompt's log-probabilities: what it says of samples and of time is nothing to them.
+void make_scoring(Request* request);
+
+/// Of the requests' prompts, in their order. Requests: as make_scoring leaves them. is_stopped: asked ten times a
 /// second; when it says so, what runs ends. Errors: the engine's; kCancelled.
 Result<std::vector<Score>> score_prompts(Engine* engine, std::vector<Request> requests,
                                          const std::function<bool()>& is_stopped);

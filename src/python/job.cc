@@ -15,6 +15,8 @@ std::chrono::steady_clock::time_point deadline_in(double seconds) {
          std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
 }
 
+Status closed() { return unavailable("the engine was closed; make another one"); }
+
 Status interrupted() { return {StatusCode::kCancelled, "interrupted"}; }
 
 }  // namespace
@@ -29,10 +31,14 @@ void OwnedEngine::close() {
   for (Job* job : jobs_) job->cancel();
 }
 
-std::optional<uint64_t> OwnedEngine::add(Job* job) {
+bool OwnedEngine::add(Job* job) {
   const std::lock_guard lock(mutex_);
-  if (is_closed_) return std::nullopt;
-  jobs_.insert(job);
+  if (!is_closed_) jobs_.insert(job);
+  return !is_closed_;
+}
+
+uint64_t OwnedEngine::next_job() {
+  const std::lock_guard lock(mutex_);
   return ++n_jobs_;
 }
 
@@ -53,26 +59,26 @@ Result<std::unique_ptr<Job>> Job::submit(const std::shared_ptr<OwnedEngine>& eng
     BASS_RETURN_IF_ERROR(with_origin(engine->engine().check(spec.request), spec));
   }
   std::unique_ptr<Job> job(new Job(engine));
-  const std::optional<uint64_t> number = engine->add(job.get());
-  if (!number.has_value()) return unavailable("the engine was closed; make another one");
-  BASS_RETURN_IF_ERROR(job->submit_all(std::move(prompts), *number, is_stopped));
-  if (engine->is_closed()) job->cancel();  // it may have found nothing to cancel
+  if (!engine->add(job.get())) return closed();
+  BASS_RETURN_IF_ERROR(job->submit_all(std::move(prompts), is_stopped));
   job->leave_engine_if_done();
   return job;
 }
 
-// All prompts of a job are wanted together: `number`.
-Status Job::submit_all(std::vector<PromptSpec> prompts, uint64_t number, const std::function<bool()>& is_stopped) {
-  const std::lock_guard lock(mutex_);
+// All prompts of a job are wanted together. Where this ends early, those before end with the job; nobody reads its
+// events meanwhile.
+Status Job::submit_all(std::vector<PromptSpec> prompts, const std::function<bool()>& is_stopped) {
+  const uint64_t number = engine_->next_job();
   for (PromptSpec& spec : prompts) {
-    if (is_stopped()) return interrupted();  // those before it end with the job
+    if (is_stopped()) return interrupted();
     PromptResult result = result_before(spec);
     spec.request.job = number;
     const Result<RequestId> id = engine_->engine().submit(std::move(spec.request), events_);
     if (!id.ok()) return with_origin(id.status(), spec);
+    const std::lock_guard lock(mutex_);
     running_.emplace(id.value(), EndedPrompt{std::move(result), {}});
   }
-  return ok_status();
+  return engine_->is_closed() ? closed() : ok_status();
 }
 
 Job::~Job() {

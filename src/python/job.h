@@ -37,9 +37,11 @@ class OwnedEngine {
 
   /// Cancels what runs; nothing is added any more.
   void close();
-  /// The number of a job of its own (Request::job). None: it was closed.
-  std::optional<uint64_t> add(Job* job);
+  /// False: it was closed.
+  [[nodiscard]] bool add(Job* job);
   void remove(Job* job);
+  /// Request::job of what is asked for together.
+  uint64_t next_job();
   [[nodiscard]] bool is_closed();
 
  private:
@@ -91,7 +93,7 @@ class Job {
   using Clock = std::chrono::steady_clock;
 
   explicit Job(std::shared_ptr<OwnedEngine> engine) : engine_(std::move(engine)) {}
-  Status submit_all(std::vector<PromptSpec> prompts, uint64_t number, const std::function<bool()>& is_stopped);
+  Status submit_all(std::vector<PromptSpec> prompts, const std::function<bool()>& is_stopped);
   /// The next event until `deadline`. Needs reader_.
   bool wait(Event* event, Clock::time_point deadline);
   /// Lets go of the engine where nothing runs any more.

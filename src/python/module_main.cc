@@ -60,7 +60,8 @@ std::string with_python_names(std::string message) {
     const std::string flag = option_flag(option);
     for (size_t at = 0; (at = message.find(flag, at)) != std::string::npos; at += option.name.size()) {
       const size_t end = at + flag.size();
-      const bool is_longer = end < message.size() && (std::isalnum(message[end]) != 0 || message[end] == '-');
+      const bool is_longer =
+          end < message.size() && (std::isalnum(static_cast<unsigned char>(message[end])) != 0 || message[end] == '-');
       if (flag.starts_with("--") && !is_longer) message.replace(at, flag.size(), option.name);
     }
   }
@@ -169,7 +170,7 @@ class Signals {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds kInterval{50};
+  static constexpr std::chrono::duration<double> kInterval{kPollSeconds};
 
   Unlocked* unlocked_;
   Clock::time_point asked_at_ = Clock::now();
@@ -211,12 +212,12 @@ class PyJob {
     return json_line(json);
   }
 
-  // (prompt_idx, choice_idx, text, token_ids, logprobs, finish_reason or None)
+  // The fields of bass.Piece.
   std::optional<py::tuple> next_piece(std::optional<double> timeout_s) {
     const auto piece = wait_for([&](double part_s) { return job_->next_piece(part_s); }, timeout_s);
     if (!piece.has_value()) return std::nullopt;
     const Event& event = piece->event;
-    raise_if_error(event.error);
+    if (event.kind == Event::Kind::kDone) raise(event.error);
     py::list ids, logprobs;
     for (const TokenInfo& token : event.tokens) {
       ids.append(token.id);
@@ -224,7 +225,9 @@ class PyJob {
     }
     py::object reason = py::none();
     if (event.kind == Event::Kind::kFinished) reason = py::str(to_string(event.finish_reason));
-    return py::make_tuple(piece->prompt_idx, event.choice_idx, event.text, ids, logprobs, reason);
+    py::object error = py::none();
+    if (!event.error.ok()) error = py::str(event.error.message());
+    return py::make_tuple(piece->prompt_idx, event.choice_idx, event.text, ids, logprobs, reason, error);
   }
 
   [[nodiscard]] bool is_done() const { return here().is_done(); }
@@ -301,45 +304,41 @@ class PyEngine {
   // messages call each prompt, empty for one alone
   std::unique_ptr<PyJob> submit(const std::vector<std::string>& prompts, const std::string& options,
                                 const std::vector<std::string>& origins) const {
-    const auto engine = here();
+    auto engine = here();
     auto job = interruptibly([&](const std::function<bool()>& is_stopped) -> Result<std::unique_ptr<Job>> {
+      const std::shared_ptr<OwnedEngine> user = std::move(engine);  // the last one ends the engine, without the lock
       BASS_ASSIGN_OR_RETURN(std::vector<PromptSpec> specs, read_specs(prompts, options, origins));
-      return Job::submit(engine, std::move(specs), is_stopped);
+      return Job::submit(user, std::move(specs), is_stopped);
     });
     return std::make_unique<PyJob>(value_of(std::move(job)));
   }
 
   [[nodiscard]] std::vector<TokenId> tokenize(const std::string& text, bool add_special, bool parse_special) const {
-    const auto engine = here();
+    auto engine = here();
     return value_of([&] {
       const Unlocked unlocked;
-      return engine->engine().tokenize(text, add_special, parse_special);
+      const std::shared_ptr<OwnedEngine> user = std::move(engine);
+      return user->engine().tokenize(text, add_special, parse_special);
     }());
   }
 
   [[nodiscard]] py::bytes detokenize(const std::vector<TokenId>& tokens) const {
-    const auto engine = here();
+    auto engine = here();
     return value_of([&] {
       const Unlocked unlocked;
-      return engine->engine().detokenize(tokens);
+      const std::shared_ptr<OwnedEngine> user = std::move(engine);
+      return user->engine().detokenize(tokens);
     }());
   }
 
   // JSON of a list. prompts, origins: as those of submit
   [[nodiscard]] std::string score(const std::vector<std::string>& prompts,
                                   const std::vector<std::string>& origins) const {
-    const auto engine = here();
+    auto engine = here();
     auto scores = interruptibly([&](const std::function<bool()>& is_stopped) -> Result<std::vector<Score>> {
+      const std::shared_ptr<OwnedEngine> user = std::move(engine);  // the last one ends the engine, without the lock
       BASS_ASSIGN_OR_RETURN(std::vector<PromptSpec> specs, read_specs(prompts, "{}", origins));
-      std::vector<Request> requests;
-      for (PromptSpec& spec : specs) {
-        spec.request.max_tokens = 0;
-        spec.request.prompt_logprobs = true;
-        if (is_stopped()) return Status(StatusCode::kCancelled, "interrupted");
-        BASS_RETURN_IF_ERROR(with_origin(engine->engine().check(spec.request), spec));
-        requests.push_back(std::move(spec.request));
-      }
-      return score_prompts(&engine->engine(), std::move(requests), is_stopped);
+      return score_specs(user.get(), std::move(specs), is_stopped);
     });
     raise_if_error(scores.status());
     Json list = Json::array();
@@ -406,6 +405,26 @@ class PyEngine {
       BASS_RETURN_IF_ERROR(with_origin(status, specs[i]));
     }
     return specs;
+  }
+
+  static Result<std::vector<Score>> score_specs(OwnedEngine* engine, std::vector<PromptSpec> specs,
+                                                const std::function<bool()>& is_stopped) {
+    std::vector<Request> requests;
+    const uint64_t job = engine->next_job();
+    const auto must_stop = [&] { return is_stopped() || engine->is_closed(); };
+    for (PromptSpec& spec : specs) {
+      if (must_stop()) return stopped(engine);
+      make_scoring(&spec.request);
+      spec.request.job = job;
+      BASS_RETURN_IF_ERROR(with_origin(engine->engine().check(spec.request), spec));
+      requests.push_back(std::move(spec.request));
+    }
+    Result<std::vector<Score>> scores = score_prompts(&engine->engine(), std::move(requests), must_stop);
+    return scores.ok() || !must_stop() ? scores : stopped(engine);
+  }
+  static Status stopped(OwnedEngine* engine) {
+    if (engine->is_closed()) return unavailable("the engine was closed; make another one");
+    return {StatusCode::kCancelled, "interrupted"};
   }
 
   GenerateOptions options_;

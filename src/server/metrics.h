@@ -19,7 +19,7 @@ struct CallCounts {
 
 /// Prompts of these calls that the engine has.
 struct PromptCounts {
-  int64_t waiting = 0;  ///< no token of theirs has come yet: they wait for a place, or are read
+  int64_t waiting = 0;  ///< no token of theirs has come: they wait for a place, or are read, or score their prompt alone
   int64_t running = 0;
 };
 
@@ -41,7 +41,7 @@ class SecondsHistogram {
 
 /// How long callers wait.
 struct CallTimes {
-  SecondsHistogram first_token;  ///< of each prompt: from the call's arrival to its first token
+  SecondsHistogram first_token;  ///< of each prompt that got one: from the call's arrival to its first token
   SecondsHistogram token;        ///< of each sample: from the end of its prompt's reading to its end, by its tokens
   SecondsHistogram call;         ///< from the arrival of a call to the end of its answer
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 
 #include "base/caught_status.h"
 
@@ -87,9 +88,12 @@ void CallTable::take(const std::vector<Event>& events) {
       early_[event.request_id].push_back(event);
       continue;
     }
-    measure(event, &found->second);
     const std::shared_ptr<RunningCall> call = found->second.call;
     const size_t prompt_idx = found->second.prompt_idx;
+    try {
+      measure(event, &found->second);
+    } catch (const std::bad_alloc&) {  // then it is not counted
+    }
     if (event.kind == Event::Kind::kDone) places_.erase(found);
     if (!call) continue;
     try {

@@ -42,6 +42,25 @@ def test_stopped_it_goes_on_later(binary, bass, hub, environment, cache, number,
     assert list(tree(cache / "blobs")) == [sha256(data)]
 
 
+def test_stopped_while_it_reads_what_is_there_it_keeps_that(binary, hub, environment, cache):
+    data = bytes(256 << 20)
+    hub.files = {"a.gguf": data}
+    there = cache / "blobs" / f"{sha256(data)}.incomplete"
+    there.parent.mkdir(parents=True)
+    with open(there, "wb") as file:
+        file.truncate(len(data) - 1)
+    process = subprocess.Popen([binary, "pull", "org/model"], env={**os.environ, **environment}, stderr=subprocess.PIPE,
+                               stdout=subprocess.PIPE)
+    counters = pathlib.Path(f"/proc/{process.pid}/io")
+    while int(counters.read_text().split()[1]) < 32 << 20:
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(TIMEOUT_S) == 130
+    process.communicate()
+    assert there.stat().st_size == len(data) - 1
+
+
 def test_two_at_once_fetch_once(binary, hub, environment, cache):
     hub.files = {"a.gguf": big(4 << 20)}
     processes = [start_slowly(binary, hub, environment)]

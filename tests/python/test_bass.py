@@ -35,6 +35,14 @@ def slow_engine():
         yield engine
 
 
+@pytest.fixture
+def smollm2_by_name(tmp_path, monkeypatch):
+    """Has the model's name mean its file, wherever that is."""
+    (tmp_path / "cache" / "bass").mkdir(parents=True)
+    (tmp_path / "cache" / "bass" / "SmolLM2-135M-Instruct.Q4_1.gguf").symlink_to(pathlib.Path(SMOLLM2).absolute())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 def program_json(*arguments):
     done = subprocess.run([os.environ["BASS_BINARY"], *arguments], capture_output=True, check=True)
     return json.loads(done.stdout)
@@ -141,6 +149,22 @@ def test_tokens_and_scores(engine):
     assert engine.score({"prompt_tokens": numpy.array(score.ids)}) == score
     others = [engine.score(text) for text in ("One", "Some other text", "x")]
     assert engine.score(["One", "Some text", "Some other text", "x"]) == [others[0], score, *others[1:]]
+
+
+def test_scores_know_nothing_of_samples(engine):
+    with bass.Engine(TINY, time_budget=1e-9, n=3, max_tokens=50, stop="e", seed=1) as hasty:
+        assert hasty.score("Some text") == engine.score("Some text")
+
+
+def test_many_scores_leave_room_for_others(slow_engine):
+    scores = []
+    thread = threading.Thread(target=lambda: scores.extend(slow_engine.score(["word " * 100] * 150)))
+    thread.start()
+    time.sleep(0.5)
+    assert slow_engine.generate("a", max_tokens=2).best.token_ids
+    assert not scores, "it had to wait for all of them"
+    thread.join()
+    assert len(scores) == 150
 
 
 def test_token_ids_go_in_and_come_out(engine):
@@ -376,16 +400,28 @@ def test_closing_beside_calls_of_other_threads():
         assert len(n_refused) == 3
 
 
-def test_closing_ends_what_other_threads_wait_for():
+@pytest.mark.parametrize("call, outcome", [
+    (lambda engine: engine.generate("a", **LONG).best.finish_reason, "cancelled"),
+    (lambda engine: [piece.finish_reason for piece in engine.stream("a", **LONG)][-1], "cancelled"),
+    (lambda engine: engine.score(["word " * 1000] * 200), "UnavailableError"),
+])
+def test_closing_ends_what_other_threads_wait_for(call, outcome):
     engine = bass.Engine(SMOLLM2)
-    completions = []
-    thread = threading.Thread(target=lambda: completions.append(engine.generate("a", **LONG)))
+    outcomes = []
+
+    def work():
+        try:
+            outcomes.append(call(engine))
+        except bass.Error as error:
+            outcomes.append(type(error).__name__)
+
+    thread = threading.Thread(target=work)
     thread.start()
     while engine.stats()["steps"] < 3:
         time.sleep(0.01)
     engine.close()
-    thread.join(timeout=30)
-    assert completions[0].best.finish_reason == "cancelled"
+    thread.join(timeout=20)
+    assert outcomes == [outcome]
 
 
 @pytest.mark.parametrize("call", [
@@ -483,22 +519,26 @@ def test_the_program_comes_with_it():
     assert (by_module.returncode, by_module.stdout) == (by_itself.returncode, by_itself.stdout)
 
 
+@pytest.mark.usefixtures("smollm2_by_name")
 def test_installed_without_the_tree(tmp_path):
     """What the wheel takes: the module, its Python files and the drafts that come with models."""
     build = pathlib.Path(bass.__file__).absolute().parents[2]
-    subprocess.run(["cmake", "--install", build, "--component", "python", "--prefix", tmp_path], check=True,
+    site = tmp_path / "site"
+    subprocess.run(["cmake", "--install", build, "--component", "python", "--prefix", site], check=True,
                    capture_output=True)
     script = "import bass, json; print(json.dumps([bass.__file__, bass.Engine('smollm2').info()['draft']['path']]))"
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": str(site)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=True)
-    assert json.loads(done.stdout) == [str(tmp_path / "bass" / "__init__.py"),
-                                       str(tmp_path / "bass" / "models" / "smollm2-135m-draft.gguf")]
+    assert json.loads(done.stdout) == [str(site / "bass" / "__init__.py"),
+                                       str(site / "bass" / "models" / "smollm2-135m-draft.gguf")]
 
 
+@pytest.mark.usefixtures("smollm2_by_name")
 def test_examples_of_the_documentation_run():
-    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").split("## From Python")[1].split("## As a library")[0]
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8") + readme
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(examples) >= 3
+    assert len(examples) >= 5
     namespace = {}
     for example in examples:
         exec(example, namespace)  # noqa: S102 (each goes on from those before)

@@ -26,6 +26,7 @@ Result<std::unique_ptr<IncompleteBlob>> IncompleteBlob::open(const std::string& 
   blob->fd_ = ::open(incomplete.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kMode);
   if (blob->fd_ < 0) return disk_error(incomplete);
   BASS_RETURN_IF_ERROR(blob->take_up());
+  blob->is_taken_up_ = true;
   const bool has_space = file.n_bytes == 0 || fallocate(blob->fd_, FALLOC_FL_KEEP_SIZE, 0, file.n_bytes) == 0;
   if (has_space || (errno != ENOSPC && errno != EFBIG && errno != EDQUOT)) return blob;
   return resource_exhausted(fmt::format("{}: {} cannot be written: {}; make room, or set HF_HOME to a folder with more",
@@ -34,9 +35,9 @@ Result<std::unique_ptr<IncompleteBlob>> IncompleteBlob::open(const std::string& 
 
 IncompleteBlob::~IncompleteBlob() {
   if (fd_ < 0) return;
-  // What was reserved behind the part that is there is given back. Where that fails it stays until the file is taken
-  // up.
-  if (!is_whole() && ftruncate(fd_, n_bytes_) != 0) errno = 0;
+  // What was reserved behind the part that is there is given back, if it can be.
+  const bool has_more = is_taken_up_ && !is_whole();
+  [[maybe_unused]] const int failed = has_more ? ftruncate(fd_, n_bytes_) : 0;
   close(fd_);
 }
 

@@ -44,6 +44,7 @@ class IncompleteBlob {
   Digest hash_;
   int fd_ = -1;
   int64_t n_bytes_ = 0;
+  bool is_taken_up_ = false;  // n_bytes_ are all that the file has
 };
 
 }  // namespace bass

@@ -105,7 +105,8 @@ BASS_HD VerifiedRow looked_at(const SequenceTask& task, const RowTask& row, cons
 }
 
 /// The most probable tokens with their log-probabilities, descending; of equal logits the lower id first, as
-/// RowSampler::largest: different ones may have the same log-probability. Tokens without a chance are left out.
+/// RowSampler::largest: different ones may have the same log-probability. Tokens without a chance (minus infinity,
+/// NaN) are left out.
 template <class Context>
 BASS_HD void find_top(RowBlock<Context>& block, const float* logits, int n, float log_sum_exp, RowOutcome* out) {
   Leader last;
