@@ -19,7 +19,7 @@ struct CallCounts {
 
 /// Prompts of these calls that the engine has.
 struct PromptCounts {
-  int64_t waiting = 0;  ///< no token of theirs has come: they wait for a place, or are read, or score their prompt alone
+  int64_t waiting = 0;  ///< no token of theirs has come: they wait, are read, or score their prompt alone
   int64_t running = 0;
 };
 
