@@ -1,4 +1,4 @@
-"""What src/python/module_main.cc defines."""
+"""What src/python/module_main.cc and module/ define."""
 
 
 def options_json() -> str: ...
