@@ -42,10 +42,11 @@ class Scoring {
       if (!events_->wait(&event, kPollInterval)) continue;
       if (!event.error.ok()) return event.error;
       const auto place = idx_.find(event.request_id);
-      if (event.kind == Event::Kind::kPrompt)
+      if (event.kind == Event::Kind::kPrompt) {
         prompts_[place->second] = std::move(event);
-      else if (event.kind == Event::Kind::kDone)
+      } else if (event.kind == Event::Kind::kDone) {
         idx_.erase(place);
+      }
     }
     return std::move(prompts_);
   }
