@@ -155,21 +155,19 @@ class Engine:
         """
         job = self.submit(prompts, **request_options)
         try:
-            completions = sorted(job, key=lambda completion: completion.index)
+            return _in_order(prompts, list(job))
         except BaseException:
             job.cancel()
             raise
-        return completions[0] if _is_one(prompts) else completions
 
     async def generate_async(self, prompts, **request_options):
         """The same for `asyncio`. A task that is cancelled cancels what runs."""
         job = self.submit(prompts, **request_options)
         try:
-            completions = sorted([completion async for completion in job], key=lambda completion: completion.index)
+            return _in_order(prompts, [completion async for completion in job])
         except BaseException:
             job.cancel()
             raise
-        return completions[0] if _is_one(prompts) else completions
 
     @overload
     def chat(self, messages: Sequence[Mapping[str, Any]],  # type: ignore[overload-overlap]
@@ -239,6 +237,12 @@ class Engine:
 
 def _is_one(prompts) -> bool:
     return isinstance(prompts, (str, Mapping))
+
+
+def _in_order(prompts, completions):
+    """As the prompts are; of one prompt the completion itself."""
+    completions.sort(key=lambda completion: completion.index)
+    return completions[0] if _is_one(prompts) else completions
 
 
 def _lines(prompts, known) -> tuple[list[str], list[str]]:

@@ -63,9 +63,8 @@ def token_ids_of(values):
 
 def _number(value):
     """Numbers of NumPy and PyTorch, and arrays of them, are no JSON by themselves."""
-    for method in ("tolist", "item"):
-        if hasattr(value, method):
-            return getattr(value, method)()
+    if hasattr(value, "tolist"):
+        return value.tolist()
     raise TypeError(f"a {type(value).__name__} is neither text nor a number, nor a list or dict of these")
 
 

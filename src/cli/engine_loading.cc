@@ -26,7 +26,7 @@ Result<NamedEngine> load_with_or_without_draft(EngineOptions engine_options, con
                                   engine.status().message())}};
 }
 
-// A step waits for its slowest thread: twice as many threads as processors take three times as long (AMD Zen 3).
+// A step waits for its slowest thread: twice as many threads as processors take 2.8 times as long (AMD Zen 3).
 std::string threads_note(const Engine& engine, bool is_quiet) {
   const EngineOptions& options = engine.options();
   const int n_processors = available_threads();

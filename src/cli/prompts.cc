@@ -37,10 +37,12 @@ Status unknown_key(const std::string& key) {
   return invalid_argument(fmt::format("unknown key \"{}\"; {}", key, hint));
 }
 
+bool has(const Json& line, const char* key) { return line.contains(key) && !line[key].is_null(); }
+
 /// A conversation to be answered, which takes the place of a prompt and of the system message.
 Status read_conversation(const Json& line, Request* request) {
   for (const char* other : {"prompt", "chat", "system"}) {
-    if (!line.contains(other) || line[other].is_null()) continue;
+    if (!has(line, other)) continue;
     return invalid_argument(
         fmt::format("\"{}\": has no place beside \"messages\", which are the whole conversation; "
                     "leave one out",
@@ -56,7 +58,7 @@ Status read_conversation(const Json& line, Request* request) {
 Status read_tokens(const Json& line, Request* request) {
   const Json& ids = line["prompt_tokens"];
   for (const char* other : {"prompt", "messages", "chat", "system"}) {
-    if (!line.contains(other) || line[other].is_null() || line[other] == false) continue;
+    if (!has(line, other) || line[other] == false) continue;
     return invalid_argument(
         fmt::format("\"{}\": has no place beside \"prompt_tokens\", which are the whole prompt; leave one out", other));
   }
@@ -77,8 +79,7 @@ Status read_tokens(const Json& line, Request* request) {
 /// Fills a prompt from the object of its line; `options` are the command line's.
 Status read_object(const Json& line, GenerateOptions options, PromptSpec* spec) {
   if (!line.is_object()) return invalid_argument("must be a JSON object like {\"prompt\": \"...\"}");
-  const auto has = [&](const char* key) { return line.contains(key) && !line[key].is_null(); };
-  const bool has_messages = has("messages"), has_tokens = has("prompt_tokens");
+  const bool has_messages = has(line, "messages"), has_tokens = has(line, "prompt_tokens");
   if (has_tokens) BASS_RETURN_IF_ERROR(read_tokens(line, &options.request));
   if (has_messages) BASS_RETURN_IF_ERROR(read_conversation(line, &options.request));
   const bool is_read = has_messages || has_tokens;

@@ -39,14 +39,13 @@ class ScoreCommand final : public Command {
   Result<std::string> compute(Console* console) {
     BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
     BASS_RETURN_IF_ERROR(check_has_model(options_));
-    Request request;
-    BASS_ASSIGN_OR_RETURN(request.prompt, read_text(options_));
-    if (request.prompt.empty()) return invalid_argument("the text is empty; give at least one character");
-    BASS_RETURN_IF_ERROR(check_utf8("the text", request.prompt));
-    make_scoring(&request);
+    PromptSpec spec;
+    BASS_ASSIGN_OR_RETURN(spec.request.prompt, read_text(options_));
+    if (spec.request.prompt.empty()) return invalid_argument("the text is empty; give at least one character");
+    BASS_RETURN_IF_ERROR(check_utf8("the text", spec.request.prompt));
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_, console));
     BASS_ASSIGN_OR_RETURN(const std::vector<Score> scores,
-                          score_prompts(engine.get(), {std::move(request)}, is_interrupted));
+                          score_prompts(engine.get(), {std::move(spec)}, is_interrupted));
     const Score& score = scores.front();
     const std::string model = model_label(options_.engine.model_path, engine->model_info().is_synthetic);
     if (!options_.json) return text(model, score);

@@ -15,6 +15,17 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::duration<double> kPollInterval{0.1};
 
+Status interrupted() { return {StatusCode::kCancelled, "interrupted"}; }
+
+/// A request for its prompt's log-probabilities alone.
+void make_scoring(Request* request) {
+  request->n = 1;
+  request->max_tokens = 0;
+  request->prompt_logprobs = true;
+  request->time_budget_s.reset();
+  request->speculation.drafter = DrafterChoice::kOff;
+}
+
 /// Requests that run; what nobody waits for any more is cancelled.
 class Scoring {
  public:
@@ -25,10 +36,13 @@ class Scoring {
   Scoring(const Scoring&) = delete;
   Scoring& operator=(const Scoring&) = delete;
 
-  Status submit(std::vector<Request> requests) {
-    for (Request& request : requests) {
-      BASS_ASSIGN_OR_RETURN(const RequestId id, engine_->submit(std::move(request), events_));
-      idx_[id] = prompts_.size();
+  Status submit(std::vector<PromptSpec> prompts, const std::function<bool()>& is_stopped) {
+    for (PromptSpec& spec : prompts) {
+      if (is_stopped()) return interrupted();
+      make_scoring(&spec.request);
+      const Result<RequestId> id = engine_->submit(std::move(spec.request), events_);
+      if (!id.ok()) return with_origin(id.status(), spec);
+      idx_[id.value()] = prompts_.size();
       prompts_.emplace_back();
     }
     return ok_status();
@@ -37,7 +51,7 @@ class Scoring {
   /// The kPrompt event of each.
   Result<std::vector<Event>> wait(const std::function<bool()>& is_stopped) {
     while (!idx_.empty()) {
-      if (is_stopped()) return Status(StatusCode::kCancelled, "interrupted");
+      if (is_stopped()) return interrupted();
       Event event;
       if (!events_->wait(&event, kPollInterval)) continue;
       if (!event.error.ok()) return event.error;
@@ -67,18 +81,10 @@ std::optional<double> perplexity_of(const std::vector<float>& logprobs) {
 
 }  // namespace
 
-void make_scoring(Request* request) {
-  request->n = 1;
-  request->max_tokens = 0;
-  request->prompt_logprobs = true;
-  request->time_budget_s.reset();
-  request->speculation.drafter = DrafterChoice::kOff;
-}
-
-Result<std::vector<Score>> score_prompts(Engine* engine, std::vector<Request> requests,
+Result<std::vector<Score>> score_prompts(Engine* engine, std::vector<PromptSpec> specs,
                                          const std::function<bool()>& is_stopped) {
   Scoring scoring(engine);
-  BASS_RETURN_IF_ERROR(scoring.submit(std::move(requests)));
+  BASS_RETURN_IF_ERROR(scoring.submit(std::move(specs), is_stopped));
   BASS_ASSIGN_OR_RETURN(std::vector<Event> prompts, scoring.wait(is_stopped));
   std::vector<Score> scores;
   for (Event& prompt : prompts) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bass/engine.h"
+#include "cli/prompts.h"
 
 namespace bass {
 
@@ -15,12 +16,10 @@ struct Score {
   std::optional<double> perplexity;  ///< none for a text of one token
 };
 
-/// Makes a request one for its prompt's log-probabilities: what it says of samples and of time is nothing to them.
-void make_scoring(Request* request);
-
-/// Of the requests' prompts, in their order. Requests: as make_scoring leaves them. is_stopped: asked ten times a
-/// second; when it says so, what runs ends. Errors: the engine's; kCancelled.
-Result<std::vector<Score>> score_prompts(Engine* engine, std::vector<Request> requests,
+/// Of prompts, in their order; what they say of samples and of time is nothing to it. is_stopped: asked ten times a
+/// second and for each prompt; when it says so, what runs ends. Errors: the engine's, with the prompt's origin where
+/// there are several; kCancelled.
+Result<std::vector<Score>> score_prompts(Engine* engine, std::vector<PromptSpec> specs,
                                          const std::function<bool()>& is_stopped);
 
 /// {"ids", "logprobs", "last_top5", "perplexity"} (docs/command_line.md)

@@ -15,8 +15,6 @@ std::chrono::steady_clock::time_point deadline_in(double seconds) {
          std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-Status closed() { return unavailable("the engine was closed; make another one"); }
-
 Status interrupted() { return {StatusCode::kCancelled, "interrupted"}; }
 
 }  // namespace
@@ -59,7 +57,7 @@ Result<std::unique_ptr<Job>> Job::submit(const std::shared_ptr<OwnedEngine>& eng
     BASS_RETURN_IF_ERROR(with_origin(engine->engine().check(spec.request), spec));
   }
   std::unique_ptr<Job> job(new Job(engine));
-  if (!engine->add(job.get())) return closed();
+  if (!engine->add(job.get())) return OwnedEngine::closed();
   BASS_RETURN_IF_ERROR(job->submit_all(std::move(prompts), is_stopped));
   job->leave_engine_if_done();
   return job;
@@ -78,7 +76,7 @@ Status Job::submit_all(std::vector<PromptSpec> prompts, const std::function<bool
     const std::lock_guard lock(mutex_);
     running_.emplace(id.value(), EndedPrompt{std::move(result), {}});
   }
-  return engine_->is_closed() ? closed() : ok_status();
+  return engine_->is_closed() ? OwnedEngine::closed() : ok_status();
 }
 
 Job::~Job() {

@@ -5,7 +5,6 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -37,6 +36,8 @@ class OwnedEngine {
 
   /// Cancels what runs; nothing is added any more.
   void close();
+  /// What is said of it then.
+  static Status closed() { return unavailable("the engine was closed; make another one"); }
   /// False: it was closed.
   [[nodiscard]] bool add(Job* job);
   void remove(Job* job);

@@ -24,6 +24,9 @@ class Metrics {
     text_ += fmt::format("bass_{0}_bucket{{le=\"+Inf\"}} {1}\nbass_{0}_sum {2}\nbass_{0}_count {1}\n", name,
                          cumulative.back(), histogram.sum_s());
   }
+  void gauge(std::string_view name, std::string_view help, int64_t value) {
+    add(name, "gauge", help, static_cast<double>(value));
+  }
   void count(std::string_view name, std::string_view help, int64_t value) {
     add(name, "counter", help, static_cast<double>(value));
   }
@@ -54,13 +57,12 @@ std::array<int64_t, SecondsHistogram::kBounds.size() + 1> SecondsHistogram::cumu
 std::string metrics_text(const CallCounts& calls, const PromptCounts& prompts, const CallTimes& times,
                          const EngineStats& stats) {
   Metrics metrics;
-  metrics.add("calls_running", "gauge", "Calls that run or wait.", static_cast<double>(calls.running));
+  metrics.gauge("calls_running", "Calls that run or wait.", calls.running);
   metrics.count("calls_answered_total", "Calls that were answered.", calls.answered);
   metrics.count("calls_refused_total", "Calls that were refused before anything ran.", calls.refused);
   metrics.count("calls_broken_total", "Calls whose caller went away, or that failed.", calls.broken);
-  metrics.add("prompts_waiting", "gauge", "Prompts of which no token has come yet.",
-              static_cast<double>(prompts.waiting));
-  metrics.add("prompts_running", "gauge", "Prompts of which tokens come.", static_cast<double>(prompts.running));
+  metrics.gauge("prompts_waiting", "Prompts of which no token has come yet.", prompts.waiting);
+  metrics.gauge("prompts_running", "Prompts of which tokens come.", prompts.running);
   metrics.add("time_to_first_token_seconds", "From a call's arrival to the first token of a prompt.",
               times.first_token);
   metrics.add("time_per_output_token_seconds", "Of a sample behind its prompt, by its tokens.", times.token);

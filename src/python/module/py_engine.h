@@ -149,7 +149,7 @@ class PyEngine {
 
  private:
   [[nodiscard]] std::shared_ptr<OwnedEngine> here() const {
-    if (engine_ == nullptr) raise(unavailable("the engine was closed; make another one"));
+    if (engine_ == nullptr) raise(OwnedEngine::closed());
     if (!engine_->is_here()) {
       raise(
           unavailable("the engine belongs to the process that this one was forked from; make one here, or start "
@@ -174,22 +174,12 @@ class PyEngine {
 
   static Result<std::vector<Score>> score_specs(OwnedEngine* engine, std::vector<PromptSpec> specs,
                                                 const std::function<bool()>& is_stopped) {
-    std::vector<Request> requests;
     const uint64_t job = engine->next_job();
-    const auto must_stop = [&] { return is_stopped() || engine->is_closed(); };
-    for (PromptSpec& spec : specs) {
-      if (must_stop()) return stopped(engine);
-      make_scoring(&spec.request);
-      spec.request.job = job;
-      BASS_RETURN_IF_ERROR(with_origin(engine->engine().check(spec.request), spec));
-      requests.push_back(std::move(spec.request));
-    }
-    Result<std::vector<Score>> scores = score_prompts(&engine->engine(), std::move(requests), must_stop);
-    return scores.ok() || !must_stop() ? scores : stopped(engine);
-  }
-  static Status stopped(OwnedEngine* engine) {
-    if (engine->is_closed()) return unavailable("the engine was closed; make another one");
-    return {StatusCode::kCancelled, "interrupted"};
+    for (PromptSpec& spec : specs) spec.request.job = job;
+    Result<std::vector<Score>> scores =
+        score_prompts(&engine->engine(), std::move(specs), [&] { return is_stopped() || engine->is_closed(); });
+    if (!scores.ok() && engine->is_closed()) return OwnedEngine::closed();
+    return scores;
   }
 
   GenerateOptions options_;

@@ -89,17 +89,25 @@ Value items_of_keyed(Runtime& rt, const std::vector<Keyed>& keyed) {
   return rt.list(std::move(items));
 }
 
-/// A comma joins several attributes. Keys are lists, whose equal entries need not be in any order to each other.
+/// A comma joins several attributes.
+std::vector<Value> paths_of(Runtime& rt, const Value& paths) {
+  if (!paths.is_string()) return {paths};
+  std::vector<Value> all;
+  for (size_t begin = 0; begin <= paths.text().size() && rt.ok();) {
+    const size_t end = std::min(paths.text().find(',', begin), paths.text().size());
+    all.push_back(rt.string(paths.text().substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return all;
+}
+
+/// Keys are lists, whose equal entries need not be in any order to each other.
 std::vector<Keyed> with_keys_of_paths(Runtime& rt, const Value& value, const Value& paths, bool minds_case) {
+  const std::vector<Value> all = paths_of(rt, paths);
   std::vector<Keyed> keyed;
   for (const Value& item : items_of(rt, value)) {
     std::vector<Value> keys;
-    if (!paths.is_string()) keys.push_back(sort_key(rt, item, paths, minds_case));
-    for (size_t begin = 0; paths.is_string() && begin <= paths.text().size() && rt.ok();) {
-      const size_t end = std::min(paths.text().find(',', begin), paths.text().size());
-      keys.push_back(sort_key(rt, item, rt.string(paths.text().substr(begin, end - begin)), minds_case));
-      begin = end + 1;
-    }
+    for (const Value& path : all) keys.push_back(sort_key(rt, item, path, minds_case));
     keyed.emplace_back(rt.list(std::move(keys)), item);
   }
   return keyed;

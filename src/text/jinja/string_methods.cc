@@ -93,21 +93,18 @@ struct Part {
 /// None where it would begin behind the text, or behind its own end: not even "" is found there.
 std::optional<Part> searched_part(std::string_view text, const Bound& bound) {
   if (!bound.is_given(1) && !bound.is_given(2)) return Part{0, text};
-  const auto n = static_cast<int64_t>(n_characters(text));
+  const std::vector<std::string_view> all = characters(text);
+  const auto n = static_cast<int64_t>(all.size());
   const auto place = [&](size_t idx, int64_t otherwise) {
     const int64_t at = bound.is_given(idx) ? bound.integer(idx, otherwise) : otherwise;
     return at < 0 ? std::max<int64_t>(at + n, 0) : at;
   };
   const int64_t start = place(1, 0), end = std::min(place(2, n), n);
   if (start > end) return std::nullopt;
-  int64_t at = 0;
-  size_t begin_byte = text.size(), end_byte = text.size(), byte = 0;
-  for (const std::string_view character : characters(text)) {
-    if (at == start) begin_byte = byte;
-    if (at++ == end) end_byte = byte;
-    byte += character.size();
-  }
-  return Part{start, text.substr(begin_byte, end_byte - begin_byte)};
+  const auto byte_of = [&](int64_t at) {
+    return at == n ? text.size() : static_cast<size_t>(all[static_cast<size_t>(at)].data() - text.data());
+  };
+  return Part{start, text.substr(byte_of(start), byte_of(end) - byte_of(start))};
 }
 
 template <bool from_right, bool must_be>
