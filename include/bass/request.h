@@ -65,6 +65,12 @@ struct Request {
   int max_tokens = 128;                ///< new tokens a sample; >= 1 (0 only with prompt_logprobs)
   SamplingOptions sampling;
   SpeculationOptions speculation;
+  /// What the answer has to be, at most one of them, on a GPU none. A JSON text that fits this JSON schema
+  /// (docs/structured_output.md says what of it is known; "{}": any JSON value), or a text that the whole of this
+  /// regular expression matches. Only tokens are drawn that can go on so, and the sample ends (kStop) when nothing may
+  /// follow; max_tokens may cut it short.
+  std::optional<std::string> json_schema;
+  std::optional<std::string> regex;
   std::vector<std::string> stop;  ///< none may be empty; at most 256, of 64 KiB together
   std::optional<uint64_t> seed;
   /// Requests of one engine that share a number are wanted together: while nobody waits for a place in the batch,

@@ -97,7 +97,7 @@ Status read_object(const Json& line, GenerateOptions options, PromptSpec* spec) 
     } else if (option == nullptr || !option->is_per_request) {
       return unknown_key(key);
     } else {
-      BASS_RETURN_IF_ERROR(set_option_from_json(*option, nlohmann::json(value), &options));
+      BASS_RETURN_IF_ERROR(set_option_from_json(*option, value, &options));
     }
   }
   // A line that switches chat off does without the command line's system message.

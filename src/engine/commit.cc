@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace bass {
@@ -27,6 +28,10 @@ std::optional<FinishReason> append_tokens(const CommitContext& context, Sequence
     event->top_logprobs.insert(event->top_logprobs.end(), top, top + n_top);
     top += n_top;
     if (sequence->stop_matcher.push(sequence->detokenizer.push(token.id), &event->text)) return FinishReason::kStop;
+    if (request->constraint != nullptr) {
+      sequence->constraint_state = request->constraint->next(sequence->constraint_state, token.id);
+      if (request->constraint->is_complete(sequence->constraint_state)) return FinishReason::kStop;
+    }
     if (request->text_len(*sequence) >= request->max_text_len) return FinishReason::kLength;
   }
   return std::nullopt;
@@ -58,8 +63,22 @@ std::list<Event> make_event(const Sequence& sequence, Event::Kind kind) {
   return event;
 }
 
-Status why_failed(const SegmentResult& result) {
+// Where a constraint allows nothing, the last token of a result is none.
+std::string why_stuck(const Sequence& sequence, const SegmentResult& result) {
+  TokenConstraint* constraint = sequence.request->constraint.get();
+  if (constraint == nullptr || result.tokens.empty()) return {};
+  TokenConstraint::State state = sequence.constraint_state;
+  for (size_t i = 0; i + 1 < result.tokens.size() && state != TokenConstraint::kDead; ++i) {
+    state = constraint->next(state, result.tokens[i].id);
+  }
+  return constraint->why_stuck(state);
+}
+
+Status why_failed(const SegmentResult& result, const Sequence* sequence = nullptr) {
   if (!result.error.ok()) return result.error;
+  if (sequence != nullptr) {
+    if (std::string why = why_stuck(*sequence, result); !why.empty()) return invalid_argument(std::move(why));
+  }
   return internal_error("the model's output is not a number; the file may be damaged");
 }
 
@@ -107,7 +126,7 @@ void send_prompt_event(const CommitContext& context, RequestState* request) {
 int commit_decode(const CommitContext& context, Sequence* sequence, const SegmentPlan& plan,
                   const SegmentResult& result) {
   if (result.failed) {
-    finish_sequence(context, sequence, FinishReason::kError, why_failed(result));
+    finish_sequence(context, sequence, FinishReason::kError, why_failed(result, sequence));
     return 0;
   }
   send_prompt_event(context, sequence->request);  // a prompt of one token has no prefill

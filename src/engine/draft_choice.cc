@@ -116,6 +116,10 @@ void Scheduler::propose(Sequence* sequence) {
     int order = 0;
     n_proposed = request->ngrams->propose(sequence->choice_idx, sequence->proposed, &order);
     sequence->draft_source = ngram_source(order);
+    if (request->constraint != nullptr) {
+      const auto proposed = std::span<const TokenId>(sequence->proposed).first(static_cast<size_t>(n_proposed));
+      n_proposed = static_cast<int>(request->constraint->n_allowed_of(sequence->constraint_state, proposed));
+    }
   }
   sequence->proposed.resize(static_cast<size_t>(n_proposed));
   sequence->is_look = false;

@@ -16,6 +16,7 @@
 #include "bass/engine.h"
 #include "engine/account.h"
 #include "engine/commit.h"
+#include "engine/constraint_cache.h"
 #include "engine/device_choice.h"
 #include "engine/policy_registry.h"
 #include "engine/regular_batch.h"
@@ -77,6 +78,7 @@ class EngineCore final : public Engine {
   Result<std::vector<TokenId>> prompt_tokens(const Request& request) const;
   /// Sets the policy, the prompt's tokens and how long its texts may become; checks these and all else.
   Status size_request(const Request& request, RequestState* state) const;
+  Status set_constraint(const Request& request, RequestState* state) const;
   Status check_context(int64_t prompt_len, int64_t max_tokens, std::string_view at_least) const;
   Status check_pages(const RequestState& state) const;
   [[nodiscard]] int64_t page_bytes() const;  // of both models
@@ -127,6 +129,7 @@ class EngineCore final : public Engine {
   std::shared_ptr<const ModelFile> draft_;    // or null
   const EngineCore* weights_from_ = nullptr;  // while it loads: what it shares with that engine is not packed again
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<ConstraintCache> constraints_;
   std::array<bool, 256> has_token_for_byte_{};  // bytes without one are left out of a prompt
   int64_t max_token_bytes_ = 1;                 // of the longest token's text
   int64_t kv_budget_bytes_ = 0;

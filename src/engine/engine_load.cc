@@ -174,6 +174,7 @@ Status EngineCore::load_models() {
 
 void EngineCore::measure_vocabulary() {
   has_token_for_byte_.fill(true);
+  constraints_ = std::make_unique<ConstraintCache>(*tokenizer_, static_cast<int>(main_->vocab.tokens.size()));
   for (const uint8_t byte : tokenizer_->missing_bytes()) has_token_for_byte_[byte] = false;
   for (TokenId id = 0; id < tokenizer_->vocab_size(); ++id) {
     max_token_bytes_ = std::max(max_token_bytes_, static_cast<int64_t>(tokenizer_->token_bytes(id).size()));

@@ -198,6 +198,7 @@ Status EngineCore::size_request(const Request& request, RequestState* state) con
     return invalid_argument("top_logprobs: an engine that traces drafts tells none; leave them out");
   if (request.top_logprobs > 0 && !executor_->tells_top_logprobs())
     return invalid_argument("top_logprobs: a GPU tells none; leave them out, or run on the CPU with --device cpu");
+  BASS_RETURN_IF_ERROR(set_constraint(request, state));
   BASS_ASSIGN_OR_RETURN(state->draft_length, parse_draft_length(request.speculation.draft_length));
   BASS_ASSIGN_OR_RETURN(state->prompt, prompt_tokens(request));
   if (state->prompt.empty()) return invalid_argument("the prompt has no tokens");
@@ -206,6 +207,17 @@ Status EngineCore::size_request(const Request& request, RequestState* state) con
   state->max_text_len = static_cast<int>(std::min<int64_t>(prompt_len + request.max_tokens, *options_.context_len));
   state->prefix_len = request.prompt_logprobs ? static_cast<int>(prompt_len) : state->shared_len();
   return check_pages(*state);
+}
+
+Status EngineCore::set_constraint(const Request& request, RequestState* state) const {
+  if (!request.json_schema && !request.regex) return ok_status();
+  const std::string_view name = request.json_schema ? "json_schema" : "regex";
+  if (!executor_->can_constrain()) {
+    return invalid_argument(
+        fmt::format("{}: a GPU follows no grammars; leave it out, or run on the CPU with --device cpu", name));
+  }
+  BASS_ASSIGN_OR_RETURN(state->constraint, constraints_->get(request));
+  return ok_status();
 }
 
 // The mend depends on what bounds the context: the model, the option, or the memory of the KV caches.
@@ -293,6 +305,7 @@ Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request,
   const StreamDetokenizer detokenizer(*tokenizer_, /*with_special=*/false, at_start);
   for (int i = 0; i < state->request.n; ++i) {
     state->choices.push_back(std::make_unique<Sequence>(state.get(), i, detokenizer, stops));
+    if (state->constraint != nullptr) state->choices.back()->constraint_state = state->constraint->start();
   }
   Event& done = state->done.emplace_back();
   done.n_prompt_tokens = static_cast<int>(state->prompt.size());

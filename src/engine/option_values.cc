@@ -262,7 +262,7 @@ void set_default(const Option& option, GenerateOptions* options) {
 }
 
 /// The texts that the command line would have for this JSON value; none if the type is wrong.
-std::optional<std::vector<std::string>> json_texts(OptionKind kind, const nlohmann::json& value) {
+std::optional<std::vector<std::string>> json_texts(OptionKind kind, const nlohmann::ordered_json& value) {
   std::vector<std::string> texts;
   switch (kind) {
     case OptionKind::kFlag:
@@ -284,6 +284,10 @@ std::optional<std::vector<std::string>> json_texts(OptionKind kind, const nlohma
     case OptionKind::kText:
       if (!value.is_string()) return std::nullopt;
       return std::vector<std::string>{value.get<std::string>()};
+    case OptionKind::kJson:
+      if (value.is_string()) return std::vector<std::string>{value.get<std::string>()};
+      if (!value.is_object() && !value.is_boolean()) return std::nullopt;
+      return std::vector<std::string>{value.dump()};
     case OptionKind::kBiasList:
       if (!value.is_object()) return std::nullopt;
       for (const auto& [id, bias] : value.items()) {
@@ -307,6 +311,8 @@ std::string_view json_type_name(OptionKind kind) {
       return "a string";
     case OptionKind::kTextList:
       return "a string or a list of strings";
+    case OptionKind::kJson:
+      return "a JSON object, or a string that holds one";
     case OptionKind::kBiasList:
       return "an object of token ids and numbers, like {\"42\": -1.5}";
   }
@@ -316,6 +322,7 @@ std::string_view json_type_name(OptionKind kind) {
 }  // namespace
 
 OptionKind option_kind(const Option& option) {
+  if (option.is_json) return OptionKind::kJson;
   GenerateOptions options;
   struct Kinds {
     OptionKind operator()(const bool*) const { return OptionKind::kFlag; }
@@ -364,7 +371,7 @@ Status set_option(const Option& option, std::span<const std::string> texts, Gene
   return ok_status();
 }
 
-Status set_option_from_json(const Option& option, const nlohmann::json& value, GenerateOptions* options) {
+Status set_option_from_json(const Option& option, const nlohmann::ordered_json& value, GenerateOptions* options) {
   if (value.is_null()) {
     set_default(option, options);
     return ok_status();

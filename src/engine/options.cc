@@ -8,6 +8,8 @@
 #include "engine/validation.h"
 #include "speculation/draft_length.h"
 #include "tensor/quantise.h"
+#include "text/grammar/json_schema.h"
+#include "text/grammar/regex_grammar.h"
 #include "text/utf8.h"
 
 namespace bass {
@@ -43,6 +45,13 @@ Status check_draft_length(std::string_view text) {
 Status check_quantize(std::string_view text) {
   if (text == "none" || find_quantisable_type(text).has_value()) return ok_status();
   return invalid_argument("must be none, q8_0, q5_1, q5_0, q4_1 or q4_0");
+}
+
+Status check_json_schema(std::string_view text) { return json_schema_grammar(text).status(); }
+
+Status check_regex(std::string_view text) {
+  GrammarBuilder builder;
+  return regex_sequence(builder, text, RegexText::kPlain).status();
 }
 
 /// A row whose value is `expression`, a member's path of GenerateOptions `o`.
@@ -243,6 +252,23 @@ constexpr std::array kOptions{
            .range = "ID:BIAS, a token id >= 0 and a number from -1000000 to 1000000",
            .help = "added to a token's logit (repeatable; in JSON {\"ID\": BIAS})",
            .field = BASS_FIELD(request.sampling.logit_bias)},
+    Option{.name = "json_schema",
+           .group = kSampling,
+           .is_per_request = true,
+           .is_json = true,
+           .value_name = "JSON",
+           .unset = "none",
+           .help = "sample JSON texts that fit this JSON schema, and nothing else ({}: any JSON; CPU only)",
+           .field = BASS_FIELD(request.json_schema),
+           .check = check_json_schema},
+    Option{.name = "regex",
+           .group = kSampling,
+           .is_per_request = true,
+           .value_name = "PATTERN",
+           .unset = "none",
+           .help = "sample texts that match this regular expression as a whole, and nothing else (CPU only)",
+           .field = BASS_FIELD(request.regex),
+           .check = check_regex},
     Option{.name = "seed",
            .group = kSampling,
            .is_per_request = true,

@@ -45,13 +45,14 @@ using OptionField = std::variant<bool*, int*, float*, std::string*, std::optiona
                                  std::optional<VerifyRule>*, AttentionKind*, ActivationKind*, KvKind*>;
 
 /// How a value is written: on the command line, and as JSON.
-enum class OptionKind : uint8_t { kFlag, kInteger, kNumber, kText, kTextList, kBiasList };
+enum class OptionKind : uint8_t { kFlag, kInteger, kNumber, kText, kTextList, kBiasList, kJson };
 
 struct Option {
   std::string_view name;  ///< snake_case, as in JSON; "--max-tokens" on the command line
   char short_name = 0;    ///< 'm' for "-m"; 0: none
   OptionGroup group = OptionGroup::kModel;
   bool is_per_request = false;  ///< may stand in a line of a prompts file
+  bool is_json = false;         ///< a text that is JSON itself: as JSON, a string or what the string says
   bool is_once = false;         ///< naming it twice is a mistake and no change of mind
   std::string_view value_name;  ///< "N", "TEXT"; the choices of a choice
   std::string_view unset;       ///< what an option without a value means; empty: the field's default is shown
@@ -87,7 +88,7 @@ Status set_option(const Option& option, std::span<const std::string> texts, Gene
 
 /// Sets an option from JSON; the type must be the option's, or null, which stands for its default. Error:
 /// "\"temperature\" -1: must be ...".
-Status set_option_from_json(const Option& option, const nlohmann::json& value, GenerateOptions* options);
+Status set_option_from_json(const Option& option, const nlohmann::ordered_json& value, GenerateOptions* options);
 
 /// What no single option can see, such as --drafter model without a draft.
 Status check_options(const GenerateOptions& options);

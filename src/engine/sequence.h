@@ -17,6 +17,7 @@
 #include "speculation/draft_length.h"
 #include "speculation/ngram_drafter.h"
 #include "text/detokenizer.h"
+#include "text/grammar/token_constraint.h"
 #include "text/stop_strings.h"
 
 namespace bass {
@@ -68,6 +69,7 @@ struct Sequence {
   SequenceSkills skills;                           // learnt by the policy
   StreamDetokenizer detokenizer;
   StopMatcher stop_matcher;
+  TokenConstraint::State constraint_state = TokenConstraint::kDead;  // behind the output, if the request has one
   Clock::time_point decode_start;
   int64_t regular_start = 0;  // engine/regular_batch.h
   ChoiceStats stats;
@@ -110,7 +112,8 @@ struct RequestState {
   std::vector<TopLogprob> prompt_top;
   std::vector<std::pair<TokenId, float>> last_top5;
 
-  SamplingParams sampling;  // points into the two below
+  std::shared_ptr<TokenConstraint> constraint;  // what answers have to be, or null
+  SamplingParams sampling;                      // points into the two below
   std::vector<LogitBias> bias;
   std::vector<TokenId> banned;
   bool uses_draft_model = false;

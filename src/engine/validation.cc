@@ -99,6 +99,9 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
                                  fmt::format("a token id from 0 to {}", vocab_size - 1)));
   }
   BASS_RETURN_IF_ERROR(StopMatcher::check(request.stop));
+  if (request.json_schema && request.regex) {
+    return invalid_argument("json_schema and regex: an answer follows one of them; leave the other one out");
+  }
   if (request.time_budget_s && !(*request.time_budget_s > 0 && *request.time_budget_s < 1e9)) {
     return invalid_argument(
         fmt::format("time_budget is {}; it must be a number of seconds above 0", *request.time_budget_s));

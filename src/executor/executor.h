@@ -99,6 +99,8 @@ class Executor {
   [[nodiscard]] virtual bool divides_shared_texts() const { return true; }
   /// Whether it fills SegmentResult::top_logprobs.
   [[nodiscard]] virtual bool tells_top_logprobs() const { return true; }
+  /// Whether segments may have a constraint (SegmentPlan::constraint).
+  [[nodiscard]] virtual bool can_constrain() const { return true; }
 };
 
 /// Bytes of one page of a model's KV cache on the CPU, with the hidden states after n_taps layers that a draft reads.

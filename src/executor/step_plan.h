@@ -16,6 +16,7 @@
 #include "kernels/sampling/sampling_params.h"
 #include "kernels/sampling/verify.h"
 #include "speculation/draft_length.h"
+#include "text/grammar/token_constraint.h"
 
 namespace bass {
 
@@ -52,8 +53,10 @@ struct SegmentPlan {
   const PromptHead* prompt_head = nullptr;  // of the request's prompt, or null
 
   SamplingParams sampling;
-  std::span<const TokenId> prompt;  // for penalties
-  std::span<const TokenId> output;  // what was emitted, the pending token included
+  std::span<const TokenId> prompt;        // for penalties
+  std::span<const TokenId> output;        // what was emitted, the pending token included
+  TokenConstraint* constraint = nullptr;  // what the output has to be, or null (Executor::can_constrain)
+  TokenConstraint::State constraint_state = TokenConstraint::kDead;  // behind `output`
 
   /// Upper bound of the drafted tokens that are verified: a segment has one drafter.
   [[nodiscard]] int n_drafts() const {

@@ -54,6 +54,9 @@ void StepSampling::prepare(const StepPlan& plan) {
   last_rows_.assign(n_segments, std::numeric_limits<int>::max());
   block_rounds_.assign(n_segments, BlockVerification{});
   size_t n_stored = 0;
+  for (const SegmentPlan& segment : plan.segments) {
+    if (segment.constraint != nullptr) segment.constraint->trim();  // the last step's masks are done with
+  }
   for (size_t i = 0; i < n_segments; ++i) start_draft(plan.segments[i], &drafts_[i], &n_stored);
   BASS_CHECK(n_stored <= static_cast<size_t>(n_stored_rows_));
   const auto has_likely = [](const Draft& draft) { return draft.has_likely_tokens; };
@@ -68,6 +71,8 @@ void StepSampling::start_draft(const SegmentPlan& segment, Draft* draft, size_t*
   draft->is_look = segment.is_look;
   draft->n = static_cast<int>(segment.proposed.size());
   std::copy(segment.proposed.begin(), segment.proposed.end(), draft->tokens.begin());
+  draft->states.front() = segment.constraint_state;
+  follow(segment, 0, draft);
   if (segment.n_model_drafts == 0) return;
   draft->has_likely_tokens = knows_agreement(segment.sampling);
   if (!needs_draft_distribution(segment.sampling)) return;
@@ -111,11 +116,27 @@ void StepSampling::reserve_for(const StepPlan& plan) {
   block_begins_.reserve(n_rows);
 }
 
+// A text ends where it is complete: for what would stand behind that there are no rules.
+void StepSampling::follow(const SegmentPlan& segment, int idx, Draft* draft) {
+  constexpr TokenConstraint::State kDead = TokenConstraint::kDead;
+  if (segment.constraint == nullptr) return;
+  for (auto i = static_cast<size_t>(idx); i < static_cast<size_t>(draft->n); ++i) {
+    TokenConstraint::State& behind = draft->states[i + 1];
+    behind = draft->states[i] == kDead ? kDead : segment.constraint->next(draft->states[i], draft->tokens[i]);
+    if (segment.constraint->is_complete(behind)) behind = kDead;
+  }
+}
+
+// Behind a drafted token that ends the text, or that may not stand there, nothing is emitted, whatever is allowed.
 TokenHistory StepSampling::history(int segment_idx, int n_drafted) const {
   const auto i = static_cast<size_t>(segment_idx);
   const SegmentPlan& segment = plan_->segments[i];
-  return {segment.prompt, segment.output,
-          std::span<const TokenId>(drafts_[i].tokens).first(static_cast<size_t>(n_drafted))};
+  const auto n = static_cast<size_t>(n_drafted);
+  TokenHistory history{segment.prompt, segment.output, std::span<const TokenId>(drafts_[i].tokens).first(n)};
+  if (segment.constraint != nullptr && drafts_[i].states[n] != TokenConstraint::kDead) {
+    history.allowed = segment.constraint->allowed(drafts_[i].states[n]);
+  }
+  return history;
 }
 
 RoundPosition StepSampling::round_position(int segment_idx, int draft_idx) const {
@@ -152,6 +173,10 @@ void StepSampling::draft_row(RowSampler& row_sampler, int segment_idx, const flo
   const int n_entries = tokens.is_all() ? shape_.n_draft_tokens : static_cast<int>(tokens.ids.size());
   RowDistribution q =
       row_sampler.build(logits, n_entries, params, history(segment_idx, draft.n), Normalise::kNo, tokens);
+  if (q.is_degenerate && plan_->segments[i].constraint != nullptr) {  // the draft knows no token that may come here
+    draft.has_ended = true;
+    return;
+  }
   const float confidence = draft_confidence(logits, q);
   draft.confidences[static_cast<size_t>(draft.n_confidences++)] = confidence;
   const DraftStop& stop = plan_->segments[i].stop;
@@ -163,6 +188,10 @@ void StepSampling::draft_row(RowSampler& row_sampler, int segment_idx, const flo
   if (draft.has_stored_rows) q = store_draft_row(row_sampler, q, stored_row(draft, draft.n));
   draft.tokens[static_cast<size_t>(draft.n)] = draft_token(*kernels_, q, params, round_position(segment_idx, draft.n));
   ++draft.n;
+  follow(plan_->segments[i], draft.n - 1, &draft);
+  if (plan_->segments[i].constraint != nullptr) {
+    draft.has_ended |= draft.states[static_cast<size_t>(draft.n)] == TokenConstraint::kDead;
+  }
 }
 
 void StepSampling::keep_likely_tokens(RowSampler& row_sampler, const RowDistribution& q, const float* logits,

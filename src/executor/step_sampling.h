@@ -59,6 +59,8 @@ class StepSampling {
     bool has_ended = false;   // before as many as were planned
     size_t stored_begin = 0;  // index into the stored rows of the first q row, if rows are stored
     bool has_stored_rows = false;
+    /// Behind the output and so many drafted tokens, where the segment has a constraint.
+    std::array<TokenConstraint::State, kMaxDraftLen + 1> states{};
     std::array<int, kMaxDraftLen> n_likely{};  // of each drafted token, if they are kept
     bool has_likely_tokens = false;
 
@@ -221,6 +223,8 @@ class StepSampling {
     return *samplers_[static_cast<size_t>(context.thread_idx())];
   }
   [[nodiscard]] TokenHistory history(int segment_idx, int n_drafted) const;
+  /// Follows the drafted tokens from the idx-th one on.
+  static void follow(const SegmentPlan& segment, int idx, Draft* draft);
 
   const cpu::Kernels* kernels_;
   int n_threads_;

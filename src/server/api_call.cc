@@ -72,6 +72,7 @@ class CallReader {
     if (key == "best_of") return set(as_whole(key, value, 1, find_option("n")->max), &n_best_of_);
     if (key == "max_tokens") return set(as_whole(key, value, -1, find_option(key)->max), &max_tokens_);
     if (key == "max_completion_tokens") return set(as_whole(key, value, -1, find_option("max_tokens")->max), &max_new_);
+    if (key == "response_format") return read_response_format(value);
     if (key == "stop" && value.is_string()) return set_row(key, Json::array({value}));
     if (take_off_value(key, value)) return ok_status();
     if (const std::optional<Status> other = check_other_key(key, value)) return *other;
@@ -102,7 +103,7 @@ class CallReader {
   Status set_row(std::string_view name, const Json& value) {
     const Option* option = find_option(name);
     if (option == nullptr || !is_key(*option)) return unknown_key(name, known_keys());
-    return set_option_from_json(*option, nlohmann::json(value), &options_);
+    return set_option_from_json(*option, value, &options_);
   }
 
   static bool is_key(const Option& option) {
@@ -112,7 +113,8 @@ class CallReader {
 
   /// For what is not one of them.
   [[nodiscard]] std::vector<std::string> known_keys() const {
-    std::vector<std::string> keys{"model", "stream_options", "stream", "logprobs", "best_of", "max_completion_tokens"};
+    std::vector<std::string> keys{"model",   "stream_options",        "stream",         "logprobs",
+                                  "best_of", "max_completion_tokens", "response_format"};
     keys.insert(keys.end(), is_chat() ? std::initializer_list<std::string>{"messages", "top_logprobs"}
                                       : std::initializer_list<std::string>{"prompt", "echo"});
     for (const Option& option : options_table()) {
@@ -125,6 +127,25 @@ class CallReader {
     if (!value.is_string()) return invalid_argument("\"model\": must be a string");
     call_.model = value.get<std::string>();
     return ok_status();
+  }
+
+  // {"type": "json_schema", "json_schema": {"schema": SCHEMA, ...}}, or any JSON object, or text.
+  Status read_response_format(const Json& value) {
+    const Json type = value.is_object() ? value.value("type", Json()) : Json();
+    if (type == "text") return ok_status();
+    if (type == "json_object") return set_row("json_schema", Json{{"type", "object"}});
+    if (type != "json_schema") {
+      return invalid_argument(
+          fmt::format("\"response_format\" {}: must be {{\"type\": \"text\"}}, {{\"type\": \"json_object\"}} or "
+                      "{{\"type\": \"json_schema\", \"json_schema\": {{\"schema\": ...}}}}",
+                      shown(value)));
+    }
+    const Json format = value.value("json_schema", Json());
+    const Json schema = format.is_object() ? format.value("schema", Json()) : Json();
+    if (!schema.is_object()) {
+      return invalid_argument("\"response_format\": \"json_schema\" must be an object whose \"schema\" is the schema");
+    }
+    return set_row("json_schema", schema);
   }
 
   // True or false for a chat, whose "top_logprobs" are a key of their own; a number of these for a completion.

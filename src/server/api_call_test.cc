@@ -176,12 +176,34 @@ TEST(ApiCall, LogProbabilitiesOfOthersAndOfThePrompt) {
   EXPECT_THAT(error_of(ApiEndpoint::kChat, silent), HasSubstr("has no place without"));
 }
 
+TEST(ApiCall, ResponseFormatsAreSchemas) {
+  const auto schema_of = [](const std::string& format) {
+    return chat(R"(, "response_format": )" + format).requests[0].json_schema.value_or("none");
+  };
+  EXPECT_EQ(schema_of(R"({"type": "text"})"), "none");
+  EXPECT_EQ(schema_of(R"({"type": "json_object"})"), R"({"type":"object"})");
+  // As it was written, the order of its properties too.
+  EXPECT_EQ(schema_of(R"({"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema":
+                          {"properties": {"z": {}, "a": {}}}}})"),
+            R"({"properties":{"z":{},"a":{}}})");
+  for (const char* format : {R"("json")", R"({})", R"({"type": "xml"})", R"({"type": "json_schema"})",
+                             R"({"type": "json_schema", "json_schema": {"name": "x"}})",
+                             R"({"type": "json_schema", "json_schema": {"schema": "x"}})"}) {
+    const std::string body =
+        fmt::format(R"({{"messages": [{{"role": "user", "content": "hi"}}], "response_format": {}}})", format);
+    EXPECT_THAT(error_of(ApiEndpoint::kChat, body), HasSubstr("\"response_format\"")) << format;
+  }
+  const std::string bad = R"({"prompt": "a", "json_schema": {"not": {}}})";
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, bad), HasSubstr("\"json_schema\""));
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "guided_regex": "a"})"),
+              HasSubstr("it is \"regex\" here"));
+}
+
 TEST(ApiCall, WhatCannotBeDoneIsAnErrorOnlyWhereItIsAsked) {
   chat(R"(, "tools": [], "tool_choice": "auto", "response_format": {"type": "text"}, "top_logprobs": 0,
            "reasoning_effort": "none", "user": "u", "metadata": {"a": "b"}, "store": false)");
-  for (const char* rest :
-       {R"("tools": [{}])", R"("tool_choice": "required")", R"("response_format": {"type": "json_schema"})",
-        R"("audio": {})", R"("echo": true)", R"("chat": false)"}) {
+  for (const char* rest : {R"("tools": [{}])", R"("tool_choice": "required")", R"("modalities": ["audio"])",
+                           R"("audio": {})", R"("echo": true)", R"("chat": false)"}) {
     const std::string body = fmt::format(R"({{"messages": [{{"role": "user", "content": "hi"}}], {}}})", rest);
     EXPECT_THAT(error_of(ApiEndpoint::kChat, body), HasSubstr("; leave it out")) << rest;
   }

@@ -38,11 +38,10 @@ struct Unsupported {
 };
 constexpr std::string_view kNoTools = "tools are not supported here";
 constexpr std::string_view kTextAlone = "only text is supported here";
-constexpr std::array<Unsupported, 23> kUnsupported{{{"tools", "[[]]", kNoTools},
+constexpr std::array<Unsupported, 22> kUnsupported{{{"tools", "[[]]", kNoTools},
                                                     {"tool_choice", R"(["none", "auto"])", kNoTools},
                                                     {"functions", "[[]]", kNoTools},
                                                     {"function_call", R"(["none", "auto"])", kNoTools},
-                                                    {"response_format", R"([{"type": "text"}])", kTextAlone},
                                                     {"modalities", R"([["text"]])", kTextAlone},
                                                     {"audio", "[]", kTextAlone},
                                                     {"prediction", "[]"},
@@ -63,13 +62,15 @@ constexpr std::array<Unsupported, 23> kUnsupported{{{"tools", "[[]]", kNoTools},
                                                     {"bad_words", "[[]]"}}};
 
 // What other servers call what is here.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOtherNames{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOtherNames{
     {{"repeat_penalty", "repetition_penalty"},
      {"max_new_tokens", "max_tokens"},
      {"n_predict", "max_tokens"},
      {"num_predict", "max_tokens"},
      {"stop_sequences", "stop"},
-     {"n_probs", "logprobs"}}};
+     {"n_probs", "logprobs"},
+     {"guided_json", "json_schema"},
+     {"guided_regex", "regex"}}};
 
 }  // namespace
 

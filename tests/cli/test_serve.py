@@ -314,7 +314,7 @@ BAD = [
     (CHAT, {"messages": MESSAGES, "stream_options": {"include_usage": True}}, 'has no place without "stream": true'),
     (CHAT, {"messages": MESSAGES, "stream": True, "stream_options": {"usage": True}}, 'unknown key "usage"'),
     (CHAT, {"messages": MESSAGES, "tools": [{"type": "function"}]}, 'tools are not supported here; leave it out'),
-    (CHAT, {"messages": MESSAGES, "response_format": {"type": "json_object"}}, 'only text is supported here; leave it out'),
+    (CHAT, {"messages": MESSAGES, "modalities": ["audio"]}, 'only text is supported here; leave it out'),
     (CHAT, {"messages": MESSAGES, "top_logprobs": 2}, '"top_logprobs": has no place without "logprobs": true'),
     (CHAT, {"messages": MESSAGES, "logprobs": True, "top_logprobs": 21}, '"top_logprobs" 21: must be a whole number from 0 to 20'),
     (CHAT, {"messages": MESSAGES, "logprobs": 1}, '"logprobs" 1: must be true or false'),

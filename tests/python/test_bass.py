@@ -542,3 +542,21 @@ def test_examples_of_the_documentation_run():
     namespace = {}
     for example in examples:
         exec(example, namespace)  # noqa: S102 (each goes on from those before)
+
+
+def test_answers_follow_a_schema_in_its_order(engine):
+    schema = {"type": "object", "properties": {"zebra": {"type": "boolean"}, "ant": {"enum": [1, 22]}}, "required": ["zebra", "ant"]}
+    for completion in engine.generate(["One", {"prompt": "Two", "json_schema": json.dumps(schema)}], n=3, seed=2, max_tokens=60,
+                                      json_schema=schema):
+        for choice in completion.choices:
+            assert choice.finish_reason == "stop"
+            assert list(json.loads(choice.text)) == ["zebra", "ant"]
+
+
+def test_answers_match_a_pattern(engine):
+    drafted = engine.generate("A number:", n=4, seed=3, max_tokens=40, regex="[0-9]{3}-[0-9]{2}")
+    assert all(re.fullmatch("[0-9]{3}-[0-9]{2}", choice.text) for choice in drafted.choices)
+    regular = engine.generate("A number:", n=4, seed=3, max_tokens=40, regex="[0-9]{3}-[0-9]{2}", drafter="off")
+    assert [choice.text for choice in drafted.choices] == [choice.text for choice in regular.choices]
+    with pytest.raises(bass.InvalidArgumentError, match="regex"):
+        engine.generate("A number:", regex="(")

@@ -14,6 +14,10 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr uint32_t kInPrompt = 1u << 31;
 constexpr int kCollectLen = 32;
 
+bool edits_logits(const SamplingParams& params, const TokenHistory& history) {
+  return params.edits_logits() || history.allowed != nullptr;
+}
+
 bool is_usable(const cpu::RowStats& stats) { return std::isfinite(stats.max) && std::isfinite(stats.log_sum_exp); }
 
 }  // namespace
@@ -66,7 +70,7 @@ RowDistribution RowSampler::build(const float* logits, int n, const SamplingPara
   row.raw_log_sum_exp = raw.log_sum_exp;
 
   cpu::RowStats stats = raw;  // of row.z
-  if (params.edits_logits()) {
+  if (edits_logits(params, history)) {
     apply_edits(row, params, history);
     row.z = z_.data();
     stats = kernels_->row_stats(row.z, n);
@@ -74,7 +78,7 @@ RowDistribution RowSampler::build(const float* logits, int n, const SamplingPara
   row.argmax = stats.argmax;
   row.is_degenerate = !is_usable(raw) || !is_usable(stats);
   row.is_one_hot = params.is_greedy() || row.is_degenerate;
-  if (row.is_degenerate) row.argmax = fallback_entry(row, params);
+  if (row.is_degenerate) row.argmax = fallback_entry(row, params, history);
   if (row.is_one_hot) return row;
 
   const bool truncates = params.truncates(n);
@@ -84,7 +88,7 @@ RowDistribution RowSampler::build(const float* logits, int n, const SamplingPara
     if (truncates || normalise == Normalise::kYes) stats = kernels_->row_stats(row.z, n);
     if (!is_usable(stats)) {  // the temperature took finite logits out of range
       row.is_degenerate = row.is_one_hot = true;
-      row.argmax = fallback_entry(row, params);
+      row.argmax = fallback_entry(row, params, history);
       return row;
     }
   }
@@ -102,7 +106,7 @@ RowDistribution RowSampler::restore(const RowDistribution& row, const float* log
                                     const TokenHistory& history) {
   RowDistribution restored = row;
   restored.z = logits;
-  if (params.edits_logits()) {
+  if (edits_logits(params, history)) {
     apply_edits(restored, params, history);
     restored.z = z_.data();
   }
@@ -129,6 +133,24 @@ void RowSampler::apply_edits(const RowDistribution& row, const SamplingParams& p
   }
   for (int i = 0; i < params.n_banned; ++i) {
     if (const int32_t at = entry_of(row, params.banned[i]); at >= 0) z_[static_cast<size_t>(at)] = -kInf;
+  }
+  if (history.allowed != nullptr) forbid(row, history);
+}
+
+// Most words of a mask are all zeros or all ones.
+void RowSampler::forbid(const RowDistribution& row, const TokenHistory& history) {
+  constexpr int32_t kWordBits = 32;
+  for (int32_t begin = 0; begin < row.n; begin += kWordBits) {
+    const int32_t end = std::min(begin + kWordBits, row.n);
+    const uint32_t word = row.tokens.is_all() ? history.allowed[begin / kWordBits] : 1;
+    if (word == ~0u) continue;
+    if (word == 0) {
+      std::fill(z_.begin() + begin, z_.begin() + end, -kInf);
+      continue;
+    }
+    for (int32_t at = begin; at < end; ++at) {
+      if (!history.allows(row.token(at))) z_[static_cast<size_t>(at)] = -kInf;
+    }
   }
 }
 
@@ -249,12 +271,13 @@ cpu::KeptSet RowSampler::split_candidates_by_mass(float max_z, double mass) {
   return {candidates_[begin].z, candidates_[begin].id};
 }
 
-int32_t RowSampler::fallback_entry(const RowDistribution& row, const SamplingParams& params) {
+int32_t RowSampler::fallback_entry(const RowDistribution& row, const SamplingParams& params,
+                                   const TokenHistory& history) {
   for (int i = 0; i < params.n_banned; ++i) {
     if (const int32_t at = entry_of(row, params.banned[i]); at >= 0) marks_[static_cast<size_t>(at)] = 1;
   }
   int32_t lowest = 0;
-  while (lowest < row.n && marks_[static_cast<size_t>(lowest)] != 0) ++lowest;
+  while (lowest < row.n && (marks_[static_cast<size_t>(lowest)] != 0 || !history.allows(row.token(lowest)))) ++lowest;
   std::fill(marks_.begin(), marks_.end(), 0u);
   return lowest < row.n ? lowest : 0;
 }

@@ -94,8 +94,8 @@ class RowSampler {
   /// call of build or without_token.
   ///
   /// A row whose logits contain NaN or +inf, or of which no finite logit is left, gives a one-hot row at the lowest id
-  /// that is not banned (0 if all are) with is_degenerate set; it never crashes. The engine ends such a sequence.
-  /// tokens: the row's n entries, if they are not the tokens 0 .. n - 1.
+  /// that is neither banned nor forbidden by a grammar (0 if all are) with is_degenerate set; it never crashes. The
+  /// engine ends such a sequence. tokens: the row's n entries, if they are not the tokens 0 .. n - 1.
   RowDistribution build(const float* logits, int n, const SamplingParams& params, const TokenHistory& history,
                         Normalise normalise, const ProposableTokens& tokens = {});
 
@@ -127,6 +127,7 @@ class RowSampler {
 
  private:
   void apply_edits(const RowDistribution& row, const SamplingParams& params, const TokenHistory& history);
+  void forbid(const RowDistribution& row, const TokenHistory& history);
   void apply_penalties(const RowDistribution& row, const SamplingParams& params, const TokenHistory& history);
   [[nodiscard]] float log_of(float x) const;  // the kernels', the same on every device
   cpu::KeptSet truncate(const float* z, int n, float max_z, float log_sum_exp, const SamplingParams& params);
@@ -134,7 +135,7 @@ class RowSampler {
   cpu::KeptSet cut_by_mass(const float* z, int n, float max_z, double mass);  // in units of row_math.h
   void collect(const float* z, int n, float lowest);
   cpu::KeptSet split_candidates_by_mass(float max_z, double mass);
-  int32_t fallback_entry(const RowDistribution& row, const SamplingParams& params);
+  int32_t fallback_entry(const RowDistribution& row, const SamplingParams& params, const TokenHistory& history);
 
   static bool comes_first(const Candidate& a, const Candidate& b) { return a.z > b.z || (a.z == b.z && a.id < b.id); }
 

@@ -212,6 +212,46 @@ TEST(RowDistribution, RawLogprobIsBeforeTheProcessors) {
   EXPECT_NEAR(raw_logprob(logits.data(), row, 1), 2.0 - lse, 1e-6);
 }
 
+// A mask of what a grammar allows does what a list of banned tokens does, to the bit, also to rows of a part of the
+// vocabulary.
+TEST(RowDistribution, AMaskOfAllowedTokensBansTheOthers) {
+  std::mt19937 random(11);
+  constexpr int kVocab = 203;
+  std::vector<TokenId> ids;
+  for (TokenId id = 0; id < kVocab; id += 1 + id % 3) ids.push_back(id);
+  for (int i = 0; i < 60; ++i) {
+    const bool is_part = i % 2 != 0;
+    const auto n = is_part ? static_cast<int>(ids.size()) : kVocab;
+    std::vector<float> logits(static_cast<size_t>(n));
+    for (float& logit : logits) logit = static_cast<float>(random() % 1000) / 100;
+    std::vector<uint32_t> allowed((kVocab + 31) / 32);
+    for (uint32_t& word : allowed) word = i % 5 == 0 ? random() : i % 5 == 1 ? ~0u : random() % 2 == 0 ? 0u : random();
+    std::vector<TokenId> banned;
+    for (TokenId id = 0; id < kVocab; ++id) {
+      if ((allowed[static_cast<size_t>(id / 32)] >> (id % 32) & 1u) == 0) banned.push_back(id);
+    }
+    SamplingParams params;
+    params.temperature = i % 3 == 0 ? 0.0f : 0.7f;
+    if (i % 4 == 0) params.top_p = 0.8f;
+    SamplingParams with_list = params;
+    with_list.banned = banned.data();
+    with_list.n_banned = static_cast<int>(banned.size());
+    TokenHistory history;
+    history.allowed = allowed.data();
+    ProposableTokens tokens;
+    if (is_part) tokens = {ids, ids.size()};
+    RowSampler masked(&kernels(), kVocab), listed(&kernels(), kVocab);
+    const RowDistribution a = masked.build(logits.data(), n, params, history, Normalise::kYes, tokens);
+    const RowDistribution b = listed.build(logits.data(), n, with_list, {}, Normalise::kYes, tokens);
+    ASSERT_EQ(a.is_degenerate, b.is_degenerate);
+    ASSERT_EQ(a.argmax, b.argmax);
+    if (a.is_degenerate) continue;
+    for (TokenId id = 0; id < kVocab; ++id) ASSERT_EQ(probability(a, id), probability(b, id)) << i << " " << id;
+    const RowDistribution again = masked.restore(a, logits.data(), params, history);
+    for (int at = 0; at < n && !a.is_one_hot; ++at) ASSERT_EQ(again.z[at], b.z[at]);
+  }
+}
+
 TEST(RowDistribution, UnusableRowsAreSaidSoAndDoNotCrash) {
   const std::vector<TokenId> all{0, 1, 2, 3}, some{0, 1};
   RowSampler sampler(&kernels(), 4);

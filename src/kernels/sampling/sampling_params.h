@@ -22,7 +22,7 @@ inline constexpr float kMinTemperature = 1e-4f;
 ///      prompt, the output and the drafted prefix, once
 ///   2. presence and frequency penalty: minus presence + count * frequency; tokens of the output and the drafted prefix
 ///   3. logit bias, each entry added
-///   4. banned tokens: -inf
+///   4. banned tokens, and those that a grammar does not allow here (TokenHistory::allowed): -inf
 ///   5. temperature: divided by it. Greedy (0) ends here: all mass on the highest logit, the lowest id of equal ones
 ///   6. top-k: the k highest (of equal logits the lower ids)
 ///   7. top-p: of these, renormalised, the fewest highest ones whose mass is at least top_p; at least one
@@ -56,11 +56,18 @@ struct SamplingParams {
   [[nodiscard]] BASS_HD bool truncates(int n) const { return (top_k > 0 && top_k < n) || top_p < 1.0f || min_p > 0.0f; }
 };
 
-/// The tokens in front of a position, in order. A processor that needs the history sees the drafted prefix too.
+/// The tokens in front of a position, in order, and what follows from them. A processor that needs the history sees the
+/// drafted prefix too.
 struct TokenHistory {
   std::span<const TokenId> prompt;
   std::span<const TokenId> output;   // committed
   std::span<const TokenId> drafted;  // this round's drafted tokens in front of the position
+  /// The tokens that a grammar allows behind them: bit id % 32 of word id / 32; of all ids that rows have. Null: all.
+  const uint32_t* allowed = nullptr;
+
+  [[nodiscard]] BASS_HD bool allows(TokenId id) const {
+    return allowed == nullptr || (allowed[id / 32] >> static_cast<unsigned>(id % 32) & 1u) != 0;
+  }
 };
 
 }  // namespace bass

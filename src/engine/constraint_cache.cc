@@ -1,0 +1,49 @@
+#include "engine/constraint_cache.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "text/grammar/json_schema.h"
+#include "text/grammar/regex_grammar.h"
+
+namespace bass {
+namespace {
+
+Result<Grammar> make_grammar(const Request& request) {
+  if (request.json_schema) return json_schema_grammar(*request.json_schema);
+  GrammarBuilder builder;
+  BASS_ASSIGN_OR_RETURN(const Grammar::Sequence root, regex_sequence(builder, *request.regex, RegexText::kPlain));
+  return builder.finish(root);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<TokenConstraint>> ConstraintCache::get(const Request& request) {
+  const std::string_view name = request.json_schema ? "json_schema" : "regex";
+  std::string key = fmt::format("{} {}", name, request.json_schema ? *request.json_schema : *request.regex);
+  const std::lock_guard lock(mutex_);
+  const auto known = std::ranges::find(kept_, key, &Kept::key);
+  if (known != kept_.end()) {
+    kept_.splice(kept_.begin(), kept_, known);
+    return known->constraint;
+  }
+  Result<Grammar> grammar = make_grammar(request);
+  if (!grammar.ok()) {
+    return Status(grammar.status().code(), fmt::format("{}: {}", name, grammar.status().message()));
+  }
+  if (texts_ == nullptr) texts_ = std::make_shared<const TokenTexts>(tokenizer_, n_tokens_);
+  auto constraint = std::make_shared<TokenConstraint>(std::move(grammar.value()), texts_);
+  if (constraint->start() == TokenConstraint::kDead) {
+    return invalid_argument(fmt::format("{}: no text at all fits it", name));
+  }
+  if (constraint->is_complete(constraint->start())) {
+    return invalid_argument(fmt::format("{}: only the empty text fits it", name));
+  }
+  kept_.push_front({std::move(key), constraint});
+  if (kept_.size() > kMaxKept) kept_.pop_back();
+  return constraint;
+}
+
+}  // namespace bass

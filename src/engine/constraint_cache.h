@@ -1,0 +1,40 @@
+// Grammars that requests ask for, made once for all requests with the same one: they share what it allows.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "bass/request.h"
+#include "bass/status.h"
+#include "text/grammar/token_constraint.h"
+#include "text/tokenizer.h"
+
+namespace bass {
+
+/// Thread-safe. Keeps the ones that were asked for last.
+class ConstraintCache {
+ public:
+  static constexpr size_t kMaxKept = 16;
+
+  /// The tokenizer outlives this and all that `get` gives. n_tokens: ids of the model that exist
+  ConstraintCache(const Tokenizer& tokenizer, int n_tokens) : tokenizer_(tokenizer), n_tokens_(n_tokens) {}
+
+  /// What the request's json_schema or regex, of which it has one, asks for. Errors (kInvalidArgument) name the option.
+  Result<std::shared_ptr<TokenConstraint>> get(const Request& request);
+
+ private:
+  struct Kept {
+    std::string key;
+    std::shared_ptr<TokenConstraint> constraint;
+  };
+
+  const Tokenizer& tokenizer_;
+  int n_tokens_;
+  std::mutex mutex_;
+  std::shared_ptr<const TokenTexts> texts_;  // from the first request on
+  std::list<Kept> kept_;                     // asked for last: in front
+};
+
+}  // namespace bass

@@ -1,0 +1,90 @@
+// Context-free grammars over bytes: what a text may be, whatever tokens it comes in. Front ends (regex_grammar.h,
+// json_schema.h) build them; grammar_automaton.h runs them.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "bass/status.h"
+
+namespace bass {
+
+using ByteSet = std::bitset<256>;
+
+/// Unicode code points first .. last.
+struct CodePointRange {
+  char32_t first = 0;
+  char32_t last = 0;
+  bool operator==(const CodePointRange&) const = default;
+};
+
+inline constexpr char32_t kMaxCodePoint = 0x10FFFF;
+
+class Grammar {
+ public:
+  using RuleId = int32_t;
+
+  /// One byte of a set, or a text of a rule.
+  struct Element {
+    enum class Kind : uint8_t { kBytes, kRule };
+    Kind kind = Kind::kBytes;
+    int32_t idx = 0;  // of a byte set, or of a rule
+  };
+  /// Elements one after the other; none: the empty text.
+  using Sequence = std::vector<Element>;
+
+  struct Rule {
+    std::vector<Sequence> alternatives;
+  };
+
+  [[nodiscard]] const std::vector<ByteSet>& byte_sets() const { return byte_sets_; }
+  [[nodiscard]] const std::vector<Rule>& rules() const { return rules_; }
+  [[nodiscard]] RuleId root() const { return root_; }
+
+ private:
+  friend class GrammarBuilder;
+  std::vector<ByteSet> byte_sets_;
+  std::vector<Rule> rules_;
+  RuleId root_ = 0;
+};
+
+/// Puts a grammar together from sequences. A grammar that grows too large is an error of `finish`: until then nothing
+/// more is added to it.
+class GrammarBuilder {
+ public:
+  using Sequence = Grammar::Sequence;
+  static constexpr size_t kMaxElements = size_t{1} << 20;
+
+  /// A rule that is defined later: rules may refer to one another, and to themselves.
+  Grammar::RuleId declare();
+  void define(Grammar::RuleId rule, std::vector<Sequence> alternatives);
+
+  [[nodiscard]] Sequence rule(Grammar::RuleId id) const { return {{Grammar::Element::Kind::kRule, id}}; }
+  [[nodiscard]] Sequence bytes(const ByteSet& set);
+  [[nodiscard]] Sequence text(std::string_view text);
+  /// One character of the ranges, as UTF-8. Surrogates are no characters. No character at all: a text that is nowhere.
+  [[nodiscard]] Sequence character(std::span<const CodePointRange> ranges);
+  [[nodiscard]] Sequence concat(std::initializer_list<Sequence> parts) const;
+  [[nodiscard]] Sequence any_of(std::vector<Sequence> alternatives);
+  [[nodiscard]] Sequence optional(Sequence sequence) { return any_of({std::move(sequence), {}}); }
+  /// `sequence` min to max times; max: none for any number.
+  [[nodiscard]] Sequence repeat(const Sequence& sequence, int min, std::optional<int> max);
+
+  /// Error (kInvalidArgument): the grammar is too large, or a rule begins with itself.
+  [[nodiscard]] Result<Grammar> finish(const Sequence& root);
+
+ private:
+  bool take(size_t n_elements);
+  Sequence utf8_range(char32_t first, char32_t last);
+
+  Grammar grammar_;
+  size_t n_elements_ = 0;
+  bool is_too_large_ = false;
+};
+
+}  // namespace bass

@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "text/grammar/json_schema.h"
+#include "text/grammar/json_schema_compiler.h"
+
+namespace bass {
+namespace {
+
+using Sequence = Grammar::Sequence;
+
+Result<std::optional<int>> count(const SchemaJson& schema, const char* keyword, const std::string& path) {
+  const auto value = schema.find(keyword);
+  if (value == schema.end()) return std::optional<int>();
+  const double number = value->is_number() ? value->get<double>() : -1;
+  if (number < 0 || number != std::floor(number))
+    return wrong_keyword(keyword, path, "must be a whole number from 0 on");
+  if (number > kMaxSchemaCount) {
+    return wrong_keyword(keyword, path, fmt::format("is more than {}; give less, or leave it out", kMaxSchemaCount));
+  }
+  return std::optional(static_cast<int>(number));
+}
+
+}  // namespace
+
+Result<SchemaCompiler::Counts> SchemaCompiler::counts(const SchemaJson& schema, const char* min, const char* max,
+                                                      const std::string& path) {
+  BASS_ASSIGN_OR_RETURN(const std::optional<int> least, count(schema, min, path));
+  BASS_ASSIGN_OR_RETURN(const std::optional<int> most, count(schema, max, path));
+  if (most && least.value_or(0) > *most) return nothing_matches(path);
+  return Counts{least.value_or(0), most};
+}
+
+Result<Sequence> SchemaCompiler::array(const SchemaJson& schema, const std::string& path) {
+  BASS_ASSIGN_OR_RETURN(Counts n_items, counts(schema, "minItems", "maxItems", path));
+  std::vector<Sequence> prefix;
+  if (const auto first = schema.find("prefixItems"); first != schema.end()) {
+    if (!first->is_array()) return wrong_keyword("prefixItems", path, "must be a list of schemas");
+    const std::string prefix_path = sub_path(path, "prefixItems");
+    for (size_t i = 0; i < first->size(); ++i) {
+      BASS_ASSIGN_OR_RETURN(Sequence item, value((*first)[i], sub_path(prefix_path, std::to_string(i))));
+      prefix.push_back(single_element(builder_, std::move(item)));
+    }
+  }
+  std::optional<Sequence> further;
+  const auto items = schema.find("items");
+  if (items != schema.end() && items->is_array()) {
+    return wrong_keyword("items", path, "is a list, which is not supported; call it \"prefixItems\"");
+  }
+  const auto n_prefix = static_cast<int>(prefix.size());
+  if (items == schema.end()) {
+    further = json_.value();
+  } else if (*items != false && (!n_items.max || *n_items.max > n_prefix)) {
+    BASS_ASSIGN_OR_RETURN(Sequence item, value(*items, sub_path(path, "items")));
+    further = single_element(builder_, std::move(item));
+  }
+  if (!further) n_items.max = std::min(n_items.max.value_or(n_prefix), n_prefix);
+  if (n_items.max && n_items.min > *n_items.max) return nothing_matches(path);
+  return builder_.concat({json_.opening('['), tuple(prefix, further, n_items)});
+}
+
+// From the end to the beginning, so that each position is one rule: what comes behind `i` items.
+Sequence SchemaCompiler::tuple(const std::vector<Sequence>& prefix, const std::optional<Sequence>& further,
+                               Counts counts) {
+  const auto n_prefix = static_cast<int>(prefix.size());
+  if (n_prefix == 0) return further ? json_.list(*further, counts.min, counts.max, ']') : builder_.text("]");
+  const int n_listed = std::min(n_prefix, counts.max.value_or(n_prefix));
+  const Sequence end = builder_.concat({json_.white_space(), builder_.text("]")});
+  Sequence rest = end;
+  if (further && n_listed == n_prefix) {
+    const std::optional<int> max = counts.max ? std::optional(*counts.max - n_prefix) : std::nullopt;
+    rest = json_.rest_of_list(*further, std::max(counts.min - n_prefix, 0), max, ']');
+  }
+  for (int i = n_listed - 1; i >= 0; --i) {
+    const Sequence& item = prefix[static_cast<size_t>(i)];
+    const Sequence behind = single_element(builder_, std::move(rest));
+    const Sequence comma = builder_.concat({builder_.text(","), json_.white_space()});
+    rest = builder_.concat({i > 0 ? comma : Sequence{}, item, behind});
+    if (i < counts.min) continue;
+    rest = builder_.any_of({std::move(rest), i > 0 ? end : builder_.text("]")});
+  }
+  return n_listed == 0 ? builder_.text("]") : rest;
+}
+
+}  // namespace bass
