@@ -14,13 +14,13 @@ constexpr size_t kEventTextBytes = 256;
 
 // What a step emitted becomes part of the sequence and goes into `event`. Returns why the sequence ends, if it does.
 std::optional<FinishReason> append_tokens(const CommitContext& context, Sequence* sequence, const SegmentResult& result,
-                                          Event* event) {
+                                          size_t n_tokens, Event* event) {
   RequestState* request = sequence->request;
   const int n_top = request->request.top_logprobs;
   auto top = result.top_logprobs.begin();
   event->tokens.reserve(kEventTokens);
   event->text.reserve(kEventTextBytes);
-  for (const TokenInfo& token : result.tokens) {
+  for (const TokenInfo& token : std::span(result.tokens).first(n_tokens)) {
     if (context.tokenizer->is_end(token.id)) return FinishReason::kStop;
     sequence->output.push_back(token.id);
     if (request->ngrams != nullptr) request->ngrams->append(sequence->choice_idx, token.id);
@@ -63,22 +63,19 @@ std::list<Event> make_event(const Sequence& sequence, Event::Kind kind) {
   return event;
 }
 
-// Where a constraint allows nothing, the last token of a result is none.
+// Where a constraint allows nothing, the last token of a result is none. Empty: that is not what has failed.
 std::string why_stuck(const Sequence& sequence, const SegmentResult& result) {
   TokenConstraint* constraint = sequence.request->constraint.get();
-  if (constraint == nullptr || result.tokens.empty()) return {};
+  if (!result.failed || !result.error.ok() || constraint == nullptr || result.tokens.empty()) return {};
   TokenConstraint::State state = sequence.constraint_state;
   for (size_t i = 0; i + 1 < result.tokens.size() && state != TokenConstraint::kDead; ++i) {
     state = constraint->next(state, result.tokens[i].id);
   }
-  return constraint->why_stuck(state);
+  return constraint->why_stuck(state, /*may_end=*/!sequence.request->request.sampling.ignore_eos);
 }
 
-Status why_failed(const SegmentResult& result, const Sequence* sequence = nullptr) {
+Status why_failed(const SegmentResult& result) {
   if (!result.error.ok()) return result.error;
-  if (sequence != nullptr) {
-    if (std::string why = why_stuck(*sequence, result); !why.empty()) return invalid_argument(std::move(why));
-  }
   return internal_error("the model's output is not a number; the file may be damaged");
 }
 
@@ -125,19 +122,25 @@ void send_prompt_event(const CommitContext& context, RequestState* request) {
 
 int commit_decode(const CommitContext& context, Sequence* sequence, const SegmentPlan& plan,
                   const SegmentResult& result) {
-  if (result.failed) {
-    finish_sequence(context, sequence, FinishReason::kError, why_failed(result, sequence));
+  const std::string stuck = why_stuck(*sequence, result);
+  if (result.failed && stuck.empty()) {
+    finish_sequence(context, sequence, FinishReason::kError, why_failed(result));
     return 0;
   }
   send_prompt_event(context, sequence->request);  // a prompt of one token has no prefill
   roll_back(sequence, plan, result);
   std::list<Event> event = make_event(*sequence, Event::Kind::kTokens);
-  const std::optional<FinishReason> end = append_tokens(context, sequence, result, &event.front());
+  const std::optional<FinishReason> end =
+      append_tokens(context, sequence, result, result.tokens.size() - (stuck.empty() ? 0 : 1), &event.front());
   const auto n_tokens = static_cast<int>(event.front().tokens.size());
   count(&sequence->stats.speculation, result, n_tokens);
   count(&context.stats->speculation, result, n_tokens);
   if (n_tokens > 0) context.outbox->add(*sequence->request, std::move(event));
-  if (end) finish_sequence(context, sequence, *end);
+  if (end) {
+    finish_sequence(context, sequence, *end);
+  } else if (!stuck.empty()) {
+    finish_sequence(context, sequence, FinishReason::kError, invalid_argument(stuck));
+  }
   return n_tokens;
 }
 

@@ -20,27 +20,37 @@ Result<Grammar> make_grammar(const Request& request) {
 
 }  // namespace
 
+// A worn one goes on for those who have it.
+std::shared_ptr<TokenConstraint> ConstraintCache::find(const std::string& key) {
+  const auto known = std::ranges::find(kept_, key, &Kept::key);
+  if (known == kept_.end()) return nullptr;
+  kept_.splice(kept_.begin(), kept_, known);
+  if (!kept_.front().constraint->is_worn()) return kept_.front().constraint;
+  kept_.pop_front();
+  return nullptr;
+}
+
 Result<std::shared_ptr<TokenConstraint>> ConstraintCache::get(const Request& request) {
   const std::string_view name = request.json_schema ? "json_schema" : "regex";
   std::string key = fmt::format("{} {}", name, request.json_schema ? *request.json_schema : *request.regex);
-  const std::lock_guard lock(mutex_);
-  const auto known = std::ranges::find(kept_, key, &Kept::key);
-  if (known != kept_.end()) {
-    kept_.splice(kept_.begin(), kept_, known);
-    return known->constraint;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::shared_ptr<TokenConstraint> known = find(key); known != nullptr) return known;
+    if (texts_ == nullptr) texts_ = std::make_shared<const TokenTexts>(tokenizer_, n_tokens_);
   }
   Result<Grammar> grammar = make_grammar(request);
   if (!grammar.ok()) {
     return Status(grammar.status().code(), fmt::format("{}: {}", name, grammar.status().message()));
   }
-  if (texts_ == nullptr) texts_ = std::make_shared<const TokenTexts>(tokenizer_, n_tokens_);
-  auto constraint = std::make_shared<TokenConstraint>(std::move(grammar.value()), texts_);
+  auto constraint = std::make_shared<TokenConstraint>(std::move(grammar).value(), texts_);
   if (constraint->start() == TokenConstraint::kDead) {
-    return invalid_argument(fmt::format("{}: no text at all fits it", name));
+    return invalid_argument(fmt::format("{}: no text fits it, or it leaves too many possibilities", name));
   }
   if (constraint->is_complete(constraint->start())) {
     return invalid_argument(fmt::format("{}: only the empty text fits it", name));
   }
+  const std::lock_guard lock(mutex_);
+  if (std::shared_ptr<TokenConstraint> known = find(key); known != nullptr) return known;  // another call's, meanwhile
   kept_.push_front({std::move(key), constraint});
   if (kept_.size() > kMaxKept) kept_.pop_back();
   return constraint;

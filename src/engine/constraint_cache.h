@@ -30,6 +30,8 @@ class ConstraintCache {
     std::shared_ptr<TokenConstraint> constraint;
   };
 
+  std::shared_ptr<TokenConstraint> find(const std::string& key);  // with the lock held; null: there is none to share
+
   const Tokenizer& tokenizer_;
   int n_tokens_;
   std::mutex mutex_;

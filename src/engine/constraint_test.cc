@@ -200,6 +200,40 @@ TEST(Constraint, WhatTheVocabularyCannotSpellIsAnErrorOfTheSample) {
   for (const ChoiceResult& choice : run_one(*engine, request).choices) EXPECT_EQ(choice.text, "ab");
 }
 
+// These texts meet more states together than one automaton makes: a worn one is not given to later requests.
+TEST(Constraint, AWornGrammarIsMadeAnew) {
+  const auto engine = load_tiny();
+  ASSERT_NE(engine, nullptr);
+  Request request = request_of("I think", 8);
+  request.regex = "[ab]*a[ab]{24}";
+  request.max_tokens = 400;
+  request.sampling.ignore_eos = true;
+  request.sampling.temperature = 20;  // all letters alike
+  for (int i = 0; i < 30; ++i, ++*request.seed) {
+    for (const ChoiceResult& choice : run_one(*engine, request).choices) ASSERT_EQ(choice.error, "") << i;
+  }
+}
+
+// With drafts as without: what was accepted in front of such a place is emitted, and a stop string there ends the text.
+TEST(Constraint, WhatStandsInFrontOfAFailureIsKept) {
+  const auto engine =
+      load_engine({.model_path = default_model(), .draft_path = shipped_draft(), .max_batch = 4, .context_len = 128});
+  ASSERT_NE(engine, nullptr);
+  Request request = request_of("1, 2, 3, 4, 5, 6, 7,", 2);
+  request.max_tokens = 30;
+  request.regex = " 8, 9, 10, 11, 12\\x04";
+  for (const ChoiceResult& choice : run_one(*engine, request).choices) {
+    EXPECT_EQ(choice.text, " 8, 9, 10, 11, 12");
+    EXPECT_EQ(choice.reason, FinishReason::kError);
+  }
+  request.stop = {" 12"};
+  for (const ChoiceResult& choice : run_one(*engine, request).choices) {
+    EXPECT_EQ(choice.text, " 8, 9, 10, 11,");
+    EXPECT_EQ(choice.reason, FinishReason::kStop) << choice.error;
+  }
+  EXPECT_GT(engine->stats().speculation.accepted, 5);
+}
+
 TEST(Constraint, BadGrammarsAreRefusedWithTheirName) {
   const auto engine = load_tiny();
   ASSERT_NE(engine, nullptr);

@@ -133,6 +133,7 @@ TokenHistory StepSampling::history(int segment_idx, int n_drafted) const {
   const SegmentPlan& segment = plan_->segments[i];
   const auto n = static_cast<size_t>(n_drafted);
   TokenHistory history{segment.prompt, segment.output, std::span<const TokenId>(drafts_[i].tokens).first(n)};
+  BASS_CHECK(segment.constraint == nullptr || segment.constraint_state != TokenConstraint::kDead);
   if (segment.constraint != nullptr && drafts_[i].states[n] != TokenConstraint::kDead) {
     history.allowed = segment.constraint->allowed(drafts_[i].states[n]);
   }

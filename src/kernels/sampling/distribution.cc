@@ -40,7 +40,7 @@ TokenId sample(const cpu::Kernels& kernels, const RowDistribution& row, const Ra
 }
 
 float draft_confidence(const float* logits, const RowDistribution& row) {
-  const float confidence = std::exp(logits[row.argmax] - row.raw_log_sum_exp);
+  const float confidence = std::exp(logits[row.argmax] - row.allowed_log_sum_exp);
   return confidence <= 1.0f ? confidence : 1.0f;  // also of what is no number: such a row is one-hot
 }
 
@@ -67,13 +67,14 @@ RowDistribution RowSampler::build(const float* logits, int n, const SamplingPara
   row.n = n;
   row.tokens = tokens;
   row.log_norm = std::numeric_limits<float>::quiet_NaN();
-  row.raw_log_sum_exp = raw.log_sum_exp;
+  row.raw_log_sum_exp = row.allowed_log_sum_exp = raw.log_sum_exp;
 
   cpu::RowStats stats = raw;  // of row.z
   if (edits_logits(params, history)) {
     apply_edits(row, params, history);
     row.z = z_.data();
     stats = kernels_->row_stats(row.z, n);
+    if (history.allowed != nullptr) row.allowed_log_sum_exp = stats.log_sum_exp;
   }
   row.argmax = stats.argmax;
   row.is_degenerate = !is_usable(raw) || !is_usable(stats);

@@ -30,11 +30,12 @@ struct RowDistribution {
   int n = 0;
   ProposableTokens tokens;  // [n]
   cpu::KeptSet kept;
-  float log_norm = 0;          // NaN where it was not asked for (Normalise::kNo)
-  int32_t argmax = 0;          // of the processed row; lowest of equal ones
-  bool is_one_hot = false;     // greedy, or degenerate: all mass on argmax
-  bool is_degenerate = false;  // NaN or infinite logits, or no token left: see RowSampler::build
-  float raw_log_sum_exp = 0;   // of the raw logits
+  float log_norm = 0;             // NaN where it was not asked for (Normalise::kNo)
+  int32_t argmax = 0;             // of the processed row; lowest of equal ones
+  bool is_one_hot = false;        // greedy, or degenerate: all mass on argmax
+  bool is_degenerate = false;     // NaN or infinite logits, or no token left: see RowSampler::build
+  float raw_log_sum_exp = 0;      // of the raw logits
+  float allowed_log_sum_exp = 0;  // the same, where a grammar allows a part: of that part, as processors left it
 
   [[nodiscard]] BASS_HD TokenId token(int32_t entry) const {
     return tokens.is_all() ? entry : tokens.ids[static_cast<size_t>(entry)];
@@ -71,8 +72,9 @@ double probability(const RowDistribution& row, TokenId id);
 /// The token that this stream draws: argmax of z + Gumbel noise over the kept tokens.
 TokenId sample(const cpu::Kernels& kernels, const RowDistribution& row, const RandomStream& stream);
 
-/// The raw probability (temperature 1, before processors) that a draft gives to its best token: what its row says of
-/// its chance before any token is drawn from it. logits: [row.n] raw, which `row` was built from.
+/// The raw probability (temperature 1, before processors) that a draft gives to its best token, among those that a
+/// grammar allows: what its row says of its chance before any token is drawn from it. logits: [row.n] raw, which `row`
+/// was built from.
 float draft_confidence(const float* logits, const RowDistribution& row);
 
 /// Natural log of the model's raw probability (temperature 1, before processors) of a token.

@@ -97,11 +97,29 @@ TEST(GrammarAutomaton, RulesThatMatchNothingAreDead) {
 
 TEST(GrammarAutomaton, SaysWhenThereAreTooManyStates) {
   GrammarAutomaton automaton(nested_brackets());
-  std::string deep;
-  for (size_t i = 0; i <= GrammarAutomaton::kMaxStates; ++i) deep += '(';
+  EXPECT_TRUE(matches(automaton, "(())"));
+  const std::string deep(GrammarAutomaton::kMaxStates, '(');
+  run(automaton, deep.substr(0, deep.size() / 3));
+  EXPECT_FALSE(automaton.is_worn());
+  run(automaton, deep.substr(0, deep.size() / 3 * 2));
+  EXPECT_TRUE(automaton.is_worn() && !automaton.is_full());
   EXPECT_EQ(run(automaton, deep), GrammarAutomaton::kDead);
   EXPECT_TRUE(automaton.is_full());
-  EXPECT_TRUE(matches(automaton, "(())")) << "what is known goes on";
+  EXPECT_TRUE(matches(automaton, "(())")) << "what is known stays";
+}
+
+// Two kinds of lists whose first elements are such lists again: what may lie around a bracket doubles with each one.
+TEST(GrammarAutomaton, PossibilitiesThatMultiplyAreGivenUp) {
+  GrammarBuilder builder;
+  const Grammar::RuleId value = builder.declare();
+  const auto list = [&](std::string_view end) {
+    return builder.concat({builder.text("["), builder.rule(value), builder.text(end)});
+  };
+  builder.define(value, {list("1]"), list("2]"), builder.text("0")});
+  GrammarAutomaton automaton(finish(builder, builder.rule(value)));
+  EXPECT_TRUE(matches(automaton, "[[[01]2]1]"));
+  EXPECT_EQ(run(automaton, std::string(100, '[')), GrammarAutomaton::kDead);
+  EXPECT_TRUE(automaton.is_full());
 }
 
 }  // namespace

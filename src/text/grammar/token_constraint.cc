@@ -1,7 +1,5 @@
 #include "text/grammar/token_constraint.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace bass {
@@ -23,64 +21,90 @@ TokenTexts::TokenTexts(const Tokenizer& tokenizer, int n_tokens)
     : bytes_(static_cast<size_t>(n_tokens)),
       end_ids_(tokenizer.end_ids().begin(), tokenizer.end_ids().end()),
       n_tokens_(n_tokens) {
+  std::vector<TokenId> ids;
   for (TokenId id = 0; id < std::min(n_tokens, tokenizer.vocab_size()); ++id) {
-    if (tokenizer.is_control(id) || tokenizer.is_end(id) || tokenizer.token_bytes(id).empty()) continue;
-    bytes_[static_cast<size_t>(id)] = tokenizer.token_bytes(id);
-    entries_.push_back({tokenizer.token_bytes(id), id, 0});
+    const std::string& text = tokenizer.token_bytes(id);
+    if (tokenizer.is_control(id) || tokenizer.is_end(id) || text.empty()) continue;
+    bytes_[static_cast<size_t>(id)] = text;
+    max_len_ = std::max(max_len_, text.size());
+    ids.push_back(id);
   }
-  std::ranges::sort(entries_, {}, [](const Entry& entry) { return std::pair(entry.bytes, entry.id); });
-  for (size_t i = 1; i < entries_.size(); ++i) {
-    entries_[i].n_shared = shared_prefix(entries_[i - 1].bytes, entries_[i].bytes);
+  std::ranges::sort(ids, {}, [this](TokenId id) { return std::pair(bytes(id), id); });
+  std::string_view before;
+  for (const TokenId id : ids) {
+    const size_t n_shared = shared_prefix(before, bytes(id));
+    before = bytes(id);
+    entries_.push_back({id, static_cast<uint32_t>(n_shared), static_cast<uint32_t>(before.size() - n_shared)});
+    own_bytes_.insert(own_bytes_.end(), before.begin() + static_cast<ptrdiff_t>(n_shared), before.end());
   }
 }
 
-const uint32_t* TokenConstraint::allowed(State state) {
+const uint32_t* TokenConstraint::allowed(State state) noexcept try {
   const std::lock_guard lock(mutex_);
   return mask(state).words.data();
+} catch (...) {  // memory is wanting
+  return nothing_.data();
 }
 
 const TokenConstraint::Mask& TokenConstraint::mask(State state) {
-  const auto [known, is_new] = masks_.try_emplace(state);
-  if (is_new) fill(state, &known->second);
-  return known->second;
+  const auto known = masks_.find(state);
+  return known != masks_.end() ? known->second : masks_.emplace(state, make_mask(state)).first->second;
+}
+
+// A mask that lacks what there was no room for would change what is drawn: it allows nothing, so that the sample ends.
+TokenConstraint::Mask TokenConstraint::make_mask(State state) {
+  Mask mask;
+  mask.words.assign(n_words(), 0);
+  automaton_.allow_work();
+  allow_texts(state, &mask);
+  if (automaton_.is_full()) {
+    mask = {nothing_};
+    return mask;
+  }
+  if (!automaton_.is_accepting(state)) return mask;
+  for (const TokenId id : texts_->end_ids()) set_bit(&mask.words, id);
+  mask.has_end = !texts_->end_ids().empty();
+  return mask;
 }
 
 // Tokens come in the order of their bytes: what a token has in common with the one before is not read again.
-void TokenConstraint::fill(State state, Mask* mask) {
-  mask->words.assign(static_cast<size_t>((texts_->n_tokens() + kWordBits - 1) / kWordBits), 0);
-  path_.assign(1, state);
+void TokenConstraint::allow_texts(State state, Mask* mask) {
+  path_.resize(texts_->max_len() + 1);
+  State* path = path_.data();  // behind the first bytes of the last token that was followed, as far as it was alive
+  path[0] = state;
+  size_t n_alive = 0;  // bytes
+  const uint8_t* own = texts_->own_bytes();
   for (const TokenTexts::Entry& entry : texts_->entries()) {
-    // path_: the states behind the first bytes of the entry before, as far as it was alive.
-    if (entry.n_shared >= path_.size()) continue;  // it ended within what both have in common
-    path_.resize(entry.n_shared + 1);
-    for (size_t i = entry.n_shared; i < entry.bytes.size(); ++i) {
-      const State next = automaton_.next(path_.back(), static_cast<uint8_t>(entry.bytes[i]));
-      if (next == kDead) break;
-      path_.push_back(next);
+    const uint8_t* bytes = own;
+    own += entry.n_own;
+    if (entry.n_shared > n_alive) continue;  // it ended within what both have in common
+    n_alive = entry.n_shared;
+    const size_t len = entry.n_shared + entry.n_own;
+    for (State at = path[n_alive]; n_alive < len; path[++n_alive] = at) {
+      at = automaton_.next(at, bytes[n_alive - entry.n_shared]);
+      if (at == kDead) break;
     }
-    if (path_.size() <= entry.bytes.size()) continue;
+    if (n_alive < len) continue;
     set_bit(&mask->words, entry.id);
-    mask->is_empty = false;
-  }
-  if (!automaton_.is_accepting(state)) return;
-  for (const TokenId id : texts_->end_ids()) {
-    set_bit(&mask->words, id);
-    mask->is_empty = false;
+    mask->has_text = true;
   }
 }
 
-TokenConstraint::State TokenConstraint::next(State state, TokenId token) {
+TokenConstraint::State TokenConstraint::next(State state, TokenId token) noexcept try {
   const std::string_view bytes = texts_->bytes(token);
   if (bytes.empty()) return kDead;
   const std::lock_guard lock(mutex_);
+  automaton_.allow_work();
   for (const char byte : bytes) {
     if (state == kDead) break;
     state = automaton_.next(state, static_cast<uint8_t>(byte));
   }
   return state;
+} catch (...) {
+  return kDead;
 }
 
-size_t TokenConstraint::n_allowed_of(State state, std::span<const TokenId> tokens) {
+size_t TokenConstraint::n_allowed_of(State state, std::span<const TokenId> tokens) noexcept {
   size_t n = 0;
   for (; n < tokens.size(); ++n) {
     state = next(state, tokens[n]);
@@ -89,28 +113,30 @@ size_t TokenConstraint::n_allowed_of(State state, std::span<const TokenId> token
   return n;
 }
 
-bool TokenConstraint::is_complete(State state) {
+bool TokenConstraint::is_complete(State state) noexcept {
   const std::lock_guard lock(mutex_);
   return state != kDead && automaton_.is_final(state);
 }
 
-std::string TokenConstraint::why_stuck(State state) {
+std::string TokenConstraint::why_stuck(State state, bool may_end) {
   const std::lock_guard lock(mutex_);
-  if (state == kDead) return "the answer left its grammar";
-  if (!mask(state).is_empty) return {};
-  if (automaton_.is_full()) {
-    return fmt::format(
-        "the grammar has more than {} states that this answer met; make it simpler, or its repetitions "
-        "shorter",
-        GrammarAutomaton::kMaxStates);
+  if (state == kDead) return {};
+  const auto known = masks_.find(state);
+  if (known != masks_.end() && (known->second.has_text || (may_end && known->second.has_end))) return {};
+  if (known == masks_.end() || automaton_.is_full()) {
+    return "the grammar leaves too many possibilities to be followed here; make it simpler: alternatives that differ "
+           "sooner, repetitions with lower bounds";
   }
-  return "no token of the model can go on as the grammar wants it: its vocabulary lacks bytes, or the model has no "
-         "token "
-         "that ends a text";
+  return "no token of the model can go on as the grammar wants it: its vocabulary lacks bytes, or no token ends a text";
+}
+
+bool TokenConstraint::is_worn() noexcept {
+  const std::lock_guard lock(mutex_);
+  return automaton_.is_worn();
 }
 
 void TokenConstraint::trim() {
-  if (masks_.size() * static_cast<size_t>(texts_->n_tokens()) / 8 > kMaxMaskBytes) masks_.clear();
+  if (masks_.size() * n_words() * sizeof(uint32_t) > kMaxMaskBytes) masks_.clear();
 }
 
 }  // namespace bass

@@ -20,17 +20,20 @@ namespace bass {
 class TokenTexts {
  public:
   struct Entry {
-    std::string_view bytes;  // not empty
     TokenId id = 0;
-    size_t n_shared = 0;  // bytes in common with the entry before
+    uint32_t n_shared = 0;  // bytes in common with the entry before
+    uint32_t n_own = 0;     // behind these
   };
 
   /// n_tokens: of the model, at least the tokenizer's, which outlives this. Control tokens are no text.
   TokenTexts(const Tokenizer& tokenizer, int n_tokens);
 
   [[nodiscard]] std::span<const Entry> entries() const { return entries_; }
+  /// The own bytes of all entries, one after the other.
+  [[nodiscard]] const uint8_t* own_bytes() const { return own_bytes_.data(); }
   [[nodiscard]] std::span<const TokenId> end_ids() const { return end_ids_; }
   [[nodiscard]] int n_tokens() const { return n_tokens_; }
+  [[nodiscard]] size_t max_len() const { return max_len_; }  // in bytes, of an entry
   /// Empty for what is no text.
   [[nodiscard]] std::string_view bytes(TokenId id) const {
     return static_cast<size_t>(id) < bytes_.size() ? bytes_[static_cast<size_t>(id)] : std::string_view();
@@ -39,7 +42,9 @@ class TokenTexts {
  private:
   std::vector<std::string_view> bytes_;  // [n_tokens]
   std::vector<Entry> entries_;
+  std::vector<uint8_t> own_bytes_;
   std::vector<TokenId> end_ids_;
+  size_t max_len_ = 0;
   int n_tokens_;
 };
 
@@ -53,22 +58,24 @@ class TokenConstraint {
   static constexpr int kWordBits = 32;
 
   TokenConstraint(Grammar grammar, std::shared_ptr<const TokenTexts> texts)
-      : texts_(std::move(texts)), automaton_(std::move(grammar)) {}
+      : texts_(std::move(texts)), automaton_(std::move(grammar)), nothing_(n_words(), 0) {}
 
   /// Of the empty text; kDead where the grammar has no text at all.
   [[nodiscard]] State start() const { return automaton_.start(); }
 
   /// The tokens that may follow: bit id % 32 of word id / 32. Those that end the text are among them where it may end.
-  /// Valid until `trim`. [n_words]
-  [[nodiscard]] const uint32_t* allowed(State state);
+  /// None, where the grammar is worn out or there is no memory (why_stuck). Valid until `trim`. [n_words]
+  [[nodiscard]] const uint32_t* allowed(State state) noexcept;
   /// The state behind one more token; kDead where it may not follow, and behind one that ends the text.
-  [[nodiscard]] State next(State state, TokenId token);
-  /// The first of the tokens that may not follow, one after the other, or their number.
-  [[nodiscard]] size_t n_allowed_of(State state, std::span<const TokenId> tokens);
+  [[nodiscard]] State next(State state, TokenId token) noexcept;
+  /// How many of the tokens may follow, one after the other.
+  [[nodiscard]] size_t n_allowed_of(State state, std::span<const TokenId> tokens) noexcept;
   /// The text is complete: nothing may follow.
-  [[nodiscard]] bool is_complete(State state);
-  /// Why nothing is allowed behind a state that is not complete. Empty where something is.
-  [[nodiscard]] std::string why_stuck(State state);
+  [[nodiscard]] bool is_complete(State state) noexcept;
+  /// Why no token may follow. may_end: those that end the text count. Empty where some may, and of kDead.
+  [[nodiscard]] std::string why_stuck(State state, bool may_end);
+  /// Much has been made of the grammar: new texts begin better with a new constraint.
+  [[nodiscard]] bool is_worn() noexcept;
 
   /// Gives up masks where they take too much memory. Nobody may hold one.
   void trim();
@@ -76,15 +83,21 @@ class TokenConstraint {
  private:
   struct Mask {
     std::vector<uint32_t> words;
-    bool is_empty = true;
+    bool has_text = false;  // a token that is text
+    bool has_end = false;
   };
 
-  const Mask& mask(State state);  // with the lock held
-  void fill(State state, Mask* mask);
+  // With the lock held.
+  const Mask& mask(State state);
+  Mask make_mask(State state);
+  void allow_texts(State state, Mask* mask);
+
+  [[nodiscard]] size_t n_words() const { return static_cast<size_t>((texts_->n_tokens() + kWordBits - 1) / kWordBits); }
 
   std::shared_ptr<const TokenTexts> texts_;
   std::mutex mutex_;  // of what is below
   GrammarAutomaton automaton_;
+  const std::vector<uint32_t> nothing_;
   std::unordered_map<State, Mask> masks_;
   std::vector<State> path_;  // scratch: states behind a token's bytes
 };

@@ -106,7 +106,7 @@ TEST_F(TokenConstraintTest, MasksAreWhatEachTokenIsToldByItself) {
       std::vector<TokenId> text;
       for (int i = 0; i < 12; ++i) {
         const std::vector<TokenId> ids = allowed_ids(*constraint, state);
-        ASSERT_FALSE(ids.empty()) << constraint->why_stuck(state);
+        ASSERT_FALSE(ids.empty()) << constraint->why_stuck(state, true);
         State there = other->start();
         for (const TokenId token : text) there = other->next(there, token);
         for (TokenId id = 0; id < n_tokens_; ++id) {
@@ -181,8 +181,36 @@ TEST_F(TokenConstraintTest, SaysWhyItIsStuck) {
   GrammarBuilder builder;
   const Grammar::Sequence root = regex_sequence(builder, "a[0-9]", RegexText::kPlain).value();
   TokenConstraint constraint(builder.finish(root).value(), std::make_shared<const TokenTexts>(*letters, 3));
-  EXPECT_EQ(constraint.why_stuck(constraint.start()), "");
-  EXPECT_NE(constraint.why_stuck(constraint.next(constraint.start(), 1)).find("vocabulary lacks"), std::string::npos);
+  EXPECT_TRUE(allows(constraint, constraint.start(), 1));
+  EXPECT_EQ(constraint.why_stuck(constraint.start(), true), "");
+  const State behind = constraint.next(constraint.start(), 1);
+  EXPECT_FALSE(allows(constraint, behind, 1));
+  EXPECT_NE(constraint.why_stuck(behind, true).find("vocabulary lacks"), std::string::npos);
+}
+
+// The states of this language are all that the last 24 letters may be. Where there is no room for more, nothing is
+// allowed: a part of what may follow would be another distribution.
+TEST_F(TokenConstraintTest, AMaskIsWholeOrEmpty) {
+  const auto constraint = of_regex("[ab]*a[ab]{24}");
+  const std::vector<TokenId> letters{id_of("a"), id_of("b"), id_of("ab"), id_of("aba")};
+  std::mt19937 random(3);
+  int n_whole = 0;
+  State state = constraint->start();
+  bool is_stuck = false;
+  for (int i = 0; i < 200'000 && !is_stuck; ++i) {
+    size_t n_allowed = 0;
+    for (const TokenId id : letters) n_allowed += allows(*constraint, state, id) ? 1 : 0;
+    ASSERT_TRUE(n_allowed == letters.size() || n_allowed == 0) << n_allowed;
+    is_stuck = n_allowed == 0;
+    if (is_stuck) break;
+    ++n_whole;
+    state = constraint->next(state, letters[random() % letters.size()]);
+    ASSERT_NE(state, TokenConstraint::kDead);
+  }
+  ASSERT_TRUE(is_stuck);
+  EXPECT_GT(n_whole, 100);
+  EXPECT_TRUE(constraint->is_worn());
+  EXPECT_NE(constraint->why_stuck(state, true).find("too many possibilities"), std::string::npos);
 }
 
 TEST_F(TokenConstraintTest, ThreadsMayAskAtOnce) {
