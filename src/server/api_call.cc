@@ -129,11 +129,12 @@ class CallReader {
     return ok_status();
   }
 
-  // {"type": "json_schema", "json_schema": {"schema": SCHEMA, ...}}, or any JSON object, or text.
+  // {"type": "json_schema", "json_schema": {"schema": SCHEMA, ...}}, or any JSON object (other servers take its
+  // "schema" there), or text.
   Status read_response_format(const Json& value) {
     const Json type = value.is_object() ? value.value("type", Json()) : Json();
     if (type == "text") return ok_status();
-    if (type == "json_object") return set_row("json_schema", Json{{"type", "object"}});
+    if (type == "json_object") return set_row("json_schema", value.value("schema", Json{{"type", "object"}}));
     if (type != "json_schema") {
       return invalid_argument(
           fmt::format("\"response_format\" {}: must be {{\"type\": \"text\"}}, {{\"type\": \"json_object\"}} or "

@@ -182,6 +182,7 @@ TEST(ApiCall, ResponseFormatsAreSchemas) {
   };
   EXPECT_EQ(schema_of(R"({"type": "text"})"), "none");
   EXPECT_EQ(schema_of(R"({"type": "json_object"})"), R"({"type":"object"})");
+  EXPECT_EQ(schema_of(R"({"type": "json_object", "schema": {"maxProperties": 1}})"), R"({"maxProperties":1})");
   // As it was written, the order of its properties too.
   EXPECT_EQ(schema_of(R"({"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema":
                           {"properties": {"z": {}, "a": {}}}}})"),

@@ -29,7 +29,7 @@ inline Status set_options(const std::string& json, GenerateOptions* options) {
   for (const auto& [name, value] : object.items()) {
     const Option* option = find_option(name);
     if (option == nullptr) return invalid_argument(fmt::format("\"{}\": there is no such option", name));
-    BASS_RETURN_IF_ERROR(set_option_from_json(*option, nlohmann::json(value), options));
+    BASS_RETURN_IF_ERROR(set_option_from_json(*option, value, options));
   }
   return check_options(*options);
 }

@@ -187,6 +187,30 @@ Grammar::Sequence GrammarBuilder::any_of(std::vector<Sequence> alternatives) {
   return rule(id);
 }
 
+Grammar::Sequence GrammarBuilder::any_text(std::vector<std::string> texts) {
+  std::ranges::sort(texts);
+  const auto repeated = std::ranges::unique(texts);
+  texts.erase(repeated.begin(), repeated.end());
+  return texts.empty() ? any_of({}) : text_tree(texts, 0);
+}
+
+// texts: ascending, all different, and alike in their first n_read bytes
+Grammar::Sequence GrammarBuilder::text_tree(std::span<const std::string> texts, size_t n_read) {
+  const std::string& first = texts.front();
+  const auto n_alike = static_cast<size_t>(std::ranges::mismatch(first, texts.back()).in1 - first.begin());
+  Sequence sequence = text(std::string_view(first).substr(n_read, n_alike - n_read));
+  if (texts.size() == 1) return sequence;
+  std::vector<Sequence> ways;
+  if (first.size() == n_alike) ways.emplace_back();
+  for (auto begin = texts.begin() + static_cast<ptrdiff_t>(ways.size()); begin != texts.end();) {
+    const auto end =
+        std::find_if(begin, texts.end(), [&](const std::string& text) { return text[n_alike] != (*begin)[n_alike]; });
+    ways.push_back(text_tree({begin, end}, n_alike));
+    begin = end;
+  }
+  return concat({sequence, any_of(std::move(ways))});
+}
+
 Grammar::Sequence GrammarBuilder::repeat(const Sequence& sequence, int min, std::optional<int> max) {
   Sequence tail;
   if (!max) {

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -71,6 +72,8 @@ class GrammarBuilder {
   [[nodiscard]] Sequence character(std::span<const CodePointRange> ranges);
   [[nodiscard]] Sequence concat(std::initializer_list<Sequence> parts) const;
   [[nodiscard]] Sequence any_of(std::vector<Sequence> alternatives);
+  /// One of the texts. What they begin with alike is written once, so that thousands of them are few ways to follow.
+  [[nodiscard]] Sequence any_text(std::vector<std::string> texts);
   [[nodiscard]] Sequence optional(Sequence sequence) { return any_of({std::move(sequence), {}}); }
   /// `sequence` min to max times; max: none for any number.
   [[nodiscard]] Sequence repeat(const Sequence& sequence, int min, std::optional<int> max);
@@ -80,6 +83,7 @@ class GrammarBuilder {
 
  private:
   bool take(size_t n_elements);
+  Sequence text_tree(std::span<const std::string> texts, size_t n_read);
   Sequence utf8_range(char32_t first, char32_t last);
 
   Grammar grammar_;

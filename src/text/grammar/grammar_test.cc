@@ -141,5 +141,17 @@ TEST(GrammarTest, TooManyPartsAreRefused) {
   EXPECT_THAT(status.message(), HasSubstr("too large"));
 }
 
+TEST(GrammarTest, ListedTextsAreATree) {
+  std::vector<std::string> texts{"", "a", "ab", "abc", "abd", "b", "bcd", "abc"};
+  for (int i = 0; i < 5000; ++i) texts.push_back("value number " + std::to_string(i));
+  GrammarBuilder builder;
+  const Grammar grammar = builder.finish(builder.any_text(texts)).value();
+  for (const std::string& text : texts) ASSERT_TRUE(matches(grammar, text)) << text;
+  for (const char* text : {"ac", "abcd", "bc", "value number ", "value number 5000", "value number 01", "x"}) {
+    EXPECT_FALSE(matches(grammar, text)) << text;
+  }
+  for (const Grammar::Rule& rule : grammar.rules()) EXPECT_LE(rule.alternatives.size(), 11u);
+}
+
 }  // namespace
 }  // namespace bass

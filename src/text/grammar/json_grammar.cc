@@ -9,7 +9,7 @@ namespace {
 using Sequence = Grammar::Sequence;
 
 constexpr int kMaxIndent = 20;
-constexpr int kMaxExponentDigits = 3;
+constexpr int kMaxExponentDigits = 2;   // within the range of a double
 constexpr char32_t kFirstPlain = 0x20;  // what is below are control characters
 
 struct ShortEscape {

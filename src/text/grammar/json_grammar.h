@@ -20,7 +20,7 @@ Grammar::Sequence json_character(GrammarBuilder& builder, const CodePointSet& se
 ///
 /// White space, so that no text consists of it for ever: none, one space, or a line feed and up to 20 spaces or tabs.
 /// It may stand behind `{` `[` `,` `:` and before `}` `]`.
-/// Numbers have at most 16 digits before the point, 16 behind it, and 3 in the exponent.
+/// Numbers have at most 16 digits before the point, 16 behind it, and 2 in the exponent.
 /// Strings are valid UTF-8; of \u escapes no surrogate stands alone.
 class JsonGrammar {
  public:

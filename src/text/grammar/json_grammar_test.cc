@@ -67,8 +67,8 @@ TEST(JsonGrammarTest, WhiteSpaceIsBounded) {
 TEST(JsonGrammarTest, NumbersAreBounded) {
   const std::string n16(16, '1'), n17(17, '1');
   expect({{R"({"type":"number"})",
-           {"0", "-0", n16, "0." + n16, "-" + n16 + "." + n16 + "e-123", "1E5"},
-           {n17, "0." + n17, "1e1234", "01", "-", "1.e5", "\"1\""}},
+           {"0", "-0", n16, "0." + n16, "-" + n16 + "." + n16 + "e-12", "1E5"},
+           {n17, "0." + n17, "1e123", "01", "-", "1.e5", "\"1\""}},
           {R"({"type":"integer"})", {"0", "-12", n16}, {"1.0", "1e3", n17, "01", "1.5", "null"}}});
 }
 

@@ -20,8 +20,10 @@ inline constexpr int kMaxSchemaCount = 100000;  // of minLength, maxItems and th
 /// any where there are no `properties`. minProperties and maxProperties: only without `properties` and `required`.
 /// Arrays: items, prefixItems, minItems, maxItems. Further items are allowed unless `items` is false.
 /// Strings: minLength and maxLength (an escape is one character), pattern (regex_grammar.h; not with lengths), format
-/// (date, time, date-time, uuid, email, ipv4, uri; others, or beside lengths or a pattern: an annotation).
-/// Integers, without a point or an exponent: minimum, maximum, exclusiveMinimum, exclusiveMaximum.
+/// (date, time, date-time, uuid, email, ipv4, uri, not with a pattern or lengths; others: an annotation).
+/// Integers (without a point or an exponent) and numbers: minimum, maximum, exclusiveMinimum, exclusiveMaximum, which
+/// are compared as decimals, digit by digit. A number that has one of them is written without an exponent.
+///
 /// type (a name or a list; nullable: also null), enum and const (compactly written; nothing else that constrains but a
 /// type may be beside them), anyOf, oneOf (as anyOf), $ref (into the document; also recursive), allOf. What allOf
 /// joins, and what stands beside $ref, anyOf and oneOf, must not say two things of the same, but for `required`, `type`

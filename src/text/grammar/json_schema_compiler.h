@@ -10,6 +10,7 @@
 
 #include "bass/status.h"
 #include "text/grammar/json_grammar.h"
+#include "text/grammar/json_number_range.h"
 #include "text/grammar/json_schema_keywords.h"
 #include "text/grammar/json_schema_merge.h"
 
@@ -22,7 +23,8 @@ class SchemaCompiler {
   using Sequence = Grammar::Sequence;
   static constexpr size_t kMaxSchemas = 1 << 17;  // looked at, again and again for what has been merged
 
-  explicit SchemaCompiler(const SchemaJson& document) : document_(document), merger_(document), json_(builder_) {}
+  explicit SchemaCompiler(const SchemaJson& document)
+      : document_(document), merger_(document), json_(builder_), ranges_(builder_) {}
 
   Result<Grammar> compile();
 
@@ -63,11 +65,10 @@ class SchemaCompiler {
 
   // json_schema_scalars.cc
   Result<Sequence> listed_value(const SchemaJson& schema, const std::string& path);
+  Result<std::string> format_of_string(const SchemaJson& schema, const std::string& path);
   Result<Sequence> string(const SchemaJson& schema, const std::string& path);
   Result<Sequence> integer(const SchemaJson& schema, const std::string& path);
   Result<Sequence> number(const SchemaJson& schema, const std::string& path);
-  Sequence integer_range(int64_t min, int64_t max);
-  Sequence digits_range(std::string_view min, std::string_view max);
 
   static Result<Counts> counts(const SchemaJson& schema, const char* min, const char* max, const std::string& path);
 
@@ -75,6 +76,7 @@ class SchemaCompiler {
   SchemaMerger merger_;
   GrammarBuilder builder_;
   JsonGrammar json_;
+  NumberRangeGrammar ranges_;
   size_t n_schemas_ = 0;
   std::map<std::string, Grammar::RuleId> rules_;  // by an address in the document, or the text of what was merged
   std::deque<Waiting> waiting_;

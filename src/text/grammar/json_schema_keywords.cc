@@ -59,6 +59,7 @@ constexpr std::array kKeywords{
     Keyword{"writeOnly", kAnnotation},
     Keyword{"contentMediaType", kAnnotation},
     Keyword{"contentEncoding", kAnnotation},
+    Keyword{"contentSchema", kAnnotation},
     Keyword{"discriminator", kAnnotation},  // OpenAPI: a hint beside oneOf
     Keyword{"uniqueItems", kRefused},       // but for false
     Keyword{"not", kRefused},
