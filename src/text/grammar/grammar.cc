@@ -189,8 +189,7 @@ Grammar::Sequence GrammarBuilder::any_of(std::vector<Sequence> alternatives) {
 
 Grammar::Sequence GrammarBuilder::any_text(std::vector<std::string> texts) {
   std::ranges::sort(texts);
-  const auto repeated = std::ranges::unique(texts);
-  texts.erase(repeated.begin(), repeated.end());
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
   return texts.empty() ? any_of({}) : text_tree(texts, 0);
 }
 
