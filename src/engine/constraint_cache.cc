@@ -31,7 +31,7 @@ std::shared_ptr<TokenConstraint> ConstraintCache::find(const std::string& key) {
 }
 
 Result<std::shared_ptr<TokenConstraint>> ConstraintCache::get(const Request& request) {
-  const std::string_view name = request.json_schema ? "json_schema" : "regex";
+  const std::string_view name = constraint_name(request);
   std::string key = fmt::format("{} {}", name, request.json_schema ? *request.json_schema : *request.regex);
   {
     const std::lock_guard lock(mutex_);

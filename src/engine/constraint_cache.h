@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "bass/request.h"
 #include "bass/status.h"
@@ -12,6 +13,11 @@
 #include "text/tokenizer.h"
 
 namespace bass {
+
+/// The option that a request's constraint comes from.
+inline std::string_view constraint_name(const Request& request) {
+  return request.json_schema ? "json_schema" : "regex";
+}
 
 /// Thread-safe. Keeps the ones that were asked for last.
 class ConstraintCache {

@@ -163,6 +163,7 @@ Status EngineCore::load_models() {
     BASS_RETURN_IF_ERROR(check_draft_fits(*main_, *draft_));
   }
   BASS_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::create(main_->vocab));
+  constraints_ = std::make_unique<ConstraintCache>(*tokenizer_, static_cast<int>(main_->vocab.tokens.size()));
   measure_vocabulary();
   if (options_.n_threads == 0) options_.n_threads = available_threads();
   if (options_.context_len.value_or(0) > main_->config.context_len) {
@@ -174,7 +175,6 @@ Status EngineCore::load_models() {
 
 void EngineCore::measure_vocabulary() {
   has_token_for_byte_.fill(true);
-  constraints_ = std::make_unique<ConstraintCache>(*tokenizer_, static_cast<int>(main_->vocab.tokens.size()));
   for (const uint8_t byte : tokenizer_->missing_bytes()) has_token_for_byte_[byte] = false;
   for (TokenId id = 0; id < tokenizer_->vocab_size(); ++id) {
     max_token_bytes_ = std::max(max_token_bytes_, static_cast<int64_t>(tokenizer_->token_bytes(id).size()));

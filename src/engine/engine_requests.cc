@@ -211,10 +211,9 @@ Status EngineCore::size_request(const Request& request, RequestState* state) con
 
 Status EngineCore::set_constraint(const Request& request, RequestState* state) const {
   if (!request.json_schema && !request.regex) return ok_status();
-  const std::string_view name = request.json_schema ? "json_schema" : "regex";
   if (!executor_->can_constrain()) {
-    return invalid_argument(
-        fmt::format("{}: a GPU follows no grammars; leave it out, or run on the CPU with --device cpu", name));
+    return invalid_argument(fmt::format(
+        "{}: a GPU follows no grammars; leave it out, or run on the CPU with --device cpu", constraint_name(request)));
   }
   BASS_ASSIGN_OR_RETURN(state->constraint, constraints_->get(request));
   return ok_status();

@@ -30,8 +30,8 @@ std::vector<bool> nullable_rules(const Grammar& grammar) {
   };
   for (bool has_changed = true; has_changed;) {
     has_changed = false;
-    for (size_t i = rules.size(); i-- > 0;) {  // parts are mostly made before what they are parts of, or after: both
-      if (is_nullable[i]) continue;            // ways are quick one way round
+    for (size_t i = rules.size(); i-- > 0;) {
+      if (is_nullable[i]) continue;
       is_nullable[i] = std::ranges::any_of(rules[i].alternatives, [&](const Grammar::Sequence& alternative) {
         return std::ranges::all_of(alternative, is_empty);
       });

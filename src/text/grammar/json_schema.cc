@@ -152,8 +152,6 @@ Result<Sequence> SchemaCompiler::value(const SchemaJson& schema, const std::stri
   }
   if (schema == true) return json_.value();
   if (schema == false) return nothing_matches(path);
-  if (!schema.is_object())
-    return invalid_argument(fmt::format("the schema at {} must be an object, true or false", shown_text(path)));
   BASS_RETURN_IF_ERROR(check_schema_keywords(schema, path));
   return nullable_value(schema, path);
 }

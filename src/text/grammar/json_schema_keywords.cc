@@ -77,7 +77,6 @@ constexpr std::array kKeywords{
     Keyword{"dependentSchemas", kRefused},
     Keyword{"unevaluatedItems", kRefused},
     Keyword{"unevaluatedProperties", kRefused},
-    Keyword{"contentSchema", kRefused},
     Keyword{"$dynamicRef", kRefused},
     Keyword{"$dynamicAnchor", kRefused},
     Keyword{"$recursiveRef", kRefused},
@@ -110,6 +109,8 @@ std::string sub_path(std::string_view path, std::string_view key) {
 }
 
 Status check_schema_keywords(const SchemaJson& schema, std::string_view path) {
+  if (!schema.is_object())
+    return invalid_argument(fmt::format("the schema at {} must be an object, true or false", shown_text(path)));
   for (const auto& [keyword, value] : schema.items()) {
     const std::optional<SchemaTopic> topic = topic_of_keyword(keyword);
     if (!topic) return wrong_keyword(keyword, path, "is not known; leave it out or mend its name");

@@ -26,7 +26,7 @@ std::string sub_path(std::string_view path, std::string_view key);
 /// A user's text for a message: not more than its beginning.
 std::string shown_text(std::string_view text);
 
-/// Error (kInvalidArgument): a keyword is unknown, or one that cannot be followed.
+/// Error (kInvalidArgument): it is no object, or a keyword in it is unknown, or one that cannot be followed.
 Status check_schema_keywords(const SchemaJson& schema, std::string_view path);
 
 /// The schema without the keywords that mean nothing for a text.

@@ -157,8 +157,6 @@ Result<const SchemaJson*> SchemaMerger::resolve(const SchemaJson& reference, std
 Result<SchemaJson> SchemaMerger::flatten(const SchemaJson& schema, const std::string& path) {
   if (schema == true) return SchemaJson::object();
   if (schema == false) return nothing_matches(path);
-  if (!schema.is_object())
-    return invalid_argument(fmt::format("the schema at {} must be an object, true or false", shown_text(path)));
   BASS_RETURN_IF_ERROR(check_schema_keywords(schema, path));
   if (depth_ >= kMaxReferences) {
     return invalid_argument(
