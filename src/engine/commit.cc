@@ -12,7 +12,8 @@ namespace {
 constexpr size_t kEventTokens = kMaxDraftLen + 1;
 constexpr size_t kEventTextBytes = 256;
 
-// What a step emitted becomes part of the sequence and goes into `event`. Returns why the sequence ends, if it does.
+// What a step emitted becomes part of the sequence and goes into `event`. Returns why the sequence ends, if it does: an
+// error only where a constraint has lost its way.
 std::optional<FinishReason> append_tokens(const CommitContext& context, Sequence* sequence, const SegmentResult& result,
                                           size_t n_tokens, Event* event) {
   RequestState* request = sequence->request;
@@ -29,8 +30,9 @@ std::optional<FinishReason> append_tokens(const CommitContext& context, Sequence
     top += n_top;
     if (sequence->stop_matcher.push(sequence->detokenizer.push(token.id), &event->text)) return FinishReason::kStop;
     if (request->constraint != nullptr) {
-      sequence->constraint_state = request->constraint->next(sequence->constraint_state, token.id);
-      if (request->constraint->is_complete(sequence->constraint_state)) return FinishReason::kStop;
+      sequence->place.advance(token.id);
+      if (request->constraint->is_complete(sequence->place.state())) return FinishReason::kStop;
+      if (sequence->place.state() == TokenConstraint::kDead) return FinishReason::kError;
     }
     if (request->text_len(*sequence) >= request->max_text_len) return FinishReason::kLength;
   }
@@ -67,7 +69,7 @@ std::list<Event> make_event(const Sequence& sequence, Event::Kind kind) {
 std::string why_stuck(const Sequence& sequence, const SegmentResult& result) {
   TokenConstraint* constraint = sequence.request->constraint.get();
   if (!result.failed || !result.error.ok() || constraint == nullptr || result.tokens.empty()) return {};
-  TokenConstraint::State state = sequence.constraint_state;
+  TokenConstraint::State state = sequence.place.state();
   for (size_t i = 0; i + 1 < result.tokens.size() && state != TokenConstraint::kDead; ++i) {
     state = constraint->next(state, result.tokens[i].id);
   }
@@ -136,7 +138,9 @@ int commit_decode(const CommitContext& context, Sequence* sequence, const Segmen
   count(&sequence->stats.speculation, result, n_tokens);
   count(&context.stats->speculation, result, n_tokens);
   if (n_tokens > 0) context.outbox->add(*sequence->request, std::move(event));
-  if (end) {
+  if (end == FinishReason::kError) {
+    finish_sequence(context, sequence, *end, resource_exhausted("there was no memory left to follow the grammar"));
+  } else if (end) {
     finish_sequence(context, sequence, *end);
   } else if (!stuck.empty()) {
     finish_sequence(context, sequence, FinishReason::kError, invalid_argument(stuck));

@@ -20,14 +20,11 @@ Result<Grammar> make_grammar(const Request& request) {
 
 }  // namespace
 
-// A worn one goes on for those who have it.
 std::shared_ptr<TokenConstraint> ConstraintCache::find(const std::string& key) {
   const auto known = std::ranges::find(kept_, key, &Kept::key);
   if (known == kept_.end()) return nullptr;
   kept_.splice(kept_.begin(), kept_, known);
-  if (!kept_.front().constraint->is_worn()) return kept_.front().constraint;
-  kept_.pop_front();
-  return nullptr;
+  return known->constraint;
 }
 
 Result<std::shared_ptr<TokenConstraint>> ConstraintCache::get(const Request& request) {
@@ -42,7 +39,7 @@ Result<std::shared_ptr<TokenConstraint>> ConstraintCache::get(const Request& req
   if (!grammar.ok()) {
     return Status(grammar.status().code(), fmt::format("{}: {}", name, grammar.status().message()));
   }
-  auto constraint = std::make_shared<TokenConstraint>(std::move(grammar).value(), texts_);
+  auto constraint = std::make_shared<TokenConstraint>(grammar.value(), texts_);
   if (constraint->start() == TokenConstraint::kDead) {
     return invalid_argument(fmt::format("{}: no text fits it, or it leaves too many possibilities", name));
   }

@@ -200,8 +200,19 @@ TEST(Constraint, WhatTheVocabularyCannotSpellIsAnErrorOfTheSample) {
   for (const ChoiceResult& choice : run_one(*engine, request).choices) EXPECT_EQ(choice.text, "ab");
 }
 
-// These texts meet more states together than one automaton makes: a worn one is not given to later requests.
-TEST(Constraint, AWornGrammarIsMadeAnew) {
+// These texts meet more states together than one automaton holds at once.
+TEST(Constraint, ThousandsOfOptionalPropertiesAreFollowed) {
+  const auto engine = load_tiny();
+  ASSERT_NE(engine, nullptr);
+  Request request = request_of("I think", 2);
+  nlohmann::json properties;
+  for (int i = 0; i < 3000; ++i) properties["k" + std::to_string(i)] = {{"type", "boolean"}};
+  request.json_schema = nlohmann::json{{"type", "object"}, {"properties", properties}}.dump();
+  request.max_tokens = 60;
+  for (const ChoiceResult& choice : run_one(*engine, request).choices) EXPECT_EQ(choice.error, "") << choice.text;
+}
+
+TEST(Constraint, AGrammarDoesNotWearOut) {
   const auto engine = load_tiny();
   ASSERT_NE(engine, nullptr);
   Request request = request_of("I think", 8);

@@ -118,7 +118,7 @@ void Scheduler::propose(Sequence* sequence) {
     sequence->draft_source = ngram_source(order);
     if (request->constraint != nullptr) {
       const auto proposed = std::span<const TokenId>(sequence->proposed).first(static_cast<size_t>(n_proposed));
-      n_proposed = static_cast<int>(request->constraint->n_allowed_of(sequence->constraint_state, proposed));
+      n_proposed = static_cast<int>(request->constraint->n_allowed_of(sequence->place.state(), proposed));
     }
   }
   sequence->proposed.resize(static_cast<size_t>(n_proposed));

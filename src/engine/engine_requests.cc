@@ -304,7 +304,7 @@ Result<std::unique_ptr<RequestState>> EngineCore::make_request(Request request,
   const StreamDetokenizer detokenizer(*tokenizer_, /*with_special=*/false, at_start);
   for (int i = 0; i < state->request.n; ++i) {
     state->choices.push_back(std::make_unique<Sequence>(state.get(), i, detokenizer, stops));
-    if (state->constraint != nullptr) state->choices.back()->constraint_state = state->constraint->start();
+    if (state->constraint != nullptr) state->choices.back()->place = ConstraintPlace(state->constraint);
   }
   Event& done = state->done.emplace_back();
   done.n_prompt_tokens = static_cast<int>(state->prompt.size());

@@ -134,7 +134,7 @@ void Scheduler::plan_decode(Sequence* sequence, StepPlan* plan) {
   segment.prompt = request->prompt;
   segment.output = sequence->output;
   segment.constraint = request->constraint.get();
-  segment.constraint_state = sequence->constraint_state;
+  segment.constraint_state = sequence->place.state();
 
   if (sequence->draft_len > 0 && sequence->draft_source == DraftSource::kModel) {
     plan_draft_model(sequence, &segment, plan);

@@ -69,7 +69,7 @@ struct Sequence {
   SequenceSkills skills;                           // learnt by the policy
   StreamDetokenizer detokenizer;
   StopMatcher stop_matcher;
-  TokenConstraint::State constraint_state = TokenConstraint::kDead;  // behind the output, if the request has one
+  ConstraintPlace place;  // behind the output, if the request has a constraint
   Clock::time_point decode_start;
   int64_t regular_start = 0;  // engine/regular_batch.h
   ChoiceStats stats;
@@ -83,6 +83,7 @@ struct Sequence {
     unseen_by_draft = std::vector<TokenId>();
     proposed = std::vector<TokenId>();
     stop_matcher.release_memory();
+    place = ConstraintPlace();
     main_pages = PageTable();
     draft_pages = PageTable();
   }

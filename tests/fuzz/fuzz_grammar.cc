@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include "base/check.h"
 #include "text/grammar/grammar_automaton.h"
@@ -47,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     BASS_CHECK(grammar.status().code() == bass::StatusCode::kInvalidArgument && !grammar.status().message().empty());
     return 0;
   }
-  GrammarAutomaton automaton(std::move(grammar).value());
+  GrammarAutomaton automaton(grammar.value());
   for (const bool picks : {false, true}) {
     automaton.allow_work();
     GrammarAutomaton::State state = automaton.start();
@@ -58,6 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       state = picks ? some_next(automaton, state, byte) : automaton.next(state, byte);
       BASS_CHECK(!is_final || state == GrammarAutomaton::kDead);
     }
+    automaton.forget();
   }
   return 0;
 }

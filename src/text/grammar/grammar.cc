@@ -217,11 +217,24 @@ Grammar::Sequence GrammarBuilder::repeat(const Sequence& sequence, int min, std:
     define(rest, {concat({sequence, rule(rest)}), {}});
     tail = rule(rest);
   }
-  for (int i = min; max && i < *max && !is_too_large_; ++i) tail = optional(concat({sequence, tail}));
+  if (max) tail = rest_of_repetition(sequence, *max - min);
   Sequence all;
   for (int i = 0; i < min && take(sequence.size()); ++i) all.insert(all.end(), sequence.begin(), sequence.end());
   all.insert(all.end(), tail.begin(), tail.end());
   return all;
+}
+
+Grammar::Sequence GrammarBuilder::rest_of_repetition(const Sequence& sequence, int max) {
+  const auto repetition = static_cast<int32_t>(grammar_.rules_.size());
+  Sequence rest;
+  for (int rank = 1; rank <= max; ++rank) {
+    rest = optional(concat({sequence, rest}));
+    if (is_too_large_) return {};
+    Grammar::Rule& rule = grammar_.rules_[static_cast<size_t>(rest.front().idx)];
+    rule.repetition = repetition;
+    rule.rank = rank;
+  }
+  return rest;
 }
 
 // Characters of as many bytes. Where all bytes behind the first may be anything for a part of the range, that part is

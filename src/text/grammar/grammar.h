@@ -41,6 +41,11 @@ class Grammar {
 
   struct Rule {
     std::vector<Sequence> alternatives;
+    /// Of the rest of a bounded repetition: which one it is of (else -1), and how often that may come still. Its
+    /// alternatives are what is repeated with the rest of one rank less behind it, if there is one, and the empty text:
+    /// so it has all texts of a lower rank's.
+    int32_t repetition = -1;
+    int32_t rank = 0;
   };
 
   [[nodiscard]] const std::vector<ByteSet>& byte_sets() const { return byte_sets_; }
@@ -83,6 +88,7 @@ class GrammarBuilder {
 
  private:
   bool take(size_t n_elements);
+  Sequence rest_of_repetition(const Sequence& sequence, int max);
   Sequence text_tree(std::span<const std::string> texts, size_t n_read);
   Sequence utf8_range(char32_t first, char32_t last);
 

@@ -2,12 +2,29 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <functional>
+#include <initializer_list>
+#include <random>
 #include <string>
+#include <utility>
+
+#include "text/grammar/grammar_testing.h"
+#include "text/grammar/regex_grammar.h"
 
 namespace bass {
 namespace {
 
 using State = GrammarAutomaton::State;
+
+Grammar of_regex(std::string_view pattern) {
+  GrammarBuilder builder;
+  const Result<Grammar::Sequence> root = regex_sequence(builder, pattern, RegexText::kPlain);
+  EXPECT_TRUE(root.ok()) << pattern << ": " << root.status().message();
+  return builder.finish(root.value()).value();
+}
 
 Grammar finish(GrammarBuilder& builder, const Grammar::Sequence& root) {
   Result<Grammar> grammar = builder.finish(root);
@@ -100,12 +117,106 @@ TEST(GrammarAutomaton, SaysWhenThereAreTooManyStates) {
   EXPECT_TRUE(matches(automaton, "(())"));
   const std::string deep(GrammarAutomaton::kMaxStates, '(');
   run(automaton, deep.substr(0, deep.size() / 3));
-  EXPECT_FALSE(automaton.is_worn());
+  EXPECT_FALSE(automaton.is_crowded());
   run(automaton, deep.substr(0, deep.size() / 3 * 2));
-  EXPECT_TRUE(automaton.is_worn() && !automaton.is_full());
+  EXPECT_TRUE(automaton.is_crowded() && !automaton.is_full());
   EXPECT_EQ(run(automaton, deep), GrammarAutomaton::kDead);
   EXPECT_TRUE(automaton.is_full());
   EXPECT_TRUE(matches(automaton, "(())")) << "what is known stays";
+  automaton.forget();
+  automaton.allow_work();
+  EXPECT_TRUE(matches(automaton, "(()[])[[]]")) << "and there is room again";
+}
+
+TEST(GrammarAutomaton, ForgetsWhatNobodyHolds) {
+  GrammarAutomaton automaton(nested_brackets());
+  const State start = automaton.start(), held = run(automaton, "([["), other = run(automaton, "[[[[");
+  automaton.hold(held);
+  automaton.hold(held);
+  automaton.hold(other);
+  automaton.release(other);
+  automaton.release(held);
+  EXPECT_EQ(automaton.n_states(), 8u);
+  automaton.forget();
+  EXPECT_EQ(automaton.n_states(), 2u);
+  EXPECT_EQ(automaton.start(), start);
+  // Ids that were given up are others' now; what was held has its meaning still.
+  const State deep = run(automaton, "((((((((");
+  EXPECT_EQ(run(automaton, "([["), held);
+  EXPECT_EQ(automaton.next(automaton.next(automaton.next(held, ']'), ']'), ')'), start);
+  EXPECT_EQ(automaton.next(held, ')'), GrammarAutomaton::kDead);
+  EXPECT_NE(deep, held);
+  automaton.release(held);
+  automaton.forget();
+  EXPECT_EQ(automaton.n_states(), 1u);
+}
+
+// Where a repetition may have begun at many places, only the one that leaves most is of use.
+TEST(GrammarAutomaton, PlacesThatARepetitionMayHaveBegunAtAreNoStatesOfTheirOwn) {
+  for (const auto& [pattern, max_states] : std::initializer_list<std::pair<const char*, size_t>>{
+           {"[ab ]* [ab ]{1,100}", 110}, {"([ab]{1,20} ?){1,200}", 60'000}, {"([ab]{0,9}){0,9}", 50}}) {
+    GrammarAutomaton automaton(of_regex(pattern));
+    std::mt19937 random(1);
+    for (int i = 0; i < 20; ++i) {
+      std::string text;
+      while (text.size() < 150) text += "ab "[random() % (text.empty() || text.back() == ' ' ? 2 : 3)];
+      automaton.allow_work();
+      run(automaton, text);
+      ASSERT_FALSE(automaton.is_full()) << pattern;
+    }
+    EXPECT_LT(automaton.n_states(), max_states) << pattern;
+  }
+}
+
+// Repetitions of repetitions, put together at random, on all short texts: what is dropped for being contained elsewhere
+// must be missing nowhere.
+TEST(GrammarAutomaton, AmbiguousRepetitionsAreWhatAnotherRecogniserSays) {
+  std::mt19937 random(5);
+  const auto below = [&](uint32_t n) { return random() % n; };
+  const std::function<std::string(int)> pattern_of = [&](int depth) -> std::string {
+    if (depth == 0) return std::array{"a", "b", "[ab]"}[below(3)];
+    std::string pattern;
+    for (uint32_t i = 0; i <= below(3); ++i) {
+      const uint32_t min = below(3), max = min + below(4);
+      pattern += "(" + pattern_of(depth - 1) + (below(3) == 0 ? "|" + pattern_of(depth - 1) : "") + ")";
+      pattern += below(5) == 0 ? "*" : "{" + std::to_string(min) + "," + std::to_string(std::max(max, 1u)) + "}";
+    }
+    return pattern;
+  };
+  size_t n_matching = 0, n_texts = 0;
+  for (int i = 0; i < 150; ++i) {
+    const std::string pattern = pattern_of(1 + i % 2);
+    const Grammar grammar = of_regex(pattern);
+    GrammarAutomaton automaton(grammar);
+    EarleyRecogniser recogniser(grammar);
+    for (uint32_t bits = 1; bits < 1u << 8; ++bits) {  // behind the leading one
+      std::string text;
+      for (int at = std::bit_width(bits) - 2; at >= 0; --at) text += (bits >> at & 1) != 0 ? 'b' : 'a';
+      const bool is_match = recogniser.matches(text);
+      automaton.allow_work();
+      ASSERT_EQ(matches(automaton, text), is_match) << pattern << " on " << text;
+      n_matching += is_match ? 1 : 0;
+      ++n_texts;
+    }
+    ASSERT_FALSE(automaton.is_full());
+  }
+  EXPECT_GT(n_matching, n_texts / 10);
+  EXPECT_LT(n_matching, n_texts * 9 / 10);
+}
+
+TEST(GrammarAutomaton, FindsRunsOfBytesThatMayComeInAnyOrder) {
+  GrammarAutomaton automaton(of_regex("[a-z]{6}(-|[0-9]{3})[a-z]*"));
+  const auto letters = [] {
+    ByteSet set;
+    for (char c = 'a'; c <= 'z'; ++c) set.set(static_cast<uint8_t>(c));
+    return set;
+  }();
+  EXPECT_EQ(automaton.find_run(automaton.start(), 100).len, 6u);
+  EXPECT_EQ(automaton.find_run(automaton.start(), 100).bytes, letters);
+  EXPECT_EQ(automaton.find_run(automaton.start(), 4).len, 4u);
+  EXPECT_EQ(automaton.find_run(run(automaton, "abcdef"), 100).len, 3u);
+  EXPECT_EQ(automaton.find_run(run(automaton, "abcdef"), 100).bytes.count(), 10u);
+  EXPECT_EQ(automaton.find_run(run(automaton, "abcdef-x"), 100).len, 100u);
 }
 
 // Two kinds of lists whose first elements are such lists again: what may lie around a bracket doubles with each one.

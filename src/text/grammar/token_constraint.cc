@@ -7,37 +7,7 @@ namespace {
 
 constexpr size_t kMaxMaskBytes = size_t{64} << 20;
 
-size_t shared_prefix(std::string_view a, std::string_view b) {
-  return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
-}
-
-void set_bit(std::vector<uint32_t>* words, TokenId id) {
-  (*words)[static_cast<size_t>(id / TokenConstraint::kWordBits)] |= 1u << id % TokenConstraint::kWordBits;
-}
-
 }  // namespace
-
-TokenTexts::TokenTexts(const Tokenizer& tokenizer, int n_tokens)
-    : bytes_(static_cast<size_t>(n_tokens)),
-      end_ids_(tokenizer.end_ids().begin(), tokenizer.end_ids().end()),
-      n_tokens_(n_tokens) {
-  std::vector<TokenId> ids;
-  for (TokenId id = 0; id < std::min(n_tokens, tokenizer.vocab_size()); ++id) {
-    const std::string& text = tokenizer.token_bytes(id);
-    if (tokenizer.is_control(id) || tokenizer.is_end(id) || text.empty()) continue;
-    bytes_[static_cast<size_t>(id)] = text;
-    max_len_ = std::max(max_len_, text.size());
-    ids.push_back(id);
-  }
-  std::ranges::sort(ids, {}, [this](TokenId id) { return std::pair(bytes(id), id); });
-  std::string_view before;
-  for (const TokenId id : ids) {
-    const size_t n_shared = shared_prefix(before, bytes(id));
-    before = bytes(id);
-    entries_.push_back({id, static_cast<uint32_t>(n_shared), static_cast<uint32_t>(before.size() - n_shared)});
-    own_bytes_.insert(own_bytes_.end(), before.begin() + static_cast<ptrdiff_t>(n_shared), before.end());
-  }
-}
 
 const uint32_t* TokenConstraint::allowed(State state) noexcept try {
   const std::lock_guard lock(mutex_);
@@ -54,39 +24,54 @@ const TokenConstraint::Mask& TokenConstraint::mask(State state) {
 // A mask that lacks what there was no room for would change what is drawn: it allows nothing, so that the sample ends.
 TokenConstraint::Mask TokenConstraint::make_mask(State state) {
   Mask mask;
-  mask.words.assign(n_words(), 0);
+  mask.words.assign(nothing_.size(), 0);
   automaton_.allow_work();
   allow_texts(state, &mask);
   if (automaton_.is_full()) {
-    mask = {nothing_};
+    mask = {.words = nothing_, .was_too_much = true};
     return mask;
   }
   if (!automaton_.is_accepting(state)) return mask;
-  for (const TokenId id : texts_->end_ids()) set_bit(&mask.words, id);
+  for (const TokenId id : texts_->end_ids()) TokenMask::set(&mask.words, id);
   mask.has_end = !texts_->end_ids().empty();
   return mask;
 }
 
-// Tokens come in the order of their bytes: what a token has in common with the one before is not read again.
+// What is made of bytes that may come in any order needs no following: most tokens, inside a string.
 void TokenConstraint::allow_texts(State state, Mask* mask) {
+  const size_t max_len = std::min(texts_->max_len(), TokenTexts::kMaxSplitLen);
+  const GrammarAutomaton::Run run = automaton_.find_run(state, max_len);
+  const TokenTexts::Split* split = texts_->split(run.bytes, run.len);
+  if (split == nullptr) return allow_texts(state, texts_->all(), mask);
+  mask->words = split->made_of;
+  mask->has_text = true;
+  allow_texts(state, split->others, mask);
+}
+
+// Tokens come in the order of their bytes: what a token has in common with the one before is not read again.
+void TokenConstraint::allow_texts(State state, const TokenList& tokens, Mask* mask) {
   path_.resize(texts_->max_len() + 1);
   State* path = path_.data();  // behind the first bytes of the last token that was followed, as far as it was alive
   path[0] = state;
   size_t n_alive = 0;  // bytes
-  const uint8_t* own = texts_->own_bytes();
-  for (const TokenTexts::Entry& entry : texts_->entries()) {
-    const uint8_t* bytes = own;
-    own += entry.n_own;
-    if (entry.n_shared > n_alive) continue;  // it ended within what both have in common
+  for (size_t i = 0; i < tokens.entries.size();) {
+    const TokenList::Entry& entry = tokens.entries[i];
+    if (entry.n_shared > n_alive) {  // it ended within what both have in common
+      i = entry.next;
+      continue;
+    }
     n_alive = entry.n_shared;
+    const uint8_t* bytes = tokens.own_bytes.data() + entry.own_begin;
     const size_t len = entry.n_shared + entry.n_own;
     for (State at = path[n_alive]; n_alive < len; path[++n_alive] = at) {
       at = automaton_.next(at, bytes[n_alive - entry.n_shared]);
       if (at == kDead) break;
     }
-    if (n_alive < len) continue;
-    set_bit(&mask->words, entry.id);
-    mask->has_text = true;
+    if (n_alive == len) {
+      TokenMask::set(&mask->words, entry.id);
+      mask->has_text = true;
+    }
+    i = n_alive == entry.n_shared ? entry.next : i + 1;
   }
 }
 
@@ -123,20 +108,46 @@ std::string TokenConstraint::why_stuck(State state, bool may_end) {
   if (state == kDead) return {};
   const auto known = masks_.find(state);
   if (known != masks_.end() && (known->second.has_text || (may_end && known->second.has_end))) return {};
-  if (known == masks_.end() || automaton_.is_full()) {
+  if (known == masks_.end() || known->second.was_too_much) {
     return "the grammar leaves too many possibilities to be followed here; make it simpler: alternatives that differ "
            "sooner, repetitions with lower bounds";
   }
   return "no token of the model can go on as the grammar wants it: its vocabulary lacks bytes, or no token ends a text";
 }
 
-bool TokenConstraint::is_worn() noexcept {
+void TokenConstraint::trim() {
   const std::lock_guard lock(mutex_);
-  return automaton_.is_worn();
+  const bool is_crowded = automaton_.is_crowded();
+  if (is_crowded || masks_.size() * nothing_.size() * sizeof(uint32_t) > kMaxMaskBytes) {
+    std::erase_if(masks_, [&](const auto& mask) { return !automaton_.is_held(mask.first); });
+  }
+  if (is_crowded) automaton_.forget();
 }
 
-void TokenConstraint::trim() {
-  if (masks_.size() * n_words() * sizeof(uint32_t) > kMaxMaskBytes) masks_.clear();
+void TokenConstraint::hold(State state) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (state != kDead) automaton_.hold(state);
+}
+
+void TokenConstraint::release(State state) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (state != kDead) automaton_.release(state);
+}
+
+ConstraintPlace::ConstraintPlace(std::shared_ptr<TokenConstraint> constraint)
+    : constraint_(std::move(constraint)), state_(constraint_->start()) {
+  constraint_->hold(state_);
+}
+
+ConstraintPlace::~ConstraintPlace() {
+  if (constraint_ != nullptr) constraint_->release(state_);
+}
+
+void ConstraintPlace::advance(TokenId token) noexcept {
+  const State behind = constraint_->next(state_, token);
+  constraint_->hold(behind);
+  constraint_->release(state_);
+  state_ = behind;
 }
 
 }  // namespace bass

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "text/grammar/json_schema.h"
@@ -209,8 +213,85 @@ TEST_F(TokenConstraintTest, AMaskIsWholeOrEmpty) {
   }
   ASSERT_TRUE(is_stuck);
   EXPECT_GT(n_whole, 100);
-  EXPECT_TRUE(constraint->is_worn());
   EXPECT_NE(constraint->why_stuck(state, true).find("too many possibilities"), std::string::npos);
+}
+
+// The same language for as long as one likes: what nobody stands at any more makes room.
+TEST_F(TokenConstraintTest, TextsGoOnForLongerThanThereIsRoomForTheirStates) {
+  const std::shared_ptr<TokenConstraint> constraint = of_regex("[ab]*a[ab]{24}");
+  const std::array letters{id_of("a"), id_of("b"), id_of("ab"), id_of("aba")};
+  std::mt19937 random(3);
+  ConstraintPlace waits(constraint);  // at a place that the other text leaves behind
+  for (const TokenId token : {id_of("a"), id_of("ab"), id_of("aba")}) waits.advance(token);
+  const State waited_at = waits.state();
+  const std::vector<TokenId> may_follow = allowed_ids(*constraint, waited_at);
+  ConstraintPlace place(constraint);
+  for (int i = 0; i < 60'000; ++i) {
+    for (const TokenId id : letters) ASSERT_TRUE(allows(*constraint, place.state(), id)) << i;
+    place.advance(letters[random() % letters.size()]);
+    ASSERT_NE(place.state(), TokenConstraint::kDead);
+    if (i % 8 == 0) constraint->trim();
+  }
+  EXPECT_EQ(waits.state(), waited_at);
+  EXPECT_EQ(allowed_ids(*constraint, waited_at), may_follow);
+  const auto anew = of_regex("[ab]*a[ab]{24}");
+  State there = follow(*anew, {id_of("a"), id_of("ab"), id_of("aba")});
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_EQ(allowed_ids(*constraint, waits.state()), allowed_ids(*anew, there)) << i;
+    const TokenId token = letters[random() % letters.size()];
+    waits.advance(token);
+    there = anew->next(there, token);
+  }
+}
+
+TEST_F(TokenConstraintTest, APlaceMayBeMoved) {
+  const std::shared_ptr<TokenConstraint> constraint = of_regex("ab*");
+  ConstraintPlace place(constraint);
+  place.advance(id_of("a"));
+  const State behind = place.state();
+  ConstraintPlace other(std::move(place));
+  EXPECT_EQ(other.state(), behind);
+  EXPECT_EQ(other.constraint(), constraint.get());
+  other = ConstraintPlace();
+  EXPECT_EQ(other.state(), TokenConstraint::kDead);
+  EXPECT_EQ(constraint.use_count(), 1);
+  ConstraintPlace lost(constraint);
+  lost.advance(id_of("na"));
+  EXPECT_EQ(lost.state(), TokenConstraint::kDead);
+}
+
+// In a bounded string most tokens are not followed one by one (TokenTexts::split): near its end, too, those that are
+// longer than what is left must not be allowed.
+TEST_F(TokenConstraintTest, BoundedStringsAllowWhatFits) {
+  for (const int max : {1, 3, 4, 5, 9, 40}) {
+    const auto constraint = of_regex("[ -~é]{0," + std::to_string(max) + "}");
+    State state = constraint->start();
+    for (int n_read = 0; n_read <= max; ++n_read) {
+      for (TokenId id = 3; id < tokenizer_->vocab_size(); ++id) {
+        const std::string& text = tokenizer_->token_bytes(id);
+        const bool is_ascii = std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
+        if (!is_ascii) continue;
+        ASSERT_EQ(allows(*constraint, state, id), n_read + static_cast<int>(text.size()) <= max) << text << n_read;
+      }
+      EXPECT_EQ(allows(*constraint, state, id_of("é")), n_read < max);
+      if (n_read < max) state = constraint->next(state, id_of("a"));
+    }
+    EXPECT_TRUE(constraint->is_complete(state));
+  }
+}
+
+TEST_F(TokenConstraintTest, SplitsAreWorthwhileOrNone) {
+  ByteSet printable;
+  for (int byte = ' '; byte <= '~'; ++byte) printable.set(static_cast<size_t>(byte));
+  const TokenTexts::Split* split = texts_->split(printable, 9);
+  ASSERT_NE(split, nullptr);
+  EXPECT_EQ(texts_->split(printable, 8), split) << "lengths are rounded down";
+  EXPECT_NE(texts_->split(printable, 7), split);
+  EXPECT_EQ(texts_->split(printable, 3), nullptr);
+  EXPECT_EQ(texts_->split(ByteSet().set('a'), 9), nullptr);
+  size_t n_made_of = 0;
+  for (const uint32_t word : split->made_of) n_made_of += static_cast<size_t>(std::popcount(word));
+  EXPECT_EQ(n_made_of + split->others.entries.size(), texts_->all().entries.size());
 }
 
 TEST_F(TokenConstraintTest, ThreadsMayAskAtOnce) {
