@@ -116,7 +116,6 @@ void GpuBatch::round_up() {
   batch_.n_rows = static_cast<int32_t>(rows_.size());
   batch_.n_segments = static_cast<int32_t>(segments_.size());
   batch_.max_kv_len = options_.plans_by_len ? rounded_kv_len(batch_.max_kv_len) : 0;
-  if (!options_.plans_by_len) batch_.may_share = 0;
 }
 
 }  // namespace bass::cuda

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
+
 #include "executor/cuda/pass_graphs.h"
 #include "kernels/cuda/emulator/emulated_device.h"
 #include "kernels/cuda/rows/activate_rows.h"
@@ -67,7 +69,6 @@ TEST_F(GpuBatchTest, AddedRowsWriteToAPageOfNoSequence) {
   EXPECT_EQ(device.n_rows, 16);
   EXPECT_EQ(device.n_segments, 4);
   EXPECT_EQ(device.max_kv_len, 256);
-  EXPECT_EQ(device.may_share, 1);
   const auto rows = read(device.rows, 16);
   const auto segments = read(device.segments, 4);
   const auto pages = read(device.pages, 20);
@@ -97,7 +98,6 @@ TEST_F(GpuBatchTest, ManyRowsAndLayoutsWithoutGraphsStayAsTheyAre) {
   fill(&rounding, {129});
   EXPECT_FALSE(rounding.is_rounded());
   EXPECT_EQ(rounding.on_device().n_rows, 129);
-  EXPECT_EQ(rounding.on_device().may_share, 0);
   fill(&rounding, {});
   EXPECT_FALSE(rounding.is_rounded());
   EXPECT_EQ(rounding.on_device().n_rows, 0);
@@ -159,6 +159,46 @@ TEST_F(GpuBatchTest, WithoutMemoryForGraphsKernelsAreLaunchedOneByOne) {
   EXPECT_EQ(n_queued, 8) << "nothing is recorded any more";
   EXPECT_EQ(graphs.counts().recorded, 1);
   EXPECT_EQ(graphs.counts().replayed, 2);
+}
+
+// The driver's own memory would be wanting next.
+TEST_F(GpuBatchTest, GraphsLeaveMemoryToTheDriver) {
+  const auto device = open_emulated_device({.total_bytes = size_t{300} << 20});
+  PassGraphs graphs(device.get());
+  const auto run = [&](int n_rows) {
+    DeviceBatch batch;
+    batch.n_rows = n_rows;
+    graphs.run(batch, true, [] {});
+  };
+  for (const int n_rows : {1, 1, 2}) run(n_rows);
+  EXPECT_EQ(graphs.counts().recorded, 1);
+  const DeviceBuffer taken(device.get(), size_t{100} << 20);
+  for (const int n_rows : {2, 2, 1}) run(n_rows);
+  EXPECT_EQ(graphs.counts().recorded, 1);
+  EXPECT_EQ(graphs.counts().replayed, 2) << "of the one that there is";
+}
+
+TEST_F(GpuBatchTest, APassThatThrowsIsNotRecorded) {
+  PassGraphs graphs(device_.get());
+  const DeviceBuffer memory(device_.get(), 4);
+  int n_calls = 0;
+  DeviceBatch batch;
+  batch.n_rows = 1;
+  const auto run = [&] {
+    graphs.run(batch, true, [&] {
+      if (++n_calls == 2) throw std::bad_alloc();
+      device_->fill(memory.data(), n_calls, 4);
+    });
+  };
+  run();
+  EXPECT_THROW(run(), std::bad_alloc);
+  device_->fill(memory.data(), 9, 4);
+  EXPECT_EQ(read(memory.as<uint8_t>(), 4), (std::vector<uint8_t>(4, 9))) << "done, and not recorded";
+  run();
+  run();
+  EXPECT_EQ(n_calls, 3);
+  EXPECT_EQ(graphs.counts().recorded, 1);
+  EXPECT_EQ(read(memory.as<uint8_t>(), 4), (std::vector<uint8_t>(4, 3)));
 }
 
 TEST_F(GpuBatchTest, SegmentsWithoutRowsAreNoBatch) {

@@ -112,10 +112,16 @@ LibraryNumbers GpuExecutor::library() const { return library_numbers(options_.ac
 Status GpuExecutor::open_library() {
   constexpr int kFp8Capability = 89;
   if (library() == LibraryNumbers::kNone) return ok_status();
-  const int capability = device_->info().compute_capability;
-  if (library() == LibraryNumbers::kFp8 && capability < kFp8Capability) {
-    return unavailable(fmt::format("--activations fp8 needs a GPU of compute capability 8.9 or later; {} has {}.{}",
-                                   device_->info().name, capability / 10, capability % 10));
+  const DeviceInfo& info = device_->info();
+  const auto lacks = [&](std::string_view what, int capability) {
+    return unavailable(fmt::format("--activations fp8 needs a GPU of compute capability 8.9 or later; {} {} {}.{}",
+                                   info.name, what, capability / 10, capability % 10));
+  };
+  if (library() == LibraryNumbers::kFp8 && info.compute_capability < kFp8Capability) {
+    return lacks("has", info.compute_capability);
+  }
+  if (library() == LibraryNumbers::kFp8 && info.code_capability < kFp8Capability) {
+    return lacks("runs code that this build has compiled for", info.code_capability);
   }
   return device_->open_library();
 }

@@ -37,6 +37,12 @@ class GpuExecutor final : public Executor {
  public:
   GpuExecutor(std::unique_ptr<Device> device, const ExecutorOptions& options)
       : device_(std::move(device)), options_(options), team_(options.n_threads), staging_(device_.get()) {}
+  /// What was queued reads and writes memory of the members below.
+  ~GpuExecutor() override {
+    if (!is_waited_for_) (void)device_->synchronize();
+  }
+  GpuExecutor(const GpuExecutor&) = delete;
+  GpuExecutor& operator=(const GpuExecutor&) = delete;
   Status load(const ModelFile& main, const ModelFile* draft);
 
   Ticket submit(const StepPlan& plan) override;

@@ -192,6 +192,11 @@ TEST_P(GpuStep, WhatTheLibraryCannotMultiplyIsRefused) {
   const auto too_old = make_gpu_executor(open_emulated_device(ampere), main_, nullptr, bytes);
   EXPECT_EQ(too_old.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(too_old.status().message(), HasSubstr("compute capability 8.9 or later; emulated GPU has 8.0"));
+  EmulatedDeviceOptions old_code;
+  old_code.code_capability = 80;
+  const auto of_old_code = make_gpu_executor(open_emulated_device(old_code), main_, nullptr, bytes);
+  EXPECT_EQ(of_old_code.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(of_old_code.status().message(), HasSubstr("compiled for 8.0"));
   ModelFile odd = load_model_file(tiny("tiny_gqa_tied_f32")).value();
   odd.config.d_ff = 100;
   const auto odd_rows = make_gpu_executor(open_emulated_device(), odd, nullptr, bytes);
@@ -265,6 +270,25 @@ TEST_P(GpuStep, AStepThatNobodyWaitedForIsOverBeforeTheNextIsWritten) {
   EXPECT_EQ(n_waits, 1);
   EXPECT_FALSE(gpu->wait(ticket).segments[0].failed);
   EXPECT_EQ(n_waits, 2);
+}
+
+// The emulator looks whether copies from or to the host's memory are queued when that is released.
+TEST_P(GpuStep, AnExecutorThatNobodyWaitedForEndsWell) {
+  int n_waits = 0;
+  auto gpu = on_device(&n_waits);
+  const StepPlan step = plan();
+  n_waits = 0;
+  gpu->submit(step);
+  gpu.reset();
+  EXPECT_EQ(n_waits, 1);
+}
+
+TEST_P(GpuStep, RowsThatABlockCannotHoldAreRefused) {
+  ExecutorOptions split = options();
+  split.attention = AttentionKind::kSplitGrouped;
+  const auto refused = make_gpu_executor(open_emulated_device({.max_shared_bytes = 256}), main_, nullptr, split);
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("rows of 64 numbers, of which a block of emulated GPU holds 48"));
 }
 
 /// A model, and what multiplies it.

@@ -11,6 +11,7 @@
 #include "kernels/cuda/attention/attention_tile.h"
 #include "kernels/cuda/experts/route_rows.h"
 #include "kernels/cuda/matmul/product_choice.h"
+#include "kernels/cuda/rows/norm_rows.h"
 
 namespace bass::cuda {
 namespace {
@@ -68,6 +69,7 @@ Result<std::unique_ptr<GpuModel>> GpuModel::load(Device* device, const ModelFile
         fmt::format("{}: the KV cache and the tables of rotations; lower --kv-memory: they", file.gguf->path()),
         kv_bytes + rope_bytes, *device);
   }
+  model->rope_tables_.resize(rope_bytes / sizeof(float));
   model->describe_kv(kv);
   // Chunks are read whole, also behind a text's end: what is there counts for nothing, but must be numbers' bytes.
   device->fill(model->kv_memory_.data(), 0, kv_bytes);
@@ -124,6 +126,13 @@ Status GpuModel::check_supported() const {
   }
   if (config.head_dim % 16 != 0 || config.head_dim > kMaxGpuHeadDim) {
     return lacks(fmt::format("heads of {} numbers", config.head_dim));
+  }
+  const DraftInputRefs& input = file_->weights.draft_input;
+  for (const int64_t n : {int64_t{config.d_model}, int64_t{input.tap.n_in}, int64_t{input.input.n_in}}) {
+    const size_t n_bytes = SharedBytes().add<float>(static_cast<int>(n)).add<float>(kRowScratch).bytes();
+    if (n_bytes <= device_->info().max_shared_bytes) continue;
+    return lacks(fmt::format("rows of {} numbers, of which a block of {} holds {}", n, device_->info().name,
+                             device_->info().max_shared_bytes / sizeof(float) - kRowScratch));
   }
   return ok_status();
 }
@@ -286,7 +295,6 @@ void GpuModel::prepare_positions(int n_positions) {
   if (n_positions <= n_rope_positions_ || n_pairs == 0) return;
   const int end = std::min(context_len_, std::max(2 * n_positions, 256));
   const size_t table_floats = static_cast<size_t>(context_len_) * n_pairs;
-  rope_tables_.resize(2 * config().ropes.size() * table_floats);
   for (size_t i = 0; i < config().ropes.size(); ++i) {
     const double magnitude = config().ropes[i].magnitude;
     float* cosines = rope_tables_.data() + 2 * i * table_floats;

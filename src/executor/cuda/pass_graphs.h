@@ -35,15 +35,26 @@ class PassGraphs {
   [[nodiscard]] const GraphCounts& counts() const { return counts_; }
 
  private:
-  using Sizes = std::tuple<int32_t, int32_t, int32_t, int32_t>;
+  using Sizes = std::tuple<int32_t, int32_t, int32_t>;
+  /// The driver and the library load kernels when they are needed: without memory for these, the GPU would be lost.
+  static constexpr size_t kMinFreeBytes = size_t{256} << 20;
 
   template <class Queue>
   int graph_for(const DeviceBatch& batch, Queue queue) {
-    const Sizes sizes{batch.n_rows, batch.n_segments, batch.max_kv_len, batch.may_share};
+    const Sizes sizes{batch.n_rows, batch.n_segments, batch.max_kv_len};
     const auto [found, is_new] = graphs_.try_emplace(sizes, Device::kNoGraph);
     if (is_new || found->second != Device::kNoGraph || n_left_ == 0) return found->second;
+    if (device_->free_bytes() < kMinFreeBytes) {
+      n_left_ = 0;
+      return Device::kNoGraph;
+    }
     device_->begin_graph();
-    queue();
+    try {
+      queue();
+    } catch (...) {  // memory of the host: what comes next must not be recorded, too
+      (void)device_->end_graph();
+      throw;
+    }
     found->second = device_->end_graph();
     if (found->second == Device::kNoGraph) {
       n_left_ = 0;

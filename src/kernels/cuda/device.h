@@ -20,7 +20,8 @@ struct DeviceInfo {
   std::string name;
   size_t total_bytes = 0;
   int n_multiprocessors = 1;
-  int compute_capability = 0;   // 90 for 9.0
+  int compute_capability = 0;   // 90 for 9.0, of the GPU
+  int code_capability = 0;      // that the kernels were compiled for: what later GPUs have more is not in them
   size_t max_shared_bytes = 0;  // that a block may ask for
   bool has_own_speed = true;    // times say what a kernel takes on a GPU
 };
@@ -77,7 +78,8 @@ class Device {
   /// What is queued up to end_graph (kernels, products, fills and copies within the device's memory) is recorded as a
   /// graph and not done. Pointers and sizes are kept as they are; what the memory holds is read when the graph runs.
   virtual void begin_graph() = 0;
-  /// Names the graph for launch_graph, as long as the device lives. kNoGraph: there is no memory for it.
+  /// Names the graph for launch_graph, as long as the device lives. kNoGraph: there is no memory for it, or something
+  /// in it cannot be recorded; what was queued has not been done.
   virtual int end_graph() = 0;
   static constexpr int kNoGraph = -1;
   /// Queues all of a graph at the cost of one launch.

@@ -55,8 +55,7 @@
   X(DraftRows)                   \
   X(VerifyRows)                  \
   X(WeighRows)                   \
-  X(JudgeRounds)                 \
-  X(CollectRounds)
+  X(JudgeRounds)
 
 #define BASS_SKINNY_KERNELS(X) \
   X(SkinnyBf16x1x1)            \

@@ -58,7 +58,6 @@ struct DeviceBatch {
   int32_t n_rows = 0;
   int32_t n_segments = 0;
   int32_t max_kv_len = 0;  // an upper bound of start + n_rows over the sequences that decode; 0: there are none
-  int32_t may_share = 0;   // 0: no two of them begin with the same page
 };
 
 }  // namespace bass::cuda

@@ -1,6 +1,7 @@
 #include "kernels/cuda/attention/attention.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "kernels/cuda/attention/fused_attention.h"
@@ -22,13 +23,9 @@ static_assert(kBlocksOfFullSpeed <= kBlocksInWork);
 void describe_segments(std::span<const DeviceSegment> segments, DeviceBatch* batch) {
   batch->n_segments = static_cast<int32_t>(segments.size());
   batch->max_kv_len = 0;
-  int n_sharing = 0;  // that hold a whole page at least
   for (const DeviceSegment& segment : segments) {
-    if (segment.is_decode == 0) continue;
-    batch->max_kv_len = std::max(batch->max_kv_len, segment.start + segment.n_rows);
-    n_sharing += segment.start >= kPageLen && segment.n_rows > 0 ? 1 : 0;
+    if (segment.is_decode != 0) batch->max_kv_len = std::max(batch->max_kv_len, segment.start + segment.n_rows);
   }
-  batch->may_share = n_sharing > 1 ? 1 : 0;
 }
 
 GpuAttention::GpuAttention(Device* device, const GpuAttentionOptions& options)
@@ -55,15 +52,19 @@ GpuAttention::GpuAttention(Device* device, const GpuAttentionOptions& options)
     // The rectangle of all sequences that decode. A prompt's chunks are not in it.
     const int n_tiles = ceil_div(options.max_decode_rows * group_size_, kTileRows);
     padded_shape_ = DeviceBuffer(device, sizeof(PaddedShape));
-    max_weights_ = options.max_segments * n_tiles * n_chunks;
+    const size_t n_weights =
+        static_cast<size_t>(options.max_segments) * static_cast<size_t>(n_tiles) * static_cast<size_t>(n_chunks);
+    is_countable_ = n_weights <= std::numeric_limits<int>::max();
+    if (!is_countable_) return;
+    max_weights_ = static_cast<int>(n_weights);
     scores_ = DeviceBuffer(device, n_kv_heads * static_cast<size_t>(max_weights_) * sizeof(ChunkScores));
   }
   weights_ = DeviceBuffer(device, n_kv_heads * static_cast<size_t>(max_weights_) * sizeof(ChunkWeights));
 }
 
 bool GpuAttention::ok() const {
-  return states_.ok() && weights_.ok() && scores_.ok() && tiles_.ok() && tokens_.ok() && counters_.ok() &&
-         counts_.ok() && padded_shape_.ok();
+  return is_countable_ && states_.ok() && weights_.ok() && scores_.ok() && tiles_.ok() && tokens_.ok() &&
+         counters_.ok() && counts_.ok() && padded_shape_.ok();
 }
 
 size_t GpuAttention::n_bytes() const {

@@ -24,7 +24,7 @@ struct GpuAttentionOptions {
   int64_t min_saved_bytes = int64_t{16} << 20;  // PlanFused's; as many as a cache gives while a block waits for another
 };
 
-/// Sets n_segments, max_kv_len and may_share of a batch whose arrays are, or will be, in the device's memory.
+/// Sets n_segments and max_kv_len of a batch whose arrays are, or will be, in the device's memory.
 void describe_segments(std::span<const DeviceSegment> segments, DeviceBatch* batch);
 
 /// Owns what attention needs between its kernels. `plan` first in a pass, for each window that its layers have; then
@@ -55,8 +55,9 @@ class GpuAttention {
   Device* device_;
   GpuAttentionOptions options_;
   int group_size_;
-  int max_tiles_ = 0;    // of any stage
-  int max_weights_ = 0;  // chunks that may leave weights, of a KV head
+  int max_tiles_ = 0;         // of any stage
+  int max_weights_ = 0;       // chunks that may leave weights, of a KV head
+  bool is_countable_ = true;  // they are few enough for the kernels' numbers
   DeviceBuffer states_;
   DeviceBuffer weights_;
   DeviceBuffer scores_;

@@ -220,7 +220,6 @@ std::vector<float> attend(Device& device, const Batch& batch, GpuAttentionKind k
   Uploaded uploaded(device, batch, window);
   if (max_kv_len > 0) {
     uploaded.args.batch.max_kv_len = max_kv_len;
-    uploaded.args.batch.may_share = 1;
   }
   GpuAttention attention(&device, options_for(batch, uploaded.args.kv, kind));
   EXPECT_TRUE(attention.ok());

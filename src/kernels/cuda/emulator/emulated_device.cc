@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -62,7 +63,8 @@ class EmulatedDevice final : public Device {
     info_.total_bytes = options.total_bytes;
     info_.n_multiprocessors = 4;
     info_.compute_capability = options.compute_capability;
-    info_.max_shared_bytes = size_t{227} << 10;
+    info_.code_capability = std::min(options.compute_capability, options.code_capability);
+    info_.max_shared_bytes = options.max_shared_bytes;
     info_.has_own_speed = options.has_own_speed;
   }
 
@@ -91,19 +93,28 @@ class EmulatedDevice final : public Device {
   }
   std::byte* allocate_host(size_t n_bytes) override {
     count_allocation();
-    return static_cast<std::byte*>(std::malloc(n_bytes));
+    auto* memory = static_cast<std::byte*>(std::malloc(n_bytes));
+    if (memory != nullptr) host_memory_.emplace(memory, n_bytes);
+    return memory;
   }
+  // CUDA does not say that this waits: copies that are queued must not go to or from it.
   void release_host(std::byte* memory) override {
-    if (memory != nullptr) run_queue();
+    if (memory == nullptr) return;
+    const auto found = host_memory_.find(memory);
+    BASS_CHECK(found != host_memory_.end());
+    for (const std::byte* end : copied_host_) BASS_CHECK(end < memory || end >= memory + found->second);
+    host_memory_.erase(found);
     std::free(memory);
   }
 
   void upload(void* to_device, const void* from_host, size_t n_bytes) override {
     BASS_CHECK(!is_recording());
+    if (n_bytes > 0) copied_host_.push_back(static_cast<const std::byte*>(from_host));
     queue_copy(to_device, from_host, n_bytes);
   }
   void download(void* to_host, const void* from_device, size_t n_bytes) override {
     BASS_CHECK(!is_recording());
+    if (n_bytes > 0) copied_host_.push_back(static_cast<const std::byte*>(to_host));
     queue_copy(to_host, from_device, n_bytes);
   }
   void copy(void* to_device, const void* from_device, size_t n_bytes) override {
@@ -179,6 +190,7 @@ class EmulatedDevice final : public Device {
     set_protection(PROT_READ | PROT_WRITE);
     for (const auto& work : queue_) work();
     queue_.clear();
+    copied_host_.clear();
     set_protection(PROT_NONE);
   }
   void queue_copy(void* to, const void* from, size_t n_bytes) {
@@ -193,6 +205,8 @@ class EmulatedDevice final : public Device {
   DeviceInfo info_;
   size_t free_bytes_;
   std::map<std::byte*, AlignedBuffer> memory_;
+  std::map<std::byte*, size_t> host_memory_;
+  std::vector<const std::byte*> copied_host_;  // what queued copies read and write of the host's memory
   using Queue = std::vector<std::function<void()>>;
   Queue queue_;
   std::deque<Queue> graphs_;

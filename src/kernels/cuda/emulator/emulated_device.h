@@ -9,11 +9,13 @@ namespace bass::cuda {
 struct EmulatedDeviceOptions {
   size_t total_bytes = size_t{4} << 30;
   EmulatorOptions emulator;
-  bool has_own_speed = false;    // DeviceInfo
-  int compute_capability = 90;   // the same
-  int max_graphs = 1 << 20;      // that there is memory for
-  int* n_waits = nullptr;        // counts the calls of synchronize that waited for something, or null
-  int* n_allocations = nullptr;  // counts the calls of allocate and allocate_host, or null
+  bool has_own_speed = false;                   // DeviceInfo
+  int compute_capability = 90;                  // the same
+  int code_capability = 90;                     // the same
+  size_t max_shared_bytes = size_t{227} << 10;  // the same
+  int max_graphs = 1 << 20;                     // that there is memory for
+  int* n_waits = nullptr;                       // counts the calls of synchronize that waited for something, or null
+  int* n_allocations = nullptr;                 // counts the calls of allocate and allocate_host, or null
 };
 
 /// Nothing is done before synchronize, so that whoever reads a result or changes what is copied too early is found out;

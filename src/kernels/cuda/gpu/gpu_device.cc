@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -19,6 +20,7 @@ namespace bass::cuda {
 namespace {
 
 constexpr size_t kKernels = static_cast<size_t>(KernelId::kCount);
+constexpr size_t kMaxMadeGraphs = 1024;  // far above what two models record: making one allocates nothing here
 
 class GpuDevice final : public Device {
  public:
@@ -28,8 +30,6 @@ class GpuDevice final : public Device {
     info_.n_multiprocessors = properties.multiProcessorCount;
     info_.compute_capability = properties.major * 10 + properties.minor;
     info_.max_shared_bytes = properties.sharedMemPerBlockOptin;
-    constexpr int kHopper = 90;
-    starts_early_ = info_.compute_capability >= kHopper && std::getenv("BASS_NO_EARLY_START") == nullptr;
   }
   ~GpuDevice() override {
     make_current();
@@ -43,20 +43,31 @@ class GpuDevice final : public Device {
   GpuDevice(const GpuDevice&) = delete;
   GpuDevice& operator=(const GpuDevice&) = delete;
 
+  /// Error (kResourceExhausted): other programs have the GPU's memory.
   Status open() {
-    make_current();
+    note(cudaSetDevice(idx_));
     note(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     kernels_ = {
 #define BASS_FIND_KERNEL(Kernel) gpu_kernel<Kernel>(),
         BASS_GPU_KERNELS(BASS_FIND_KERNEL)
 #undef BASS_FIND_KERNEL
     };
+    info_.code_capability = info_.compute_capability;
     for (const GpuKernel& kernel : kernels_) {
+      cudaFuncAttributes attributes{};
+      note(cudaFuncGetAttributes(&attributes, kernel.function));
+      info_.code_capability = std::min(info_.code_capability, attributes.ptxVersion);
       // More than 48 KiB must be asked for. The limit holds for what the kernel declares itself as well: nothing here.
       note(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 static_cast<int>(info_.max_shared_bytes)));
     }
-    return status();
+    for (cudaEvent_t& event : marks_) note(cudaEventCreate(&event));
+    graphs_.reserve(kMaxMadeGraphs);
+    // Kernels that wait for what they read have the instruction only where they were compiled for it. Without it, a
+    // launch that allows the next one's blocks to come early would have them read what is not written yet.
+    constexpr int kHopper = 90;
+    starts_early_ = info_.code_capability >= kHopper && std::getenv("BASS_NO_EARLY_START") == nullptr;
+    return error_ == cudaErrorMemoryAllocation ? resource_exhausted(status().message()) : status();
   }
 
   [[nodiscard]] const DeviceInfo& info() const override { return info_; }
@@ -135,6 +146,7 @@ class GpuDevice final : public Device {
   // Relaxed: a kernel of the library may be loaded while it is recorded, which takes memory.
   void begin_graph() override {
     make_current();
+    is_recording_ = true;
     note(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed));
   }
   int end_graph() override {
@@ -142,17 +154,18 @@ class GpuDevice final : public Device {
     cudaGraphExec_t graph = nullptr;
     make_current();
     note(cudaStreamEndCapture(stream_, &recorded));
-    if (recorded == nullptr) return kNoGraph;  // synchronize tells why
-    const bool is_made = is_there(cudaGraphInstantiate(&graph, recorded, 0));
-    note(cudaGraphDestroy(recorded));
-    if (!is_made) return kNoGraph;  // the kernels can be launched one by one
+    if (graph_error_ == cudaSuccess) note(cudaGraphInstantiate(&graph, recorded, 0));
     // Takes the graph's memory, as its first launch would do else.
-    if (!is_there(cudaGraphUpload(graph, stream_))) {
-      note(cudaGraphExecDestroy(graph));
-      return kNoGraph;
+    if (graph_error_ == cudaSuccess) note(cudaGraphUpload(graph, stream_));
+    is_recording_ = false;
+    if (recorded != nullptr) note(cudaGraphDestroy(recorded));
+    if (graph_error_ == cudaSuccess) {
+      graphs_.push_back(graph);
+      return static_cast<int>(graphs_.size()) - 1;
     }
-    graphs_.push_back(graph);
-    return static_cast<int>(graphs_.size()) - 1;
+    if (graph != nullptr) note(cudaGraphExecDestroy(graph));
+    forgive_graph();
+    return kNoGraph;  // the kernels can be launched one by one
   }
   void launch_graph(int graph) override {
     make_current();
@@ -161,9 +174,7 @@ class GpuDevice final : public Device {
 
   void mark(int idx) override {
     make_current();
-    cudaEvent_t& event = marks_[static_cast<size_t>(idx)];
-    if (event == nullptr) note(cudaEventCreate(&event));
-    if (event != nullptr) note(cudaEventRecord(event, stream_));
+    note(cudaEventRecord(marks_[static_cast<size_t>(idx)], stream_));
   }
   double seconds_between(int first, int second) override {
     float ms = 0;
@@ -196,7 +207,15 @@ class GpuDevice final : public Device {
     if (n_bytes > 0) note(cudaMemcpyAsync(to, from, n_bytes, kind, stream_));
   }
   void note(cudaError_t error) {
-    if (error_ == cudaSuccess) error_ = error;
+    cudaError_t& first = is_recording_ ? graph_error_ : error_;
+    if (first == cudaSuccess) first = error;
+  }
+  /// A graph that could not be made leaves the queue as it was, unless the GPU itself has failed.
+  void forgive_graph() {
+    (void)cudaGetLastError();
+    const cudaError_t queue = cudaStreamQuery(stream_);
+    if (queue != cudaErrorNotReady) note(queue);
+    graph_error_ = cudaSuccess;
   }
   [[nodiscard]] Status status() const {
     if (error_ == cudaSuccess) return library_status_;
@@ -209,7 +228,9 @@ class GpuDevice final : public Device {
   bool starts_early_ = false;  // kernels, before those in front of them have ended
   cudaStream_t stream_ = nullptr;
   cudaError_t error_ = cudaSuccess;  // the first one
-  Status library_status_;            // the first product that the library refused
+  bool is_recording_ = false;
+  cudaError_t graph_error_ = cudaSuccess;  // the first one of the graph that is recorded
+  Status library_status_;                  // the first product that the library refused
   std::unique_ptr<LibraryProducts> library_;
   std::vector<cudaGraphExec_t> graphs_;
   std::array<GpuKernel, kKernels> kernels_{};
@@ -248,6 +269,9 @@ Result<std::unique_ptr<Device>> open_gpu(int idx) {
   }
   auto device = std::make_unique<GpuDevice>(idx, properties);
   if (const Status status = device->open(); !status.ok()) {
+    if (status.code() == StatusCode::kResourceExhausted) {
+      return unavailable(fmt::format("{}; other programs have taken the GPU's memory", status.message()));
+    }
     return unavailable(fmt::format("{}; this build was made for other GPUs, or the GPU is broken", status.message()));
   }
   return std::unique_ptr<Device>(std::move(device));

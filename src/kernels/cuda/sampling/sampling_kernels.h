@@ -1,11 +1,10 @@
 // Drafting from and verifying rows of logits on the device, by the CPU executor's rules and with its bits: a block a
 // row.
 //
-//   DraftRows      logits of a draft model -> drafted tokens and stored distributions
-//   VerifyRows     logits of the main model -> an outcome a row; rounds under `block` are only looked at
-//   WeighRows      what their judging may ask of a row, all rows at once
-//   JudgeRounds    those rounds, in order, a block a sequence
-//   CollectRounds  outcomes -> what each sequence emits
+//   DraftRows    logits of a draft model -> drafted tokens and stored distributions
+//   VerifyRows   logits of the main model -> an outcome a row; rounds under `block` are only looked at
+//   WeighRows    what their judging may ask of a row, all rows at once
+//   JudgeRounds  those rounds, in order, a block a sequence
 //
 // Nothing here waits for the host: drafted tokens are read where DraftRows wrote them.
 #pragma once
@@ -230,57 +229,6 @@ struct JudgeRounds {
     RowDraw draw{sample_stream(sequence.params, sequence.position(idx).position)};
     if (!is_extra) draw = {residual_stream(sequence.params, sequence.position(idx)), true, round.accepted_joint};
     return emit_token(row, draw_token(sampler, row, draw), false);
-  }
-};
-
-/// Grid: sequences / kMaxThreads.
-struct CollectRounds {
-  static constexpr const char* kName = "collect_rounds";
-  static constexpr int kMaxThreads = 32;
-  static constexpr bool kCooperates = false;
-
-  const SequenceTask* tasks;   // [n_sequences]
-  const RowOutcome* outcomes;  // of all blocks of logits, in order
-  const int32_t* first_rows;   // [n_sequences] the outcome of its round's first row; -1: it decodes nothing
-  const JudgedRound* judged;   // [n_sequences]
-  RoundOutcome* results;       // [n_sequences]
-  int32_t n_sequences;
-
-  [[nodiscard]] LaunchShape shape() const { return {{ceil_div(n_sequences, kMaxThreads), 1, 1}, kMaxThreads, 0}; }
-  template <class Context>
-  BASS_HD void operator()(Context& context) const {
-    const int i = context.block().x * kMaxThreads + context.thread();
-    if (i < n_sequences && first_rows[i] >= 0) collect(i);
-  }
-
- private:
-  BASS_HD void collect(int i) const {
-    const SequenceTask& task = tasks[i];
-    const RowOutcome* rows = outcomes + first_rows[i];
-    const bool is_block = is_judged_as_block(task.params);
-    RoundOutcome& out = results[i];
-    out.n_accepted = out.failed = out.n_labels = 0;
-    for (int k = 0; k <= task.n_drafted; ++k) {
-      const bool stops = is_block && k == judged[i].round.n_accepted;
-      const RowVerdict verdict = stops ? judged[i].stop : rows[k].verdict;
-      out.tokens[k] = verdict.token;
-      out.logprobs[k] = verdict.logprob;
-      out.failed |= verdict.is_degenerate ? 1 : 0;
-      if (!verdict.accepted) break;
-      ++out.n_accepted;
-    }
-    if (normalise_for_verification(task.params) == Normalise::kYes) collect_labels(task, rows, is_block, &out);
-  }
-
-  BASS_HD static void collect_labels(const SequenceTask& task, const RowOutcome* rows, bool is_block,
-                                     RoundOutcome* out) {
-    double weight = 1;
-    for (int k = 0; k < task.n_drafted && weight > 0; ++k) {
-      out->chances[k] = rows[k].chance;
-      out->weights[k] = static_cast<float>(weight);
-      out->n_labels = k + 1;
-      weight = is_block ? next_joint(weight, rows[k].p_x, rows[k].q_x) : (k < out->n_accepted ? 1 : 0);
-    }
   }
 };
 

@@ -72,15 +72,4 @@ struct RoundTask {
   int32_t n_rows = 0;
 };
 
-/// What a sequence emits: n_accepted + 1 tokens.
-struct RoundOutcome {
-  int32_t n_accepted = 0;
-  int32_t failed = 0;  // the model's logits were not numbers
-  TokenId tokens[kMaxRoundDrafts + 1] = {};
-  float logprobs[kMaxRoundDrafts + 1] = {};
-  int32_t n_labels = 0;  // of drafted tokens, as far as verification has looked at them (SegmentResult::labels)
-  float chances[kMaxRoundDrafts] = {};
-  float weights[kMaxRoundDrafts] = {};
-};
-
 }  // namespace bass::cuda
