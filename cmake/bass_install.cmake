@@ -15,7 +15,29 @@ target_link_libraries(bass_library PRIVATE $<BUILD_INTERFACE:$<LINK_LIBRARY:WHOL
 install(TARGETS bass_library EXPORT bass_targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/bass DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  set(map ${PROJECT_SOURCE_DIR}/cmake/library.map)
+  target_link_options(bass_library PRIVATE LINKER:--version-script=${map})
+  set_property(TARGET bass_library APPEND PROPERTY LINK_DEPENDS ${map})
+endif()
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/bass)
-install(EXPORT bass_targets NAMESPACE bass:: DESTINATION ${package_dir} FILE bass-config.cmake)
+set(models_dir ${CMAKE_INSTALL_DATADIR}/bass/models)  # src/cli/CMakeLists.txt installs them
+install(EXPORT bass_targets NAMESPACE bass:: DESTINATION ${package_dir} FILE bass-targets.cmake)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/bass-config.cmake.in
+                              ${CMAKE_CURRENT_BINARY_DIR}/bass-config.cmake INSTALL_DESTINATION ${package_dir}
+                              PATH_VARS models_dir)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/bass-config.cmake DESTINATION ${package_dir})
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/bass-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/bass-config-version.cmake DESTINATION ${package_dir})
+
+# For those who build without CMake. Written when it is installed: `cmake --install --prefix` may choose another place.
+install(CODE "
+  set(PROJECT_VERSION \"${PROJECT_VERSION}\")
+  set(PROJECT_DESCRIPTION \"${PROJECT_DESCRIPTION}\")
+  set(pc_libdir \"\\\${prefix}/${CMAKE_INSTALL_LIBDIR}\")
+  set(pc_includedir \"\\\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}\")
+  set(pc_datadir \"\\\${prefix}/${CMAKE_INSTALL_DATADIR}\")
+  configure_file(\"${PROJECT_SOURCE_DIR}/cmake/bass.pc.in\"
+                 \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig/bass.pc\" @ONLY)
+")

@@ -40,30 +40,32 @@ enum class KvKind : uint8_t { kInt16, kInt8 };
 
 /// Fixed for the life of an engine.
 struct EngineOptions {
-  std::string model_path;          ///< a GGUF file or a Hugging Face checkpoint
-  std::string draft_path;          ///< the same, of the same vocabulary; empty: none
-  std::string quantize = "none";   ///< what unquantised matrices become at load: q8_0, q5_1, q5_0, q4_1, q4_0; none
-  int max_batch = 32;              ///< sequences at once, 1 to 4096
-  int n_threads = 0;               ///< 0: all processors of this process, or as many as its container's quota is worth
-  std::optional<int> context_len;  ///< tokens a sequence: one that fills it ends with kLength; none: the model's, or
-                                   ///< what the KV caches hold of it
-  std::optional<int64_t> kv_memory_mib;  ///< budget of the KV caches; none: a quarter of what the models leave free (on
-                                         ///< a GPU half), at most what max_batch full contexts need
+  std::string model_path = {};    ///< a GGUF file or a Hugging Face checkpoint; names like "smollm2" are the program's
+  std::string draft_path = {};    ///< the same, of the same vocabulary; empty: none
+  std::string quantize = "none";  ///< what unquantised matrices become at load: q8_0, q5_1, q5_0, q4_1, q4_0; none
+  int max_batch = 32;             ///< sequences at once, 1 to 4096
+  int n_threads = 0;              ///< 0: all processors of this process, or as many as its container's quota is worth
+  std::optional<int> context_len = {};  ///< tokens a sequence: one that fills it ends with kLength; none: the model's,
+                                        ///< or what the KV caches hold of it
+  std::optional<int64_t> kv_memory_mib = {};  ///< budget of the KV caches; none: a quarter of what the models leave
+                                              ///< free (on a GPU half), at most what max_batch full contexts need
   /// Of the KV caches' memory, how much texts that have ended may keep, for texts that begin like them; what running
   /// texts share is not counted. 0: every prompt is read anew. None: a quarter.
-  std::optional<int64_t> prefix_cache_mib;
+  std::optional<int64_t> prefix_cache_mib = {};
   AttentionKind attention = AttentionKind::kFused;
   ActivationKind activations = ActivationKind::kInt8;
   KvKind kv = KvKind::kInt16;
-  std::string device = "auto";  ///< auto | cpu | cuda[:N]
-  int max_step_tokens = 256;    ///< rows of one step, 16 to 65536; longer prompts are prefilled in chunks
-  std::string costs_folder;     ///< where what steps cost is kept between runs, and every ten minutes; empty: nowhere
+  std::string device = "auto";    ///< auto | cpu | cuda[:N]
+  int max_step_tokens = 256;      ///< rows of one step, 16 to 65536; longer prompts are prefilled in chunks
+  std::string costs_folder = {};  ///< where what steps cost is kept between runs, and every ten minutes, made if it is
+                                  ///< not there; what cannot be written there is not kept. Empty: nowhere
+  /// These two and `gate` are the project's own tools': their types are not installed.
   StepProfile* profile = nullptr;  ///< filled while the engine runs, which it must outlive; none: nothing is timed
   DraftTrace* trace = nullptr;     ///< drafts are judged and thrown away; must outlive the engine; none: they are used
   /// Measurements only: a drafted token is accepted with this chance, whatever the models say of it, so texts mean
   /// nothing. Verification does all its work (under `block` that of the verdict without the script). Not with `trace`.
   /// None: drafts are verified.
-  std::optional<float> scripted_acceptance;
+  std::optional<float> scripted_acceptance = {};
   /// An engine whose weights this one reads too, if both run on the CPU and have the same `quantize` and model_path,
   /// and the draft's if they have the same draft_path: nothing of these files is read again, and the weights are in
   /// memory once. Needed while this one loads; none: weights of its own.
@@ -71,7 +73,8 @@ struct EngineOptions {
   StepGate* gate = nullptr;  ///< asked before each step; must outlive the engine; none: nobody is asked
 };
 
-/// Events wait here until somebody takes them. Thread-safe: any number of producers and consumers.
+/// Events wait here until somebody takes them. Thread-safe: any number of producers and consumers; each event goes to
+/// one of them. Engines number their requests each for itself, so one queue for two engines mixes them up.
 class EventQueue {
  public:
   void push(Event event);
@@ -133,12 +136,16 @@ struct TokenText {
   bool at_start = false;    ///< the text has still only begun behind it
 };
 
-/// All methods are thread-safe. Destruction cancels what runs and waits for the engine's thread.
+/// All methods are thread-safe. Destruction cancels what runs and waits for the engine's thread. A child of fork() has
+/// the engine without its threads, and must neither use nor destroy it.
+/// The first `load` sets a handler of SIGBUS for the whole process, for model files that become shorter while they are
+/// read; other faults go to the handler that was there. A program with a handler of its own sets it before.
 /// Without memory a request is refused, or ends with kError; the engine takes the next one. Methods that give a plain
 /// value may throw std::bad_alloc to their caller.
 class Engine {
  public:
-  /// Loads the models and starts the engine's thread. Errors: kInvalidArgument (option), kInvalidFile (model, or a
+  /// Loads the models and starts the engine's thread. Errors: kInvalidArgument (option, or a GPU that a build without
+  /// CUDA is asked for), kInvalidFile (model, or a
   /// draft of another vocabulary), kResourceExhausted (memory, with the bytes needed), kUnavailable (no GPU that it can
   /// use).
   static Result<std::unique_ptr<Engine>> load(const EngineOptions& options);
@@ -150,8 +157,8 @@ class Engine {
   [[nodiscard]] virtual Status check(const Request& request) const = 0;
 
   /// Queues a request; its events go to `events`, which the engine keeps alive until kDone. Errors (no event follows):
-  /// kInvalidArgument for options out of range, a prompt that is empty or longer than the context, or a request that
-  /// can never fit the KV budget; kResourceExhausted without memory; kUnavailable while the engine ends.
+  /// kInvalidArgument for options out of range, a prompt that is empty or leaves no room for a token in the context, or
+  /// a request that can never fit the KV budget; kResourceExhausted without memory; kUnavailable while the engine ends.
   virtual Result<RequestId> submit(Request request, std::shared_ptr<EventQueue> events) = 0;
 
   /// Has the system find the memory of the KV caches that the longest max_batch samples of these requests will fill,
@@ -168,15 +175,16 @@ class Engine {
   [[nodiscard]] virtual EngineStats stats() const = 0;
   /// A step that runs meanwhile is counted or not.
   virtual void reset_stats() = 0;
-  [[nodiscard]] virtual const EngineOptions& options() const = 0;  ///< with the defaults filled in
+  [[nodiscard]] virtual const EngineOptions& options() const = 0;  ///< with what was chosen where none was given
   [[nodiscard]] virtual ModelInfo model_info() const = 0;
   [[nodiscard]] virtual std::optional<ModelInfo> draft_info() const = 0;
   [[nodiscard]] virtual std::string isa_name() const = 0;
   /// Why `auto` took the CPU, where this build could use a GPU; empty otherwise.
   [[nodiscard]] virtual std::string device_note() const = 0;
 
-  /// Text to token ids, as the main model does it. `add_special`: begin and end tokens, if the vocabulary asks for
-  /// them; `parse_special`: the text of a special token becomes that token.
+  /// Text to token ids, as the main model does it: bytes that its vocabulary has no token for are left out, as
+  /// transformers leave them out (FileTokenizer::encode refuses them). `add_special`: begin and end tokens, if the
+  /// vocabulary asks for them; `parse_special`: the text of a special token becomes that token.
   [[nodiscard]] virtual Result<std::vector<TokenId>> tokenize(std::string_view text, bool add_special,
                                                               bool parse_special) const = 0;
   /// Error: an id outside the vocabulary. The bytes need not be valid UTF-8.

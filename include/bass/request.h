@@ -18,15 +18,15 @@ using RequestId = uint64_t;
 /// How a token is drawn from the model's logits. Applied in this order: repetition penalty, presence and frequency
 /// penalties, logit bias, temperature, top-k, top-p, min-p.
 struct SamplingOptions {
-  float temperature = 0.8f;         ///< [0, 1e6]; 0 is greedy
-  float top_p = 1.0f;               ///< (0, 1]; 1 is off
-  int top_k = 0;                    ///< >= 0; 0 is off
-  float min_p = 0.0f;               ///< [0, 1]; 0 is off
-  float repetition_penalty = 1.0f;  ///< [0.01, 100]; 1 is off; over prompt and output
-  float presence_penalty = 0.0f;    ///< [-2, 2]; over the output
-  float frequency_penalty = 0.0f;   ///< [-2, 2]; over the output
-  std::vector<std::pair<TokenId, float>> logit_bias;
-  bool ignore_eos = false;  ///< end tokens are banned, not emitted
+  float temperature = 0.8f;                           ///< [0, 1e6]; 0 is greedy
+  float top_p = 1.0f;                                 ///< (0, 1]; 1 is off
+  int top_k = 0;                                      ///< >= 0; 0 is off
+  float min_p = 0.0f;                                 ///< [0, 1]; 0 is off
+  float repetition_penalty = 1.0f;                    ///< [0.01, 100]; 1 is off; over prompt and output
+  float presence_penalty = 0.0f;                      ///< [-2, 2]; over the output
+  float frequency_penalty = 0.0f;                     ///< [-2, 2]; over the output
+  std::vector<std::pair<TokenId, float>> logit_bias;  ///< added to these tokens' logits; [-1e6, 1e6]
+  bool ignore_eos = false;                            ///< end tokens are banned, not emitted
 };
 
 /// Which drafts may be used for a request. kAuto: every drafter that is at hand.
@@ -56,11 +56,11 @@ struct ChatMessage {
 /// n samples of one prompt.
 struct Request {
   std::string prompt;
-  std::vector<TokenId> prompt_tokens;  ///< used instead of `prompt` when not empty
+  std::vector<TokenId> prompt_tokens;  ///< used instead of `prompt`, `messages`, `chat` and `system` when not empty
   std::vector<ChatMessage> messages;   ///< a conversation to answer, by the model's chat template; used instead of
                                        ///< `prompt`, `chat` and `system` when not empty
   bool chat = false;                   ///< format `prompt` as a user's message by the model's chat template
-  std::optional<std::string> system;   ///< system message, with `chat`
+  std::optional<std::string> system;   ///< system message; without `chat` it means nothing
   int n = 1;                           ///< samples, 1 to 65536; later requests wait until the last one has begun
   int max_tokens = 128;                ///< new tokens a sample; >= 1 (0 only with prompt_logprobs)
   SamplingOptions sampling;
@@ -163,8 +163,9 @@ struct ChoiceStats {
 /// One answer of the engine. Events of a choice come in order; kDone is a request's last event.
 struct Event {
   enum class Kind : uint8_t {
-    kPrompt,    ///< the prompt was processed: n_prompt_tokens, prompt_tokens, and with prompt_logprobs the rest
-    kTokens,    ///< new tokens of a choice, and their text
+    kPrompt,  ///< the prompt was processed: n_prompt_tokens, prompt_tokens, and with prompt_logprobs the rest. Not sent
+              ///< where the request ends before
+    kTokens,  ///< new tokens of a choice, and their text, which may be empty as yet
     kFinished,  ///< a choice ended: finish_reason, stats; with kError also `error`
     kDone,      ///< all choices of the request ended. With `error`: those without a kFinished by it, as there was no
                 ///< memory to tell of each
@@ -174,7 +175,9 @@ struct Event {
   int choice_idx = 0;
 
   std::vector<TokenInfo> tokens;  ///< kTokens
-  std::string text;               ///< kTokens, kFinished: whole UTF-8 characters, cut before a stop string
+  /// kTokens, kFinished: put together, a choice's text. Whole UTF-8 characters (what is none: U+FFFD), cut before a
+  /// stop string; what may become either is held back, at most until kFinished.
+  std::string text;
   /// [tokens.size(), Request::top_logprobs], the most probable first; kPrompt, with prompt_logprobs: of each prompt
   /// token but the first.
   std::vector<TopLogprob> top_logprobs;

@@ -149,6 +149,42 @@ TEST(Engine, WrongRequestsAreRefusedWithTheNameOfTheOption) {
               HasSubstr("'-1' is not a whole number"));
   EXPECT_THAT(message([](Request* r) { r->speculation.drafter = DrafterChoice::kModel; }), HasSubstr("-d DRAFT.gguf"));
   EXPECT_THAT(message([](Request* r) { r->time_budget_s = 0; }), HasSubstr("time_budget"));
+  EXPECT_THAT(message([](Request* r) { r->time_budget_s = 1e9; }), HasSubstr("below 1e9"));
+  EXPECT_THAT(message([](Request* r) { r->sampling.logit_bias = {{1, 1e7f}}; }), HasSubstr("from -1e6 to 1e6"));
+  EXPECT_THAT(message([](Request* r) { r->speculation.drafter = static_cast<DrafterChoice>(77); }),
+              HasSubstr("drafter is 77"));
+  EXPECT_THAT(message([](Request* r) { r->speculation.verify = static_cast<VerifyRule>(9); }),
+              HasSubstr("verify is 9"));
+}
+
+TEST(Engine, WrongOptionsAreRefusedWithTheirName) {
+  const auto message = [](const std::function<void(EngineOptions*)>& change) {
+    EngineOptions options{.model_path = tiny_model(kMain), .n_threads = 1};
+    change(&options);
+    const auto engine = Engine::load(options);
+    EXPECT_EQ(engine.status().code(), StatusCode::kInvalidArgument);
+    return engine.status().message();
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(message([](EngineOptions* o) { o->model_path = ""; }), HasSubstr("model_path is empty"));
+  EXPECT_THAT(message([](EngineOptions* o) { o->kv = static_cast<KvKind>(99); }), HasSubstr("kv is 99"));
+  EXPECT_THAT(message([](EngineOptions* o) { o->attention = static_cast<AttentionKind>(99); }),
+              HasSubstr("attention is 99"));
+  EXPECT_THAT(message([](EngineOptions* o) { o->activations = static_cast<ActivationKind>(99); }),
+              HasSubstr("activations is 99"));
+}
+
+TEST(Engine, OptionsTellWhatWasChosen) {
+  const auto engine = load_engine({.model_path = tiny_model(kMain)});
+  const EngineOptions& chosen = engine->options();
+  EXPECT_GT(chosen.n_threads, 0);
+  EXPECT_GT(chosen.context_len.value(), 0);
+  EXPECT_GT(chosen.kv_memory_mib.value(), 0);
+  EXPECT_GE(chosen.prefix_cache_mib.value(), 0);
+  EXPECT_LE(chosen.prefix_cache_mib.value(), chosen.kv_memory_mib.value());
+  const auto named = load_engine({.model_path = tiny_model(kMain), .kv_memory_mib = 100, .prefix_cache_mib = 0});
+  EXPECT_EQ(named->options().kv_memory_mib, 100);
+  EXPECT_EQ(named->options().prefix_cache_mib, 0);
 }
 
 }  // namespace

@@ -19,9 +19,20 @@ Status require(bool holds, std::string_view name, double value, std::string_view
   return invalid_argument(fmt::format("{} is {}; it must be {}", name, value, range));
 }
 
+// A library's caller may have cast any number to an enumeration.
+template <class Kind>
+Status require_known(Kind kind, Kind last, std::string_view name) {
+  const auto number = static_cast<int>(kind);
+  return require(number >= 0 && number <= static_cast<int>(last), name, number, "one of its enumeration");
+}
+
 }  // namespace
 
 Status validate_options(const EngineOptions& options) {
+  if (options.model_path.empty()) return invalid_argument("model_path is empty; it names the model's file");
+  BASS_RETURN_IF_ERROR(require_known(options.attention, AttentionKind::kSplitGrouped, "attention"));
+  BASS_RETURN_IF_ERROR(require_known(options.activations, ActivationKind::kFp8, "activations"));
+  BASS_RETURN_IF_ERROR(require_known(options.kv, KvKind::kInt8, "kv"));
   BASS_RETURN_IF_ERROR(
       require(options.max_batch >= 1 && options.max_batch <= 4096, "max_batch", options.max_batch, "1 to 4096"));
   BASS_RETURN_IF_ERROR(require(options.n_threads >= 0 && options.n_threads <= 1024, "threads", options.n_threads,
@@ -50,7 +61,7 @@ Status validate_options(const EngineOptions& options) {
 Status validate_sampling(const SamplingOptions& sampling, int vocab_size) {
   const auto in = [](float x, float low, float high) { return x >= low && x <= high; };
   BASS_RETURN_IF_ERROR(require(in(sampling.temperature, 0, 1e6f), "temperature", sampling.temperature,
-                               "a number of at least 0 (0 is greedy)"));
+                               "a number from 0 (greedy) to 1e6"));
   BASS_RETURN_IF_ERROR(
       require(sampling.top_p > 0 && sampling.top_p <= 1, "top_p", sampling.top_p, "above 0 and at most 1 (1 is off)"));
   BASS_RETURN_IF_ERROR(require(sampling.top_k >= 0, "top_k", sampling.top_k, "at least 0 (0 is off)"));
@@ -68,7 +79,7 @@ Status validate_sampling(const SamplingOptions& sampling, int vocab_size) {
   for (const auto& [id, bias] : sampling.logit_bias) {
     BASS_RETURN_IF_ERROR(require(id >= 0 && id < vocab_size, "logit_bias's token", id,
                                  fmt::format("a token id from 0 to {}", vocab_size - 1)));
-    BASS_RETURN_IF_ERROR(require(in(bias, -1e6f, 1e6f), "logit_bias", bias, "a number"));
+    BASS_RETURN_IF_ERROR(require(in(bias, -1e6f, 1e6f), "logit_bias", bias, "a number from -1e6 to 1e6"));
   }
   return ok_status();
 }
@@ -78,6 +89,9 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
   BASS_RETURN_IF_ERROR(
       require(request.max_tokens >= (request.prompt_logprobs ? 0 : 1), "max_tokens", request.max_tokens, "at least 1"));
   BASS_RETURN_IF_ERROR(validate_sampling(request.sampling, vocab_size));
+  BASS_RETURN_IF_ERROR(require_known(request.speculation.drafter, DrafterChoice::kOff, "drafter"));
+  BASS_RETURN_IF_ERROR(
+      require_known(request.speculation.verify.value_or(VerifyRule::kMatch), VerifyRule::kBlock, "verify"));
   BASS_RETURN_IF_ERROR(require(request.top_logprobs >= 0 && request.top_logprobs <= 20, "top_logprobs",
                                request.top_logprobs, "0 to 20"));
   if (request.prompt.empty() && request.prompt_tokens.empty() && request.messages.empty()) {
@@ -104,7 +118,7 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
   }
   if (request.time_budget_s && !(*request.time_budget_s > 0 && *request.time_budget_s < 1e9)) {
     return invalid_argument(
-        fmt::format("time_budget is {}; it must be a number of seconds above 0", *request.time_budget_s));
+        fmt::format("time_budget is {}; it must be a number of seconds above 0 and below 1e9", *request.time_budget_s));
   }
   if (request.speculation.drafter == DrafterChoice::kModel && !has_draft) {
     return invalid_argument("drafter 'model' needs a draft model; give one with -d DRAFT.gguf");

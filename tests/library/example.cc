@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   }
 
   for (bass::Event event; events->wait(&event);) {
-    if (event.kind == bass::Event::Kind::kTokens) std::cout << event.choice_idx << ": " << event.text << '\n';
+    if (!event.text.empty()) std::cout << event.choice_idx << ": " << event.text << '\n';  // a piece of a choice
     if (event.kind == bass::Event::Kind::kFinished && event.choice_idx == 0)
       engine.value()->cancel(id.value());  // enough
     if (event.kind == bass::Event::Kind::kDone) break;

@@ -15,6 +15,18 @@ cmake --build "$work/build" > "$work/build.log" || { cat "$work/build.log"; exit
 grep -q '^0: ' "$work/output.txt" || { echo "the example printed no text of choice 0"; exit 1; }
 if "$work/build/example" "$work/missing.gguf" 2> "$work/error.txt"; then echo "a missing model was no error"; exit 1; fi
 grep -q 'missing.gguf' "$work/error.txt" || { echo "the error does not name the file"; exit 1; }
+grep -qE '^-[0-9.]+ ' <("$work/build/best_of" "$model" "def f" "$model") || { echo "best_of ranked nothing"; exit 1; }
+# Without CMake, as docs/library.md has it.
+export PKG_CONFIG_PATH
+PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name bass.pc)")
+# shellcheck disable=SC2046
+g++ -std=c++20 "$here/example.cc" $(pkg-config --cflags --libs bass) -Wl,-rpath,"$(pkg-config --variable=libdir bass)" -o "$work/plain"
+"$work/plain" "$model" > "$work/plain.txt"
+cmp -s "$work/output.txt" "$work/plain.txt" || echo "note: the two builds of the example ended at other places"
+[ -f "$(pkg-config --variable=modelsdir bass)/smollm2-135m-draft.gguf" ] || { echo "modelsdir has no draft"; exit 1; }
+# Names of other libraries stay inside.
+library=$(find "$work/prefix" -name 'libbass.so' | head -1)
+if nm -DC --defined-only "$library" | grep -E ' [A-Za-z] (nlohmann|fmt)::'; then echo "these should not be exported"; exit 1; fi
 # The README shows this very example.
 python3 - "$here/example.cc" "$here/../../README.md" <<'PY'
 import sys
