@@ -72,8 +72,9 @@ class Device {
   /// Opens the library that `multiply` needs. Error (kUnavailable): it is not there. What it can multiply is another
   /// question: kFp8 needs compute capability 8.9.
   virtual Status open_library() = 0;
-  /// Queues a product; open_library has succeeded. No rows: nothing.
-  virtual void multiply(const LibraryProduct& product) = 0;
+  /// Queues a product; open_library has succeeded. No rows: nothing. False, and nothing is queued: the library knows no
+  /// way for this shape. Without another way that is an error of the device.
+  virtual bool multiply(const LibraryProduct& product, bool has_other_way) = 0;
 
   /// What is queued up to end_graph (kernels, products, fills and copies within the device's memory) is recorded as a
   /// graph and not done. Pointers and sizes are kept as they are; what the memory holds is read when the graph runs.

@@ -135,8 +135,11 @@ class EmulatedDevice final : public Device {
   }
 
   Status open_library() override { return ok_status(); }
-  void multiply(const LibraryProduct& product) override {
-    recorder_->emplace_back([product] { emulate_product(product); });
+  bool multiply(const LibraryProduct& product, bool has_other_way) override {
+    const bool is_known = product.n_rows <= options_.max_library_rows;
+    if (is_known) recorder_->emplace_back([product] { emulate_product(product); });
+    is_lost_ |= !is_known && !has_other_way;
+    return is_known;
   }
 
   void begin_graph() override {
@@ -173,7 +176,7 @@ class EmulatedDevice final : public Device {
     BASS_CHECK(!is_recording());
     if (options_.n_waits != nullptr && !queue_.empty()) ++*options_.n_waits;
     run_queue();
-    return ok_status();
+    return is_lost_ ? internal_error("the library knows no way for a product") : ok_status();
   }
 
  private:
@@ -210,6 +213,7 @@ class EmulatedDevice final : public Device {
   using Queue = std::vector<std::function<void()>>;
   Queue queue_;
   std::deque<Queue> graphs_;
+  bool is_lost_ = false;
   Queue* recorder_ = &queue_;  // or the graph that is recorded
   std::array<std::chrono::steady_clock::time_point, kMaxMarks> marks_{};
 };

@@ -13,6 +13,7 @@ struct EmulatedDeviceOptions {
   int compute_capability = 90;                  // the same
   int code_capability = 90;                     // the same
   size_t max_shared_bytes = size_t{227} << 10;  // the same
+  int max_library_rows = 1 << 30;               // of a product that the library knows a way for
   int max_graphs = 1 << 20;                     // that there is memory for
   int* n_waits = nullptr;                       // counts the calls of synchronize that waited for something, or null
   int* n_allocations = nullptr;                 // counts the calls of allocate and allocate_host, or null

@@ -137,10 +137,11 @@ class GpuDevice final : public Device {
     BASS_ASSIGN_OR_RETURN(library_, LibraryProducts::open());
     return ok_status();
   }
-  void multiply(const LibraryProduct& product) override {
+  bool multiply(const LibraryProduct& product, bool has_other_way) override {
     make_current();
-    Status status = library_->multiply(product, stream_);
-    if (library_status_.ok()) library_status_ = std::move(status);
+    const Status status = library_->multiply(product, stream_);
+    if (!status.ok() && library_status_.ok() && !has_other_way) library_status_ = status;
+    return status.ok();
   }
 
   // Relaxed: a kernel of the library may be loaded while it is recorded, which takes memory.
@@ -230,7 +231,7 @@ class GpuDevice final : public Device {
   cudaError_t error_ = cudaSuccess;  // the first one
   bool is_recording_ = false;
   cudaError_t graph_error_ = cudaSuccess;  // the first one of the graph that is recorded
-  Status library_status_;                  // the first product that the library refused
+  Status library_status_;                  // the first product that the library refused, and nobody else can compute
   std::unique_ptr<LibraryProducts> library_;
   std::vector<cudaGraphExec_t> graphs_;
   std::array<GpuKernel, kKernels> kernels_{};

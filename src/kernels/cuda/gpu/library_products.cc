@@ -15,6 +15,7 @@ namespace bass::cuda {
 namespace {
 
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what NVIDIA recommends for Hopper
+constexpr size_t kMaxPlans = 4096;                    // of shapes, a KiB each
 constexpr uint32_t kMaxAlignment = 256;
 
 /// The library's functions, found when it is opened.
@@ -162,10 +163,11 @@ class CublasLtProducts final : public LibraryProducts {
     const Shape shape(p);
     auto found = plans_.find(shape);
     if (found == plans_.end()) {
-      BASS_ASSIGN_OR_RETURN(Plan plan, make_plan(shape));
-      found = plans_.emplace(shape, std::move(plan)).first;
+      if (plans_.size() >= kMaxPlans) plans_.clear();  // prompts come in many lengths
+      found = plans_.emplace(shape, make_plan(shape)).first;
     }
-    const Plan& plan = found->second;
+    if (!found->second.ok()) return found->second.status();
+    const Plan& plan = found->second.value();
     const Factor one = factor_of(p.numbers, 1);
     const Factor beta = factor_of(p.numbers, p.accumulates ? 1 : 0);
     const cublasStatus_t status = functions_.matmul(
@@ -239,7 +241,7 @@ class CublasLtProducts final : public LibraryProducts {
   Functions functions_;
   cublasLtHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;
-  std::map<Shape, Plan> plans_;
+  std::map<Shape, Result<Plan>> plans_;  // or why there is none
 };
 
 }  // namespace

@@ -8,7 +8,28 @@
 namespace bass::cuda {
 namespace {
 
+template <class Kernel>
+void run(Device& device, const ProductArguments& a) {
+  const Kernel kernel{{a}};
+  launch(device, kernel, kernel.shape(device.info().n_multiprocessors));
+}
+
+// For as many rows as there are: not made for that, but right.
+void run_many_rows(Device& device, const ProductArguments& a) {
+  switch (a.w.library) {
+    case LibraryNumbers::kBf16:
+      return run<SkinnyBf16x4x1>(device, a);
+    case LibraryNumbers::kInt8:
+      return run<SkinnyInt8x4x1>(device, a);
+    case LibraryNumbers::kFp8:
+      return run<SkinnyFp8x4x1>(device, a);
+    case LibraryNumbers::kNone:
+      break;
+  }
+}
+
 void run_library(Device& device, const ProductArguments& a) {
+  const bool has_other_way = fits_skinny_product(a.w.library, a.w.n_in);
   LibraryProduct product{.numbers = a.w.library, .w = a.w.quants, .n_in = a.w.n_in};
   product.n_rows = library_padded(a.n_rows, a.w.library);
   product.n_out = library_padded(a.w.n_out, a.w.library);
@@ -16,7 +37,7 @@ void run_library(Device& device, const ProductArguments& a) {
     product.x = a.x.token.q;
     product.out = a.x.token.sums;
     product.out_stride = product.n_out;
-    device.multiply(product);
+    if (!device.multiply(product, has_other_way)) return has_other_way ? run_many_rows(device, a) : void();
     const ScaleSums scale{a};
     return launch(device, scale, scale.shape());
   }
@@ -24,16 +45,10 @@ void run_library(Device& device, const ProductArguments& a) {
   product.out = a.out;
   product.out_stride = a.out_stride;
   product.accumulates = a.accumulates != 0;
-  device.multiply(product);
+  if (!device.multiply(product, has_other_way)) return has_other_way ? run_many_rows(device, a) : void();
   if (a.w.bias == nullptr) return;
   const AddBias kernel{a.out, a.out_stride, a.n_rows, a.w.n_out, a.w.bias};
   launch(device, kernel, kernel.shape());
-}
-
-template <class Kernel>
-void run(Device& device, const ProductArguments& a) {
-  const Kernel kernel{{a}};
-  launch(device, kernel, kernel.shape(device.info().n_multiprocessors));
 }
 
 template <class... Kernels>

@@ -234,6 +234,34 @@ TEST(GpuLibraryProduct, BytesAreScaledByRowAndChannel) {
   }
 }
 
+// What the library refuses our own kernel multiplies, of however many rows; where that cannot, the device is lost.
+TEST(GpuLibraryProduct, ARefusedShapeIsMultipliedOtherwise) {
+  const auto device = open_emulated_device({.max_library_rows = 0});
+  std::mt19937 rng(13);
+  for (const std::array<int, 3>& shape : {std::array{3, 21, 576}, std::array{200, 48, 64}}) {
+    const Bf16ProductCase given(device.get(), shape, rng);
+    const std::vector<float> found =
+        multiply_twice(device.get(), given.matrix, given.view, given.n_rows, SkinnyKind::kNone);
+    for (size_t i = 0; i < found.size(); ++i) {
+      const int at = static_cast<int>(i);
+      given.expect_near(found[i], at / given.n_out, at % given.n_out, 2);
+    }
+    for (const LibraryNumbers numbers : {LibraryNumbers::kInt8, LibraryNumbers::kFp8}) {
+      const ByteProductCase bytes(device.get(), shape, numbers, rng);
+      const std::vector<float> scaled =
+          multiply_twice(device.get(), bytes.matrix, bytes.view, bytes.n_rows, SkinnyKind::kNone);
+      for (size_t i = 0; i < scaled.size(); ++i) {
+        const int at = static_cast<int>(i);
+        bytes.expect_near(scaled[i], at / bytes.n_out, at % bytes.n_out, 2);
+      }
+    }
+  }
+  EXPECT_TRUE(device->synchronize().ok());
+  const Bf16ProductCase odd(device.get(), {3, 21, 40}, rng);
+  launch_skinny(*device, {odd.matrix, odd.view, odd.device_x.data(), 21, 3, 0}, SkinnyKind::kNone);
+  EXPECT_EQ(device->synchronize().code(), StatusCode::kInternal);
+}
+
 // Which kernel multiplies int8 is a question of speed alone; of other numbers it is so among our own ones.
 TEST(GpuSkinnyProduct, ARowHasTheSameBitsInEveryBatch) {
   constexpr int kRows = kMaxSkinnyRows, kOut = 7 * kChannels + 5;  // more tiles than an emulated GPU has blocks
