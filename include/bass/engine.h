@@ -187,6 +187,9 @@ class Engine {
   /// vocabulary asks for them; `parse_special`: the text of a special token becomes that token.
   [[nodiscard]] virtual Result<std::vector<TokenId>> tokenize(std::string_view text, bool add_special,
                                                               bool parse_special) const = 0;
+  /// What the model would read of the request: its prompt, or its messages as the chat template writes them, however
+  /// long that is. Errors: no template, one that refuses the messages, options out of range.
+  [[nodiscard]] virtual Result<std::vector<TokenId>> prompt_tokens(const Request& request) const = 0;
   /// Error: an id outside the vocabulary. The bytes need not be valid UTF-8.
   [[nodiscard]] virtual Result<std::string> detokenize(std::span<const TokenId> tokens) const = 0;
   /// One token of a text: put together they are `detokenize` of all. `at_start`: the text has only begun, where

@@ -200,6 +200,19 @@ class Engine:
         special token becomes that token."""
         return self._engine.tokenize(options.utf8_of(text, "text"), add_special, parse_special)
 
+    @overload
+    def prompt_tokens(self, prompts: str | Mapping[str, Any]) -> list[int]: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def prompt_tokens(self, prompts: Iterable[Prompt]) -> list[list[int]]: ...
+
+    def prompt_tokens(self, prompts):
+        """What the model would read of a prompt, or of each of several (see `generate`): token ids, of a conversation with
+        what the chat template writes around it."""
+        known = [*options.PROMPT_KEYS, "chat", "system"]
+        ids = self._engine.prompt_tokens(*_lines(prompts, known))
+        return ids[0] if _is_one(prompts) else ids
+
     def detokenize(self, token_ids: Iterable[int], errors: str = "replace") -> str:
         """The text of tokens. errors: of bytes that are no UTF-8, as `bytes.decode` takes it."""
         return self.detokenize_bytes(token_ids).decode("utf-8", errors)

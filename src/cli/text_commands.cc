@@ -29,10 +29,11 @@ class TokenizeCommand final : public Command {
   [[nodiscard]] std::string_view summary() const override { return "print the token ids of a text as a JSON array"; }
   [[nodiscard]] std::string_view examples() const override {
     return "  bass tokenize -m smollm2 -p 'Hello world'\n"
-           "  bass tokenize -m smollm2 --no-parse-special < file.txt";
+           "  bass tokenize -m smollm2 --no-parse-special < file.txt\n"
+           "  bass tokenize -m smollm2 --chat -p 'Hello' | bass detokenize -m smollm2    # what the model reads";
   }
   void add_options(CLI::App* app) override {
-    arguments_.add(app, {"model", "prompt", "file"});
+    arguments_.add(app, {"model", "prompt", "file", "chat", "system"});
     app->add_flag("--add-special", add_special_, "add BOS and EOS where the model wants them");
     app->add_flag("--parse-special,!--no-parse-special", parse_special_,
                   "take the text of special tokens as those tokens [on]");
@@ -48,8 +49,17 @@ class TokenizeCommand final : public Command {
     GenerateOptions options;
     BASS_RETURN_IF_ERROR(arguments_.apply(&options));
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<FileTokenizer> tokenizer, load_tokenizer(options));
-    BASS_ASSIGN_OR_RETURN(const std::string text, read_text(options));
-    return tokenizer->encode(text, add_special_, parse_special_);
+    BASS_ASSIGN_OR_RETURN(std::string text, read_text(options));
+    if (!options.request.chat) return tokenizer->encode(text, add_special_, parse_special_);
+    if (add_special_ || !parse_special_) {
+      return invalid_argument(
+          "--chat: the chat template says which special tokens there are; leave out --add-special and "
+          "--no-parse-special");
+    }
+    std::vector<ChatMessage> messages;
+    if (options.request.system) messages.push_back({"system", *options.request.system});
+    messages.push_back({"user", std::move(text)});
+    return tokenizer->encode_chat(messages);
   }
 
   TableArguments arguments_;

@@ -50,6 +50,7 @@ class EngineCore final : public Engine {
   [[nodiscard]] std::string device_note() const override { return device_note_; }
   [[nodiscard]] Result<std::vector<TokenId>> tokenize(std::string_view text, bool add_special,
                                                       bool parse_special) const override;
+  [[nodiscard]] Result<std::vector<TokenId>> prompt_tokens(const Request& request) const override;
   [[nodiscard]] Result<std::string> detokenize(std::span<const TokenId> tokens) const override;
   [[nodiscard]] Result<TokenText> token_text(TokenId token, bool at_start) const override;
 
@@ -75,7 +76,8 @@ class EngineCore final : public Engine {
 
   // Any thread.
   Result<std::string> prompt_text(const Request& request) const;
-  Result<std::vector<TokenId>> prompt_tokens(const Request& request) const;
+  /// is_bounded: an error where it is longer than the context.
+  Result<std::vector<TokenId>> read_prompt(const Request& request, bool is_bounded) const;
   /// Sets the policy, the prompt's tokens and how long its texts may become; checks these and all else.
   Status size_request(const Request& request, RequestState* state) const;
   Status set_constraint(const Request& request, RequestState* state) const;

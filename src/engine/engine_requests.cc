@@ -162,14 +162,19 @@ Result<TokenText> EngineCore::token_text(TokenId token, bool at_start) const try
 
 Result<std::string> EngineCore::prompt_text(const Request& request) const {
   if (!is_chat(request)) return request.prompt;
-  ChatFormat format{.chat_template = main_->vocab.chat_template};
-  if (tokenizer_->bos_id()) format.bos_token = tokenizer_->token_bytes(*tokenizer_->bos_id());
-  if (tokenizer_->eos_id()) format.eos_token = tokenizer_->token_bytes(*tokenizer_->eos_id());
+  const ChatFormat format = chat_format(*tokenizer_);
   if (!request.messages.empty()) return format_chat(format, request.messages);
   std::vector<ChatMessage> messages;
   if (request.system) messages.push_back({"system", *request.system});
   messages.push_back({"user", request.prompt});
   return format_chat(format, messages);
+}
+
+Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) const try {
+  BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, static_cast<int>(main_->vocab.tokens.size())));
+  return read_prompt(request, /*is_bounded=*/false);
+} catch (...) {
+  return caught_status("the prompt could not be made tokens");
 }
 
 Status EngineCore::check(const Request& request) const try {
@@ -181,13 +186,15 @@ Status EngineCore::check(const Request& request) const try {
 
 // A text that is too long whatever its tokens are is not made tokens: none has more bytes than the longest one. A chat
 // template prints the tokens that begin a text.
-Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) const {
+Result<std::vector<TokenId>> EngineCore::read_prompt(const Request& request, bool is_bounded) const {
   if (!request.prompt_tokens.empty()) return request.prompt_tokens;
   BASS_ASSIGN_OR_RETURN(const std::string text, prompt_text(request));
   const int64_t n_bytes =
       std::ranges::count_if(text, [&](char c) { return has_token_for_byte_[static_cast<uint8_t>(c)]; });
-  BASS_RETURN_IF_ERROR(
-      check_context((n_bytes + max_token_bytes_ - 1) / max_token_bytes_, request.max_tokens, "at least "));
+  if (is_bounded) {
+    BASS_RETURN_IF_ERROR(
+        check_context((n_bytes + max_token_bytes_ - 1) / max_token_bytes_, request.max_tokens, "at least "));
+  }
   return tokenize(text, /*add_special=*/!is_chat(request), /*parse_special=*/true);
 }
 
@@ -200,7 +207,7 @@ Status EngineCore::size_request(const Request& request, RequestState* state) con
     return invalid_argument("top_logprobs: a GPU tells none; leave them out, or run on the CPU with --device cpu");
   BASS_RETURN_IF_ERROR(set_constraint(request, state));
   BASS_ASSIGN_OR_RETURN(state->draft_length, parse_draft_length(request.speculation.draft_length));
-  BASS_ASSIGN_OR_RETURN(state->prompt, prompt_tokens(request));
+  BASS_ASSIGN_OR_RETURN(state->prompt, read_prompt(request, /*is_bounded=*/true));
   if (state->prompt.empty()) return invalid_argument("the prompt has no tokens");
   const auto prompt_len = static_cast<int64_t>(state->prompt.size());
   BASS_RETURN_IF_ERROR(check_context(prompt_len, request.max_tokens, ""));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "bass/tokenizer.h"
 #include "support/engine_run.h"
 #include "support/made_up_prompt.h"
 #include "support/temp_folder.h"
@@ -172,6 +173,29 @@ TEST(Engine, WrongOptionsAreRefusedWithTheirName) {
               HasSubstr("attention is 99"));
   EXPECT_THAT(message([](EngineOptions* o) { o->activations = static_cast<ActivationKind>(99); }),
               HasSubstr("activations is 99"));
+}
+
+TEST(Engine, TellsWhatTheModelWouldRead) {
+  const auto engine = load_engine({.model_path = default_model(), .context_len = 64});
+  Request request;
+  request.prompt = "What is a fork?";
+  EXPECT_EQ(engine->prompt_tokens(request).value(), engine->tokenize(request.prompt, true, true).value());
+  request.chat = true;
+  request.system = "Be brief.";
+  const std::vector<TokenId> ids = engine->prompt_tokens(request).value();
+  const std::string text = engine->detokenize(ids).value();
+  EXPECT_EQ(text,
+            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nWhat is a fork?<|im_end|>\n"
+            "<|im_start|>assistant\n");
+  Request conversation;
+  conversation.messages = {{"system", "Be brief."}, {"user", "What is a fork?"}};
+  EXPECT_EQ(engine->prompt_tokens(conversation).value(), ids);
+  EXPECT_EQ(run_one(*engine, conversation).prompt.prompt_tokens, ids);
+  EXPECT_EQ(FileTokenizer::load(default_model()).value()->encode_chat(conversation.messages).value(), ids);
+  request.prompt = std::string(10'000, 'a');
+  EXPECT_GT(engine->prompt_tokens(request).value().size(), 64u) << "more than the context holds";
+  conversation.messages.clear();
+  EXPECT_EQ(engine->prompt_tokens(conversation).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST(Engine, OptionsTellWhatWasChosen) {

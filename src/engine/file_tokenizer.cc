@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "bass/tokenizer.h"
 #include "model/model_source.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace bass {
@@ -25,6 +26,11 @@ class LoadedTokenizer final : public FileTokenizer {
     return invalid_argument(
         fmt::format("byte {} of the text is 0x{:02X}, for which the vocabulary has no token; remove it", *offset,
                     static_cast<unsigned char>(text[*offset])));
+  }
+
+  [[nodiscard]] Result<std::vector<TokenId>> encode_chat(std::span<const ChatMessage> messages) const override {
+    BASS_ASSIGN_OR_RETURN(const std::string text, format_chat(chat_format(*tokenizer_), messages));
+    return encode(text, /*add_special=*/false, /*parse_special=*/true);
   }
 
   [[nodiscard]] Result<std::string> decode(std::span<const TokenId> tokens) const override {

@@ -56,6 +56,7 @@ PYBIND11_MODULE(_engine, module) {
       .def("notes", &PyEngine::notes)
       .def("submit", &PyEngine::submit, py::arg("prompts"), py::arg("options"), py::arg("origins"))
       .def("tokenize", &PyEngine::tokenize, py::arg("text"), py::arg("add_special"), py::arg("parse_special"))
+      .def("prompt_tokens", &PyEngine::prompt_tokens, py::arg("prompts"), py::arg("origins"))
       .def("detokenize", &PyEngine::detokenize, py::arg("tokens"))
       .def("score", &PyEngine::score, py::arg("prompts"), py::arg("origins"))
       .def("info", &PyEngine::info)

@@ -32,6 +32,13 @@ Result<std::string> render(const ChatFormat& format, std::span<const ChatMessage
 
 }  // namespace
 
+ChatFormat chat_format(const Tokenizer& tokenizer) {
+  ChatFormat format{.chat_template = tokenizer.chat_template()};
+  if (tokenizer.bos_id()) format.bos_token = tokenizer.token_bytes(*tokenizer.bos_id());
+  if (tokenizer.eos_id()) format.eos_token = tokenizer.token_bytes(*tokenizer.eos_id());
+  return format;
+}
+
 Result<std::string> format_chat(const ChatFormat& format, std::span<const ChatMessage> messages) {
   if (format.chat_template.empty()) {
     return invalid_argument("the model has no chat template; `bass generate --no-chat` continues a text as it is");

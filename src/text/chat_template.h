@@ -8,6 +8,7 @@
 
 #include "bass/request.h"
 #include "bass/status.h"
+#include "text/tokenizer.h"
 
 namespace bass {
 
@@ -17,6 +18,9 @@ struct ChatFormat {
   std::optional<std::string_view> eos_token;
   bool add_generation_prompt = true;  ///< begin the assistant's answer
 };
+
+/// The template of a model, whose tokenizer outlives it.
+ChatFormat chat_format(const Tokenizer& tokenizer);
 
 /// What the template prints when it gets the messages as transformers hands them over: `messages`,
 /// `add_generation_prompt`, `bos_token` and `eos_token` where there are such tokens, `tools` and `documents` none. The

@@ -69,6 +69,18 @@ def test_tokenize_and_back(run, tiny, text):
     assert run("tokenize", "-m", tiny, stdin=text.encode()).out == ids.out
 
 
+def test_tokenize_a_conversation(run, smollm2, tiny):
+    ids = run("tokenize", "-m", smollm2, "--chat", "--system", "Be brief.", "-p", "Hi").json()
+    assert run("detokenize", "-m", smollm2, *map(str, ids)).out == (
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
+    read = run("generate", "-m", smollm2, "--chat", "--system", "Be brief.", "-p", "Hi", "--max-tokens", "1", "--json").json()
+    assert read["prompts"][0]["n_prompt_tokens"] == len(ids)
+    assert run("tokenize", "-m", smollm2, "--chat", stdin=b"Hi").json()[-4:] == ids[-4:]
+    for option in ("--add-special", "--no-parse-special"):
+        refused = run("tokenize", "-m", smollm2, "--chat", option, "-p", "Hi")
+        assert refused.code == 2 and "leave out --add-special" in refused.err
+
+
 def test_tokenize_details(run, tiny, tmp_path):
     vocab_only = os.path.join(os.path.dirname(tiny), "vocab_only.gguf")
     assert run("tokenize", "-m", vocab_only, "-p", "Hello").code == 0

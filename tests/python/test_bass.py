@@ -151,6 +151,18 @@ def test_tokens_and_scores(engine):
     assert engine.score(["One", "Some text", "Some other text", "x"]) == [others[0], score, *others[1:]]
 
 
+def test_what_the_model_would_read(slow_engine):
+    messages = [{"role": "user", "content": "Say hello."}]
+    ids = slow_engine.prompt_tokens({"messages": messages})
+    assert ids == slow_engine.chat(messages, max_tokens=1).prompt_token_ids
+    assert slow_engine.detokenize(ids).endswith("<|im_start|>user\nSay hello.<|im_end|>\n<|im_start|>assistant\n")
+    assert slow_engine.prompt_tokens(["Some text", {"prompt": "Say hello.", "chat": True}]) == [
+        slow_engine.tokenize("Some text", add_special=True), ids]
+    assert len(slow_engine.prompt_tokens("word " * 100_000)) >= 100_000, "longer than the context"
+    with pytest.raises(bass.InvalidArgumentError, match=r"prompts\[1\].*empty"):
+        slow_engine.prompt_tokens(["a", ""])
+
+
 def test_scores_know_nothing_of_samples(engine):
     with bass.Engine(TINY, time_budget=1e-9, n=3, max_tokens=50, stop="e", seed=1) as hasty:
         assert hasty.score("Some text") == engine.score("Some text")
@@ -328,6 +340,7 @@ def test_other_threads_go_on_meanwhile(slow_engine):
     (lambda e: e.score({"prompt": "x", "n": 4}), ValueError, "prompt has no such option"),
     (lambda e: e.score(["x", ""]), ValueError, "prompts[1]: "),
     (lambda e: e.tokenize(b"a"), TypeError, "must be a str"),
+    (lambda e: e.prompt_tokens({"prompt": "a", "n": 2}), ValueError, "n"),
     (lambda e: e.generate({"role": "user", "content": "x"}), ValueError, '{"messages": [...]}'),
     (lambda e: e.generate({"prompt": "x", "max_token": 3}), ValueError, "did you mean max_tokens?"),
     (lambda e: e.generate({"prompt_tokens": []}), ValueError, "not empty"),

@@ -87,6 +87,24 @@ class PyEngine {
     }());
   }
 
+  // Of each prompt; prompts, origins: as those of submit
+  [[nodiscard]] std::vector<std::vector<TokenId>> prompt_tokens(const std::vector<std::string>& prompts,
+                                                                const std::vector<std::string>& origins) const {
+    auto engine = here();
+    return value_of([&]() -> Result<std::vector<std::vector<TokenId>>> {
+      const Unlocked unlocked;
+      const std::shared_ptr<OwnedEngine> user = std::move(engine);
+      BASS_ASSIGN_OR_RETURN(const std::vector<PromptSpec> specs, read_specs(prompts, "{}", origins));
+      std::vector<std::vector<TokenId>> ids(specs.size());
+      for (size_t i = 0; i < specs.size(); ++i) {
+        Result<std::vector<TokenId>> tokens = user->engine().prompt_tokens(specs[i].request);
+        BASS_RETURN_IF_ERROR(with_origin(tokens.status(), specs[i]));
+        ids[i] = std::move(tokens).value();
+      }
+      return ids;
+    }());
+  }
+
   [[nodiscard]] py::bytes detokenize(const std::vector<TokenId>& tokens) const {
     auto engine = here();
     return value_of([&] {

@@ -72,11 +72,18 @@ Result<SchemaJson> read_schema(std::string_view text) {
   if (nesting_of(text) > kMaxSchemaNesting) {
     return invalid_argument(fmt::format("the schema is nested deeper than {} levels; use $ref", kMaxSchemaNesting));
   }
+  const auto not_valid = [](size_t byte) {
+    return invalid_argument(fmt::format("the schema is not valid JSON (at byte {}); mend it", byte));
+  };
   // The parser would take a NUL for the end.
-  const bool has_nul = text.find('\0') != text.npos;
-  SchemaJson schema = has_nul ? SchemaJson(SchemaJson::value_t::discarded) : SchemaJson::parse(text, nullptr, false);
-  if (schema.is_discarded()) return invalid_argument("the schema is not valid JSON; mend it");
-  return schema;
+  if (const size_t nul = text.find('\0'); nul != text.npos) return not_valid(nul + 1);
+  try {
+    return SchemaJson::parse(text);
+  } catch (const SchemaJson::parse_error& error) {
+    return not_valid(error.byte);
+  } catch (const SchemaJson::out_of_range&) {
+    return invalid_argument("the schema holds a number that is too large; mend it");
+  }
 }
 
 }  // namespace
