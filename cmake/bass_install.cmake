@@ -32,12 +32,23 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/bass-config-version
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/bass-config-version.cmake DESTINATION ${package_dir})
 
 # For those who build without CMake. Written when it is installed: `cmake --install --prefix` may choose another place.
+foreach(dir LIBDIR INCLUDEDIR DATADIR)
+  string(TOLOWER ${dir} name)
+  set(pc_${name} "\\\${prefix}/${CMAKE_INSTALL_${dir}}")
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_${dir}}")
+    set(pc_${name} "${CMAKE_INSTALL_${dir}}")
+  endif()
+endforeach()
+set(pc_folder "\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(pc_folder "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endif()
 install(CODE "
   set(PROJECT_VERSION \"${PROJECT_VERSION}\")
   set(PROJECT_DESCRIPTION \"${PROJECT_DESCRIPTION}\")
-  set(pc_libdir \"\\\${prefix}/${CMAKE_INSTALL_LIBDIR}\")
-  set(pc_includedir \"\\\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}\")
-  set(pc_datadir \"\\\${prefix}/${CMAKE_INSTALL_DATADIR}\")
-  configure_file(\"${PROJECT_SOURCE_DIR}/cmake/bass.pc.in\"
-                 \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig/bass.pc\" @ONLY)
+  set(pc_libdir \"${pc_libdir}\")
+  set(pc_includedir \"${pc_includedir}\")
+  set(pc_datadir \"${pc_datadir}\")
+  configure_file(\"${PROJECT_SOURCE_DIR}/cmake/bass.pc.in\" \"\$ENV{DESTDIR}${pc_folder}/bass.pc\" @ONLY)
+  list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"${pc_folder}/bass.pc\")
 ")
