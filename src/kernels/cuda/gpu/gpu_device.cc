@@ -107,12 +107,13 @@ class GpuDevice final : public Device {
     transfer(to, from, n_bytes, cudaMemcpyDeviceToDevice);
   }
   void fill(void* to, int byte, size_t n_bytes) override {
+    if (is_in_vain()) return;
     make_current();
     note(cudaMemsetAsync(to, byte, n_bytes, stream_));
   }
 
   void launch(KernelId kernel, const void* arguments, size_t /*n_bytes*/, const LaunchShape& shape) override {
-    if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
+    if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0 || is_in_vain()) return;
     make_current();
     const auto size = [](int n) { return static_cast<unsigned>(n); };
     const dim3 grid(size(shape.grid.x), size(shape.grid.y), size(shape.grid.z));
@@ -138,10 +139,16 @@ class GpuDevice final : public Device {
     return ok_status();
   }
   bool multiply(const LibraryProduct& product, bool has_other_way) override {
+    if (is_in_vain()) return true;
     make_current();
     const Status status = library_->multiply(product, stream_);
-    if (!status.ok() && library_status_.ok() && !has_other_way) library_status_ = status;
-    return status.ok();
+    if (status.ok() || has_other_way) return status.ok();
+    if (is_recording_) {
+      note(cudaErrorStreamCaptureUnsupported);  // it will be asked again, one by one
+    } else if (library_status_.ok()) {
+      library_status_ = status;
+    }
+    return false;
   }
 
   // Relaxed: a kernel of the library may be loaded while it is recorded, which takes memory.
@@ -204,6 +211,7 @@ class GpuDevice final : public Device {
     return error == cudaSuccess;
   }
   void transfer(void* to, const void* from, size_t n_bytes, cudaMemcpyKind kind) {
+    if (is_in_vain()) return;
     make_current();
     if (n_bytes > 0) note(cudaMemcpyAsync(to, from, n_bytes, kind, stream_));
   }
@@ -211,6 +219,8 @@ class GpuDevice final : public Device {
     cudaError_t& first = is_recording_ ? graph_error_ : error_;
     if (first == cudaSuccess) first = error;
   }
+  /// What would be recorded for a graph that has failed, and must not be done instead: all of it is queued again.
+  [[nodiscard]] bool is_in_vain() const { return is_recording_ && graph_error_ != cudaSuccess; }
   /// A graph that could not be made leaves the queue as it was, unless the GPU itself has failed.
   void forgive_graph() {
     (void)cudaGetLastError();

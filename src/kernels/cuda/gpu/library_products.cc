@@ -164,7 +164,9 @@ class CublasLtProducts final : public LibraryProducts {
     auto found = plans_.find(shape);
     if (found == plans_.end()) {
       if (plans_.size() >= kMaxPlans) plans_.clear();  // prompts come in many lengths
-      found = plans_.emplace(shape, make_plan(shape)).first;
+      Result<Plan> plan = make_plan(shape);
+      if (!plan.ok() && plan.status().code() != StatusCode::kInvalidArgument) return plan.status();  // it may pass
+      found = plans_.emplace(shape, std::move(plan)).first;
     }
     if (!found->second.ok()) return found->second.status();
     const Plan& plan = found->second.value();
@@ -178,8 +180,10 @@ class CublasLtProducts final : public LibraryProducts {
 
  private:
   static Status failed(const char* what, const Shape& shape, cublasStatus_t status) {
-    return internal_error(fmt::format("cuBLASLt cannot {} a product of {} rows, {} -> {} (status {})", what,
-                                      shape.n_rows, shape.n_in, shape.n_out, static_cast<int>(status)));
+    const bool is_refused = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+    return {is_refused ? StatusCode::kInvalidArgument : StatusCode::kInternal,
+            fmt::format("cuBLASLt cannot {} a product of {} rows, {} -> {} (status {})", what, shape.n_rows, shape.n_in,
+                        shape.n_out, static_cast<int>(status))};
   }
 
   cublasStatus_t add_layout(cudaDataType type, int n_rows, int n_columns, int64_t stride,

@@ -17,8 +17,8 @@ class LibraryProducts {
   static Result<std::unique_ptr<LibraryProducts>> open();
   virtual ~LibraryProducts() = default;
 
-  /// Queues out (+)= x W^T. Errors (kInternal) name the shape. The first product of a shape asks the library which of
-  /// its kernels is best, on the host.
+  /// Queues out (+)= x W^T. Errors name the shape (kInvalidArgument: the library knows no way for it; kInternal). The
+  /// first product of a shape asks the library which of its kernels is best, on the host.
   virtual Status multiply(const LibraryProduct& product, cudaStream_t stream) = 0;
 };
 
