@@ -139,7 +139,9 @@ int commit_decode(const CommitContext& context, Sequence* sequence, const Segmen
   count(&context.stats->speculation, result, n_tokens);
   if (n_tokens > 0) context.outbox->add(*sequence->request, std::move(event));
   if (end == FinishReason::kError) {
-    finish_sequence(context, sequence, *end, resource_exhausted("there was no memory left to follow the grammar"));
+    finish_sequence(context, sequence, *end,
+                    resource_exhausted("there is no room left to follow the grammar: it leaves too many possibilities "
+                                       "for so many samples at once"));
   } else if (end) {
     finish_sequence(context, sequence, *end);
   } else if (!stuck.empty()) {

@@ -235,7 +235,8 @@ Status EngineCore::make_executor(const ExecutorWrapper& wrap) {
                                              draft_ ? draft_->config.max_usual_text_len() : std::nullopt};
   }
   if (!options_.kv_memory_mib) options_.kv_memory_mib = std::max<int64_t>(1, n_pages * page_bytes() >> 20);
-  options_.prefix_cache_mib = int64_t{scheduler_options.max_idle_pages.value_or(0)} * page_bytes() >> 20;
+  if (!options_.prefix_cache_mib)
+    options_.prefix_cache_mib = int64_t{scheduler_options.max_idle_pages.value_or(0)} * page_bytes() >> 20;
   read_costs();
   regular_batch_.emplace(options_.max_batch);
   scheduler_ = std::make_unique<Scheduler>(scheduler_options, &costs_, executor_.get());

@@ -48,20 +48,21 @@ void GrammarAutomaton::add_places(const Grammar& grammar) {
 
 // Bytes that no set tells apart.
 void GrammarAutomaton::find_classes() {
-  std::array<size_t, kBytes> classes{};
+  std::array<uint8_t, kBytes> classes{};
   size_t n = 1;
   for (const ByteSet& set : byte_sets_) {
-    std::map<std::pair<size_t, bool>, size_t> parts;
+    if (n == kBytes) break;
+    std::array<int, 2 * kBytes> parts{};  // of a class and whether its bytes are in the set: one more than its number
+    n = 0;
     for (size_t byte = 0; byte < kBytes; ++byte) {
-      classes[byte] = parts.try_emplace({classes[byte], set[byte]}, parts.size()).first->second;
+      int& part = parts[2 * size_t{classes[byte]} + (set[byte] ? 1 : 0)];
+      if (part == 0) part = static_cast<int>(++n);
+      classes[byte] = static_cast<uint8_t>(part - 1);
     }
-    n = parts.size();
   }
+  classes_ = classes;
   class_bytes_.resize(n);
-  for (size_t byte = 0; byte < kBytes; ++byte) {
-    classes_[byte] = static_cast<uint8_t>(classes[byte]);
-    class_bytes_[classes[byte]] = static_cast<uint8_t>(byte);
-  }
+  for (size_t byte = 0; byte < kBytes; ++byte) class_bytes_[classes[byte]] = static_cast<uint8_t>(byte);
 }
 
 GrammarAutomaton::State GrammarAutomaton::make_start(Grammar::RuleId root) {
@@ -80,11 +81,14 @@ int32_t GrammarAutomaton::push(int32_t place, int32_t below) {
   const auto id = is_new ? static_cast<int32_t>(stacks_.size()) : free_stacks_.back();
   if (is_new) {
     seen_in_.resize(stacks_.size() + 1);
+    in_repetition_.resize(stacks_.size() + 1);
     stacks_.push_back(stack);
   } else {
     free_stacks_.pop_back();
     stacks_[static_cast<size_t>(id)] = stack;
   }
+  in_repetition_[static_cast<size_t>(id)] =
+      places_[static_cast<size_t>(place)].rank > 0 || (below != kNoStack && in_repetition_[static_cast<size_t>(below)]);
   stack_ids_.emplace(stack, id);
   return id;
 }
@@ -140,11 +144,12 @@ void GrammarAutomaton::drop_contained() {
   found_.resize(n_kept);
 }
 
-// By how they are built: what a stack has beside the other is how often a repetition may come still. True is right,
-// false may be wrong.
+// By how they are built: what a stack has beside the other is how often a repetition that it is in may come still. True
+// is right, false may be wrong.
 bool GrammarAutomaton::contains(int32_t stack, int32_t other) {
   while (stack != other) {
-    if (stack == kNoStack || --work_left_ <= 0) return false;
+    if (stack == kNoStack || !in_repetition_[static_cast<size_t>(stack)] || compares_left_ <= 0) return false;
+    --compares_left_;
     const Stack& outer = stacks_[static_cast<size_t>(stack)];
     const Place& place = places_[static_cast<size_t>(outer.place)];
     const bool is_family = other != kNoStack && place_of(other).family == place.family;
@@ -242,6 +247,7 @@ void GrammarAutomaton::forget() {
     }
   }
   forget_stacks();
+  left_ = {n_states(), n_held_stacks_, n_stacks()};
 }
 
 // Those that no state has, and that stand below none that one has.
@@ -260,9 +266,11 @@ void GrammarAutomaton::forget_stacks() {
   for (size_t i = 0; i < stacks_.size(); ++i) {
     if (!is_used[i]) free_stacks_.push_back(static_cast<int32_t>(i));
   }
+  std::ranges::fill(seen_in_, 0);  // so that expansions may be counted for ever
+  n_expansions_ = 0;
 }
 
-GrammarAutomaton::Run GrammarAutomaton::find_run(State state, size_t max_len) {
+GrammarAutomaton::Run GrammarAutomaton::find_run(State state, size_t min_bytes, size_t max_len) {
   std::map<State, ByteSet> ways;
   for (size_t byte = 0; byte < kBytes; ++byte) {
     const State to = next(state, static_cast<uint8_t>(byte));
@@ -272,6 +280,7 @@ GrammarAutomaton::Run GrammarAutomaton::find_run(State state, size_t max_len) {
   for (const auto& [to, bytes] : ways) {
     if (bytes.count() > run.bytes.count()) run.bytes = bytes;
   }
+  if (run.bytes.count() < min_bytes) return {};
   std::vector<uint8_t> read;  // of each class one
   for (const uint8_t byte : class_bytes_) {
     if (run.bytes[byte]) read.push_back(byte);

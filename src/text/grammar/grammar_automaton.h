@@ -2,6 +2,7 @@
 // of what may follow, and what a state becomes on a byte is computed once.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <unordered_map>
@@ -19,12 +20,13 @@ class GrammarAutomaton {
 
   /// What is held at most: states, of some hundred bytes and more each; stacks in one of them, in all of them, and
   /// different ones (grammars that can tell alternatives apart only late have many); steps that one call of
-  /// `allow_work` is good for.
+  /// `allow_work` is good for, and comparisons of stacks, without which there are more of them.
   static constexpr size_t kMaxStates = size_t{1} << 17;
   static constexpr size_t kMaxStateStacks = size_t{1} << 14;
-  static constexpr size_t kMaxHeldStacks = size_t{1} << 22;
+  static constexpr size_t kMaxHeldStacks = size_t{1} << 23;
   static constexpr size_t kMaxStacks = size_t{1} << 21;
   static constexpr int64_t kMaxWork = int64_t{1} << 20;
+  static constexpr int64_t kMaxCompares = int64_t{1} << 18;
 
   explicit GrammarAutomaton(const Grammar& grammar);
 
@@ -44,19 +46,23 @@ class GrammarAutomaton {
     ByteSet bytes;
     size_t len = 0;
   };
-  /// The longest run, up to max_len, of the bytes most of which lead to one and the same state.
-  [[nodiscard]] Run find_run(State state, size_t max_len);
+  /// The longest run, up to max_len, of the bytes most of which lead to one and the same state. They must be min_bytes
+  /// at least: else none is looked for.
+  [[nodiscard]] Run find_run(State state, size_t min_bytes, size_t max_len);
 
   /// One of the limits was met, or memory was wanting: no more is made, and what is not known yet looks dead.
   [[nodiscard]] bool is_full() const { return is_full_; }
   /// Before calls of `next` that belong together. What is full tries anew.
   void allow_work() {
     work_left_ = kMaxWork;
+    compares_left_ = kMaxCompares;
     is_full_ = start_ == kDead;
   }
-  /// Half of a limit is used up: time for `forget`.
+  /// A quarter of a limit is used up, and twice of what was left the last time: time for `forget`.
   [[nodiscard]] bool is_crowded() const {
-    return 2 * n_states() > kMaxStates || 2 * n_held_stacks_ > kMaxHeldStacks || 2 * n_stacks() > kMaxStacks;
+    return n_states() > std::max(kMaxStates / 4, 2 * left_.n_states) ||
+           n_held_stacks_ > std::max(kMaxHeldStacks / 4, 2 * left_.n_held_stacks) ||
+           n_stacks() > std::max(kMaxStacks / 4, 2 * left_.n_stacks);
   }
   /// Forgets all states but the start and those that are held, which stay what they are.
   void forget();
@@ -133,6 +139,7 @@ class GrammarAutomaton {
   std::vector<std::vector<int32_t>> rules_;  // where their alternatives begin
   bool has_repetitions_ = false;             // bounded ones
   std::vector<Stack> stacks_;
+  std::vector<bool> in_repetition_;  // [stacks_] it, or one below it
   std::unordered_map<Stack, int32_t, StackHash> stack_ids_;
   std::vector<StateInfo> states_;
   std::vector<State> next_;                             // [states_, n_classes]
@@ -144,6 +151,10 @@ class GrammarAutomaton {
   uint32_t n_expansions_ = 0;
   size_t n_held_stacks_ = 0;  // in states_
   int64_t work_left_ = kMaxWork;
+  int64_t compares_left_ = kMaxCompares;
+  struct {
+    size_t n_states = 0, n_held_stacks = 0, n_stacks = 0;
+  } left_;  // by the last `forget`
   State start_ = kDead;
   bool is_full_ = false;
 };

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "text/grammar/grammar_testing.h"
+#include "text/grammar/json_schema.h"
 #include "text/grammar/regex_grammar.h"
 
 namespace bass {
@@ -116,7 +117,7 @@ TEST(GrammarAutomaton, SaysWhenThereAreTooManyStates) {
   GrammarAutomaton automaton(nested_brackets());
   EXPECT_TRUE(matches(automaton, "(())"));
   const std::string deep(GrammarAutomaton::kMaxStates, '(');
-  run(automaton, deep.substr(0, deep.size() / 3));
+  run(automaton, deep.substr(0, deep.size() / 5));
   EXPECT_FALSE(automaton.is_crowded());
   run(automaton, deep.substr(0, deep.size() / 3 * 2));
   EXPECT_TRUE(automaton.is_crowded() && !automaton.is_full());
@@ -204,6 +205,28 @@ TEST(GrammarAutomaton, AmbiguousRepetitionsAreWhatAnotherRecogniserSays) {
   EXPECT_LT(n_matching, n_texts * 9 / 10);
 }
 
+// The same of lists in lists whose lengths are bounded.
+TEST(GrammarAutomaton, BoundedListsInListsAreWhatAnotherRecogniserSays) {
+  for (const char* schema : {R"({"type": "array", "items": {"$ref": "#"}, "maxItems": 2})",
+                             R"({"anyOf": [{"type": "array", "items": {"$ref": "#"}, "minItems": 1, "maxItems": 3},
+                                           {"type": "array", "items": {"$ref": "#"}, "maxItems": 1}]})"}) {
+    const Grammar grammar = json_schema_grammar(schema).value();
+    GrammarAutomaton automaton(grammar);
+    EarleyRecogniser recogniser(grammar);
+    int n_matching = 0;
+    for (int number = 1; number < 65'536; ++number) {
+      std::string text;
+      for (int rest = number; rest > 0; rest /= 4) text += "?[],"[rest % 4];  // other lengths by what is left out
+      std::erase(text, '?');
+      const bool is_match = recogniser.matches(text);
+      automaton.allow_work();
+      ASSERT_EQ(matches(automaton, text), is_match) << schema << " on " << text;
+      n_matching += is_match ? 1 : 0;
+    }
+    EXPECT_GT(n_matching, 3);
+  }
+}
+
 TEST(GrammarAutomaton, FindsRunsOfBytesThatMayComeInAnyOrder) {
   GrammarAutomaton automaton(of_regex("[a-z]{6}(-|[0-9]{3})[a-z]*"));
   const auto letters = [] {
@@ -211,12 +234,13 @@ TEST(GrammarAutomaton, FindsRunsOfBytesThatMayComeInAnyOrder) {
     for (char c = 'a'; c <= 'z'; ++c) set.set(static_cast<uint8_t>(c));
     return set;
   }();
-  EXPECT_EQ(automaton.find_run(automaton.start(), 100).len, 6u);
-  EXPECT_EQ(automaton.find_run(automaton.start(), 100).bytes, letters);
-  EXPECT_EQ(automaton.find_run(automaton.start(), 4).len, 4u);
-  EXPECT_EQ(automaton.find_run(run(automaton, "abcdef"), 100).len, 3u);
-  EXPECT_EQ(automaton.find_run(run(automaton, "abcdef"), 100).bytes.count(), 10u);
-  EXPECT_EQ(automaton.find_run(run(automaton, "abcdef-x"), 100).len, 100u);
+  EXPECT_EQ(automaton.find_run(automaton.start(), 1, 100).len, 6u);
+  EXPECT_EQ(automaton.find_run(automaton.start(), 1, 100).bytes, letters);
+  EXPECT_EQ(automaton.find_run(automaton.start(), 1, 4).len, 4u);
+  EXPECT_EQ(automaton.find_run(run(automaton, "abcdef"), 1, 100).len, 3u);
+  EXPECT_EQ(automaton.find_run(run(automaton, "abcdef"), 1, 100).bytes.count(), 10u);
+  EXPECT_EQ(automaton.find_run(run(automaton, "abcdef-x"), 1, 100).len, 100u);
+  EXPECT_EQ(automaton.find_run(automaton.start(), 27, 100).len, 0u) << "26 letters are too few";
 }
 
 // Two kinds of lists whose first elements are such lists again: what may lie around a bracket doubles with each one.

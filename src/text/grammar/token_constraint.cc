@@ -29,6 +29,7 @@ TokenConstraint::Mask TokenConstraint::make_mask(State state) {
   allow_texts(state, &mask);
   if (automaton_.is_full()) {
     mask = {.words = nothing_, .was_too_much = true};
+    has_failed_ = true;
     return mask;
   }
   if (!automaton_.is_accepting(state)) return mask;
@@ -40,8 +41,9 @@ TokenConstraint::Mask TokenConstraint::make_mask(State state) {
 // What is made of bytes that may come in any order needs no following: most tokens, inside a string.
 void TokenConstraint::allow_texts(State state, Mask* mask) {
   const size_t max_len = std::min(texts_->max_len(), TokenTexts::kMaxSplitLen);
-  const GrammarAutomaton::Run run = automaton_.find_run(state, max_len);
-  const TokenTexts::Split* split = texts_->split(run.bytes, run.len);
+  const GrammarAutomaton::Run run = automaton_.find_run(state, TokenTexts::kMinSplitBytes, max_len);
+  automaton_.allow_work();  // looking further than tokens go must not be what makes it too much
+  const std::shared_ptr<const TokenTexts::Split> split = texts_->split(run.bytes, run.len);
   if (split == nullptr) return allow_texts(state, texts_->all(), mask);
   mask->words = split->made_of;
   mask->has_text = true;
@@ -115,13 +117,21 @@ std::string TokenConstraint::why_stuck(State state, bool may_end) {
   return "no token of the model can go on as the grammar wants it: its vocabulary lacks bytes, or no token ends a text";
 }
 
-void TokenConstraint::trim() {
+// Without memory for forgetting, all stays as it is. A mask that was too much may be made the next time: what was in
+// its way is gone, or is known.
+void TokenConstraint::trim() noexcept try {
   const std::lock_guard lock(mutex_);
+  if (std::exchange(has_failed_, false)) {
+    std::erase_if(masks_, [](const auto& mask) { return mask.second.was_too_much; });
+  }
   const bool is_crowded = automaton_.is_crowded();
-  if (is_crowded || masks_.size() * nothing_.size() * sizeof(uint32_t) > kMaxMaskBytes) {
+  const size_t max_masks = std::max(kMaxMaskBytes / (nothing_.size() * sizeof(uint32_t) + 1), 2 * n_masks_left_);
+  if (is_crowded || masks_.size() > max_masks) {
     std::erase_if(masks_, [&](const auto& mask) { return !automaton_.is_held(mask.first); });
+    n_masks_left_ = masks_.size();
   }
   if (is_crowded) automaton_.forget();
+} catch (...) {
 }
 
 void TokenConstraint::hold(State state) noexcept {

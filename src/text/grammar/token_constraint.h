@@ -42,7 +42,7 @@ class TokenConstraint {
   [[nodiscard]] std::string why_stuck(State state, bool may_end);
 
   /// Between steps: where masks or states are many, those are given up that no ConstraintPlace stands at.
-  void trim();
+  void trim() noexcept;
 
  private:
   friend class ConstraintPlace;
@@ -67,6 +67,8 @@ class TokenConstraint {
   GrammarAutomaton automaton_;
   const std::vector<uint32_t> nothing_;
   std::unordered_map<State, Mask> masks_;
+  size_t n_masks_left_ = 0;  // by the last trim that gave up some
+  bool has_failed_ = false;  // a mask was too much, since the last trim
   std::vector<State> path_;  // scratch: states behind a token's bytes
 };
 

@@ -49,6 +49,7 @@ std::unique_ptr<Tokenizer> make_tokenizer() {
         "[", "]", "[[", "]]", "]}", "name", "na",  "me",  "a",   "b",    "ab",  "aba",   "é",    "\\"}) {
     add(piece, TokenType::kNormal);
   }
+  add(std::string(40, '-'), TokenType::kNormal);
   Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::create(std::move(vocab));
   EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().message();
   return std::move(tokenizer).value();
@@ -102,7 +103,9 @@ TEST_F(TokenConstraintTest, MasksAreWhatEachTokenIsToldByItself) {
   std::mt19937 random(7);
   int n_ended = 0;
   for (const char* schema : {"{}", R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}})",
-                             R"({"type": "array", "items": {"enum": [12, 123, "ab", true, null]}, "minItems": 2})"}) {
+                             R"({"type": "array", "items": {"enum": [12, 123, "ab", true, null]}, "minItems": 2})",
+                             R"({"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#"}, "maxItems": 1},
+                                 {"type": "array", "items": {"$ref": "#"}, "minItems": 2, "maxItems": 2}]})"}) {
     const auto constraint = of_schema(schema);
     const auto other = of_schema(schema);  // where no mask was made
     for (int walk = 0; walk < 30; ++walk) {
@@ -244,6 +247,49 @@ TEST_F(TokenConstraintTest, TextsGoOnForLongerThanThereIsRoomForTheirStates) {
   }
 }
 
+// A thought first, and then what tells the alternatives apart: inside it all of them are followed.
+TEST_F(TokenConstraintTest, ManyAlternativesThatBeginAlikeAreFollowed) {
+  std::string schema = R"({"anyOf": [)";
+  for (int i = 0; i < 200; ++i) {
+    schema += (i > 0 ? "," : "") +
+              std::string(R"({"type": "object", "properties": {"thought": {"type": "string"}, "a)") +
+              std::to_string(i) + R"(": {"const": 1}}, "required": ["thought", "a)" + std::to_string(i) + R"("]})";
+  }
+  const auto constraint = of_schema(schema + "]}");
+  State state = constraint->start();
+  for (const std::string_view text :
+       {"{\"", "t", "h", "o", "u", "g", "h", "t", "\":", "\"", "ab", "\\", "n", "é", "a"}) {
+    ASSERT_TRUE(allows(*constraint, state, id_of(text))) << text << constraint->why_stuck(state, true);
+    state = constraint->next(state, id_of(text));
+  }
+}
+
+TEST_F(TokenConstraintTest, AMaskThatWasTooMuchIsMadeAnotherTime) {
+  const std::shared_ptr<TokenConstraint> constraint = of_regex("[ab]*a[ab]{24}");
+  ConstraintPlace place(constraint);
+  std::mt19937 random(3);
+  const auto is_stuck = [&] { return !allows(*constraint, place.state(), id_of("a")); };
+  for (int i = 0; i < 200'000 && !is_stuck(); ++i) place.advance(id_of(random() % 2 == 0 ? "a" : "b"));
+  ASSERT_TRUE(is_stuck()) << "nothing was trimmed";
+  EXPECT_NE(constraint->why_stuck(place.state(), true), "");
+  constraint->trim();
+  EXPECT_FALSE(is_stuck());
+  EXPECT_EQ(constraint->why_stuck(place.state(), true), "");
+}
+
+// Each bracket doubles what may lie around it. No token has more than two of them, so no more are looked at.
+TEST_F(TokenConstraintTest, NothingIsFollowedFurtherThanTokensGo) {
+  const auto constraint = of_schema(
+      R"({"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#"}, "minItems": 1, "maxItems": 1},
+          {"type": "array", "items": {"$ref": "#"}, "minItems": 2, "maxItems": 2}]})");
+  State state = constraint->start();
+  for (const std::string_view text : {"[[", "null", "]", "]"}) {
+    ASSERT_TRUE(allows(*constraint, state, id_of(text))) << text << constraint->why_stuck(state, true);
+    state = constraint->next(state, id_of(text));
+  }
+  EXPECT_TRUE(constraint->is_complete(state));
+}
+
 TEST_F(TokenConstraintTest, APlaceMayBeMoved) {
   const std::shared_ptr<TokenConstraint> constraint = of_regex("ab*");
   ConstraintPlace place(constraint);
@@ -283,7 +329,7 @@ TEST_F(TokenConstraintTest, BoundedStringsAllowWhatFits) {
 TEST_F(TokenConstraintTest, SplitsAreWorthwhileOrNone) {
   ByteSet printable;
   for (int byte = ' '; byte <= '~'; ++byte) printable.set(static_cast<size_t>(byte));
-  const TokenTexts::Split* split = texts_->split(printable, 9);
+  const auto split = texts_->split(printable, 9);
   ASSERT_NE(split, nullptr);
   EXPECT_EQ(texts_->split(printable, 8), split) << "lengths are rounded down";
   EXPECT_NE(texts_->split(printable, 7), split);

@@ -10,8 +10,6 @@ namespace {
 
 constexpr std::array<size_t, 5> kSplitLens{4, 8, 12, 16, TokenTexts::kMaxSplitLen};
 constexpr size_t kMaxSplits = 64;  // of some hundred KiB each
-// Fewer bytes than this are digits or letters of one kind: what is made of others ends at its first byte.
-constexpr size_t kMinSplitBytes = 32;
 
 size_t shared_prefix(std::string_view a, std::string_view b) {
   return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
@@ -59,36 +57,37 @@ TokenList TokenTexts::list(const std::vector<TokenId>& ids) const {
   return list;
 }
 
-const TokenTexts::Split* TokenTexts::split(const ByteSet& made_of, size_t max_len) const {
+std::shared_ptr<const TokenTexts::Split> TokenTexts::split(const ByteSet& made_of, size_t max_len) const {
   const auto rounded = std::ranges::upper_bound(kSplitLens, max_len);
   if (rounded == kSplitLens.begin() || made_of.count() < kMinSplitBytes) return nullptr;
   const size_t len = *(rounded - 1);
   const auto is_it = [&](const KnownSplit& known) { return known.max_len == len && known.made_of == made_of; };
   const std::lock_guard lock(mutex_);
-  auto known = std::ranges::find_if(splits_, is_it);
-  if (known == splits_.end()) {
-    if (splits_.size() == kMaxSplits) return nullptr;
-    known = splits_.insert(known, make_split(made_of, len));
+  if (const auto known = std::ranges::find_if(splits_, is_it); known != splits_.end()) {
+    splits_.splice(splits_.begin(), splits_, known);
+  } else {
+    splits_.push_front({made_of, len, make_split(made_of, len)});
+    if (splits_.size() > kMaxSplits) splits_.pop_back();
   }
-  return known->is_worth_it ? &known->split : nullptr;
+  return splits_.front().split;
 }
 
-TokenTexts::KnownSplit TokenTexts::make_split(const ByteSet& made_of, size_t max_len) const {
-  KnownSplit made{made_of, max_len, false, {}};
-  made.split.made_of.assign(TokenMask::n_words(n_tokens_), 0);
+std::shared_ptr<const TokenTexts::Split> TokenTexts::make_split(const ByteSet& made_of, size_t max_len) const {
+  auto split = std::make_shared<Split>();
+  split->made_of.assign(TokenMask::n_words(n_tokens_), 0);
   std::vector<TokenId> others;
   for (const TokenId id : ordered_) {
     const std::string_view text = bytes(id);
     const auto is_in = [&](char byte) { return made_of[static_cast<uint8_t>(byte)]; };
     if (text.size() <= max_len && std::ranges::all_of(text, is_in)) {
-      TokenMask::set(&made.split.made_of, id);
+      TokenMask::set(&split->made_of, id);
     } else {
       others.push_back(id);
     }
   }
-  made.is_worth_it = 4 * others.size() < 3 * ordered_.size();
-  if (made.is_worth_it) made.split.others = list(others);
-  return made;
+  if (4 * others.size() >= 3 * ordered_.size()) return nullptr;
+  split->others = list(others);
+  return split;
 }
 
 }  // namespace bass

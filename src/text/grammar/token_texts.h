@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string_view>
@@ -61,8 +62,11 @@ class TokenTexts {
     std::vector<uint32_t> made_of;  // a TokenMask
     TokenList others;
   };
-  /// Null where following all tokens costs hardly more. Lengths are rounded down, so that few splits serve all.
-  [[nodiscard]] const Split* split(const ByteSet& made_of, size_t max_len) const;
+  /// Null where following all tokens costs hardly more. Lengths are rounded down, so that few splits serve all; those
+  /// that were asked for last are kept.
+  [[nodiscard]] std::shared_ptr<const Split> split(const ByteSet& made_of, size_t max_len) const;
+  /// Fewer bytes are digits, or letters of one kind: what is made of others ends at its first byte.
+  static constexpr size_t kMinSplitBytes = 32;
   /// Longer runs than this are worth no more to `split`.
   static constexpr size_t kMaxSplitLen = 32;
 
@@ -70,12 +74,11 @@ class TokenTexts {
   struct KnownSplit {
     ByteSet made_of;
     size_t max_len = 0;
-    bool is_worth_it = false;
-    Split split;
+    std::shared_ptr<const Split> split;
   };
 
   [[nodiscard]] TokenList list(const std::vector<TokenId>& ids) const;
-  [[nodiscard]] KnownSplit make_split(const ByteSet& made_of, size_t max_len) const;
+  [[nodiscard]] std::shared_ptr<const Split> make_split(const ByteSet& made_of, size_t max_len) const;
 
   std::vector<std::string_view> bytes_;  // [n_tokens]
   std::vector<TokenId> ordered_;         // by bytes
@@ -84,7 +87,7 @@ class TokenTexts {
   size_t max_len_ = 0;
   int n_tokens_;
   mutable std::mutex mutex_;              // of what is below
-  mutable std::list<KnownSplit> splits_;  // where they stay
+  mutable std::list<KnownSplit> splits_;  // asked for last: in front
 };
 
 }  // namespace bass
