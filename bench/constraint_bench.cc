@@ -58,8 +58,8 @@ Grammar make_grammar(const NamedGrammar& named) {
 std::vector<TokenId> allowed_ids(const uint32_t* mask, const Tokenizer& tokenizer) {
   std::vector<TokenId> ids;
   for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
-    const bool is_allowed = (mask[id / TokenMask::kWordBits] >> id % TokenMask::kWordBits & 1u) != 0;
-    if (is_allowed && !tokenizer.is_end(id) && tokenizer.token_bytes(id).size() < kMaxTokenBytes) ids.push_back(id);
+    if (TokenMask::has(mask, id) && !tokenizer.is_end(id) && tokenizer.token_bytes(id).size() < kMaxTokenBytes)
+      ids.push_back(id);
   }
   return ids;
 }

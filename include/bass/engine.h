@@ -145,9 +145,8 @@ struct TokenText {
 class Engine {
  public:
   /// Loads the models and starts the engine's thread. Errors: kInvalidArgument (option, or a GPU that a build without
-  /// CUDA is asked for), kInvalidFile (model, or a
-  /// draft of another vocabulary), kResourceExhausted (memory, with the bytes needed), kUnavailable (no GPU that it can
-  /// use).
+  /// CUDA is asked for), kInvalidFile (model, or a draft of another vocabulary), kResourceExhausted (memory, with the
+  /// bytes needed), kUnavailable (no GPU that it can use).
   static Result<std::unique_ptr<Engine>> load(const EngineOptions& options);
 
   virtual ~Engine() = default;
@@ -188,8 +187,7 @@ class Engine {
   [[nodiscard]] virtual Result<std::vector<TokenId>> tokenize(std::string_view text, bool add_special,
                                                               bool parse_special) const = 0;
   /// What the model would read of the request: its prompt, or its messages as the chat template writes them, however
-  /// long that is. Errors: no template, one that refuses the messages, what `submit` says of
-  /// options.
+  /// long that is. Errors: no template, one that refuses the messages, what `submit` says of options.
   [[nodiscard]] virtual Result<std::vector<TokenId>> prompt_tokens(const Request& request) const = 0;
   /// Error: an id outside the vocabulary. The bytes need not be valid UTF-8.
   [[nodiscard]] virtual Result<std::string> detokenize(std::span<const TokenId> tokens) const = 0;

@@ -13,6 +13,7 @@
 #include "cli/input.h"
 #include "cli/model_store.h"
 #include "engine/user_json.h"
+#include "text/chat_template.h"
 
 namespace bass {
 namespace {
@@ -56,10 +57,7 @@ class TokenizeCommand final : public Command {
           "--chat: the chat template says which special tokens there are; leave out --add-special and "
           "--no-parse-special");
     }
-    std::vector<ChatMessage> messages;
-    if (options.request.system) messages.push_back({"system", *options.request.system});
-    messages.push_back({"user", std::move(text)});
-    return tokenizer->encode_chat(messages);
+    return tokenizer->encode_chat(conversation_of(options.request.system, std::move(text)));
   }
 
   TableArguments arguments_;

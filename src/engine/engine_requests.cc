@@ -164,10 +164,7 @@ Result<std::string> EngineCore::prompt_text(const Request& request) const {
   if (!is_chat(request)) return request.prompt;
   const ChatFormat format = chat_format(*tokenizer_);
   if (!request.messages.empty()) return format_chat(format, request.messages);
-  std::vector<ChatMessage> messages;
-  if (request.system) messages.push_back({"system", *request.system});
-  messages.push_back({"user", request.prompt});
-  return format_chat(format, messages);
+  return format_chat(format, conversation_of(request.system, request.prompt));
 }
 
 Result<std::vector<TokenId>> EngineCore::prompt_tokens(const Request& request) const try {

@@ -8,7 +8,6 @@
 #include "model/model_source.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
-#include "text/utf8.h"
 
 namespace bass {
 namespace {
@@ -30,10 +29,7 @@ class LoadedTokenizer final : public FileTokenizer {
   }
 
   [[nodiscard]] Result<std::vector<TokenId>> encode_chat(std::span<const ChatMessage> messages) const override {
-    for (const ChatMessage& message : messages) {
-      if (is_valid_utf8(message.role) && is_valid_utf8(message.content)) continue;
-      return invalid_argument("a message is not valid UTF-8; convert it first");
-    }
+    BASS_RETURN_IF_ERROR(check_messages(messages));
     BASS_ASSIGN_OR_RETURN(const std::string text, format_chat(chat_format(*tokenizer_), messages));
     return encode(text, /*add_special=*/false, /*parse_special=*/true);
   }

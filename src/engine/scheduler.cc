@@ -133,7 +133,7 @@ void Scheduler::plan_decode(Sequence* sequence, StepPlan* plan) {
   segment.sampling.sample_idx = static_cast<uint32_t>(sequence->choice_idx);
   segment.prompt = request->prompt;
   segment.output = sequence->output;
-  segment.constraint = request->constraint.get();
+  segment.constraint = sequence->place.constraint();
   segment.constraint_state = sequence->place.state();
 
   if (sequence->draft_len > 0 && sequence->draft_source == DraftSource::kModel) {

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "engine/device_choice.h"
 #include "tensor/quantise.h"
+#include "text/chat_template.h"
 #include "text/stop_strings.h"
 #include "text/utf8.h"
 
@@ -104,10 +105,7 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
     return invalid_argument(fmt::format("the system message is not valid UTF-8 at byte {}; convert it first",
                                         *find_invalid_utf8(*request.system)));
   }
-  for (const ChatMessage& message : request.messages) {
-    if (is_valid_utf8(message.role) && is_valid_utf8(message.content)) continue;
-    return invalid_argument("a message is not valid UTF-8; convert it first");
-  }
+  BASS_RETURN_IF_ERROR(check_messages(request.messages));
   for (const TokenId token : request.prompt_tokens) {
     BASS_RETURN_IF_ERROR(require(token >= 0 && token < vocab_size, "a prompt token", token,
                                  fmt::format("a token id from 0 to {}", vocab_size - 1)));

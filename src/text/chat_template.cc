@@ -4,9 +4,11 @@
 
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/check.h"
 #include "text/jinja/template.h"
+#include "text/utf8.h"
 
 namespace bass {
 namespace {
@@ -37,6 +39,21 @@ ChatFormat chat_format(const Tokenizer& tokenizer) {
   if (tokenizer.bos_id()) format.bos_token = tokenizer.token_bytes(*tokenizer.bos_id());
   if (tokenizer.eos_id()) format.eos_token = tokenizer.token_bytes(*tokenizer.eos_id());
   return format;
+}
+
+std::vector<ChatMessage> conversation_of(const std::optional<std::string>& system, std::string message) {
+  std::vector<ChatMessage> messages;
+  if (system) messages.push_back({"system", *system});
+  messages.push_back({"user", std::move(message)});
+  return messages;
+}
+
+Status check_messages(std::span<const ChatMessage> messages) {
+  for (const ChatMessage& message : messages) {
+    if (is_valid_utf8(message.role) && is_valid_utf8(message.content)) continue;
+    return invalid_argument("a message is not valid UTF-8; convert it first");
+  }
+  return ok_status();
 }
 
 Result<std::string> format_chat(const ChatFormat& format, std::span<const ChatMessage> messages) {

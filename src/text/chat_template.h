@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bass/request.h"
 #include "bass/status.h"
@@ -21,6 +22,12 @@ struct ChatFormat {
 
 /// The template of a model, whose tokenizer outlives it.
 ChatFormat chat_format(const Tokenizer& tokenizer);
+
+/// A user's message, behind a system message if there is one.
+std::vector<ChatMessage> conversation_of(const std::optional<std::string>& system, std::string message);
+
+/// Error (kInvalidArgument): one of them is no UTF-8.
+Status check_messages(std::span<const ChatMessage> messages);
 
 /// What the template prints when it gets the messages as transformers hands them over: `messages`,
 /// `add_generation_prompt`, `bos_token` and `eos_token` where there are such tokens, `tools` and `documents` none. The

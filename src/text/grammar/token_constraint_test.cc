@@ -69,7 +69,7 @@ class TokenConstraintTest : public ::testing::Test {
     return constrain(builder.finish(root).value());
   }
   static bool allows(TokenConstraint& constraint, State state, TokenId id) {
-    return (constraint.allowed(state)[id / 32] >> (id % 32) & 1u) != 0;
+    return TokenMask::has(constraint.allowed(state), id);
   }
   [[nodiscard]] std::vector<TokenId> allowed_ids(TokenConstraint& constraint, State state) const {
     std::vector<TokenId> ids;

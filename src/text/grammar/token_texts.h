@@ -30,12 +30,14 @@ struct TokenList {
 };
 
 /// A set of tokens: bit id % 32 of word id / 32.
-class TokenMask {
- public:
+struct TokenMask {
   static constexpr int kWordBits = 32;
 
   [[nodiscard]] static size_t n_words(int n_tokens) {
     return static_cast<size_t>((n_tokens + kWordBits - 1) / kWordBits);
+  }
+  [[nodiscard]] static bool has(const uint32_t* words, TokenId id) {
+    return (words[id / kWordBits] >> id % kWordBits & 1u) != 0;
   }
   static void set(std::vector<uint32_t>* words, TokenId id) {
     (*words)[static_cast<size_t>(id / kWordBits)] |= 1u << id % kWordBits;

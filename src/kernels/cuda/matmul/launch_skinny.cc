@@ -14,43 +14,6 @@ void run(Device& device, const ProductArguments& a) {
   launch(device, kernel, kernel.shape(device.info().n_multiprocessors));
 }
 
-// For as many rows as there are: not made for that, but right.
-void run_many_rows(Device& device, const ProductArguments& a) {
-  switch (a.w.library) {
-    case LibraryNumbers::kBf16:
-      return run<SkinnyBf16x4x1>(device, a);
-    case LibraryNumbers::kInt8:
-      return run<SkinnyInt8x4x1>(device, a);
-    case LibraryNumbers::kFp8:
-      return run<SkinnyFp8x4x1>(device, a);
-    case LibraryNumbers::kNone:
-      break;
-  }
-}
-
-void run_library(Device& device, const ProductArguments& a) {
-  const bool has_other_way = fits_skinny_product(a.w.library, a.w.n_in);
-  LibraryProduct product{.numbers = a.w.library, .w = a.w.quants, .n_in = a.w.n_in};
-  product.n_rows = library_padded(a.n_rows, a.w.library);
-  product.n_out = library_padded(a.w.n_out, a.w.library);
-  if (has_byte_numbers(a.w.library)) {
-    product.x = a.x.token.q;
-    product.out = a.x.token.sums;
-    product.out_stride = product.n_out;
-    if (!device.multiply(product, has_other_way)) return has_other_way ? run_many_rows(device, a) : void();
-    const ScaleSums scale{a};
-    return launch(device, scale, scale.shape());
-  }
-  product.x = a.x.bf16;
-  product.out = a.out;
-  product.out_stride = a.out_stride;
-  product.accumulates = a.accumulates != 0;
-  if (!device.multiply(product, has_other_way)) return has_other_way ? run_many_rows(device, a) : void();
-  if (a.w.bias == nullptr) return;
-  const AddBias kernel{a.out, a.out_stride, a.n_rows, a.w.n_out, a.w.bias};
-  launch(device, kernel, kernel.shape());
-}
-
 template <class... Kernels>
 struct KernelsOf {};
 using ResidentBf16 = KernelsOf<ResidentBf16x1x4, ResidentBf16x1x8, ResidentBf16x1x14, ResidentBf16x2x4>;
@@ -103,6 +66,35 @@ void run_skinny(Device& device, const ProductArguments& a, bool has_two_tiles) {
     case LibraryNumbers::kNone:
       break;
   }
+}
+
+// True: the library has queued it. Else our kernels for few rows have, if they can: they take any number.
+bool multiply_by_library(Device& device, const ProductArguments& a, const LibraryProduct& product) {
+  const bool has_other_way = fits_skinny_product(a.w.library, a.w.n_in);
+  if (device.multiply(product, has_other_way)) return true;
+  if (has_other_way) run_skinny(device, a, /*has_two_tiles=*/false);
+  return false;
+}
+
+void run_library(Device& device, const ProductArguments& a) {
+  LibraryProduct product{.numbers = a.w.library, .w = a.w.quants, .n_in = a.w.n_in};
+  product.n_rows = library_padded(a.n_rows, a.w.library);
+  product.n_out = library_padded(a.w.n_out, a.w.library);
+  if (has_byte_numbers(a.w.library)) {
+    product.x = a.x.token.q;
+    product.out = a.x.token.sums;
+    product.out_stride = product.n_out;
+    if (!multiply_by_library(device, a, product)) return;
+    const ScaleSums scale{a};
+    return launch(device, scale, scale.shape());
+  }
+  product.x = a.x.bf16;
+  product.out = a.out;
+  product.out_stride = a.out_stride;
+  product.accumulates = a.accumulates != 0;
+  if (!multiply_by_library(device, a, product) || a.w.bias == nullptr) return;
+  const AddBias kernel{a.out, a.out_stride, a.n_rows, a.w.n_out, a.w.bias};
+  launch(device, kernel, kernel.shape());
 }
 
 }  // namespace
