@@ -99,7 +99,7 @@ def test_help(run):
 
 
 LONG = ["--max-tokens", "3000", "--logit-bias", "0:-1000", "--logit-bias", "2:-1000"]  # no end token ends an answer
-STORY = b"Count from one to one thousand in words, all the numbers, one after the other.\n"
+STORY = b"Count from one to one thousand in words, all the numbers, one after the other."
 
 
 PASTE_ON, PASTE_OFF = b"\x1b[?2004h", b"\x1b[?2004l"
@@ -125,16 +125,21 @@ class Chat(Terminal):
         return self.output[begin:].decode().replace("\r\n", "\n")
 
     def type(self, keys):
-        """In pieces, since a terminal holds few bytes that nobody has read, either way."""
+        """In pieces, since a terminal holds few bytes that nobody has read, either way; reads until nothing more is drawn."""
         for begin in range(0, len(keys), 500):
             os.write(self.master, keys[begin:begin + 500])
             with contextlib.suppress(OSError):  # the program has ended
                 while select.select([self.master], [], [], 0.02)[0]:
                     self.output += os.read(self.master, 65536)
 
+    def send(self, keys):
+        """A message and Enter. Of what follows nothing is read yet: an answer that does not pause would be read whole."""
+        self.type(keys)
+        os.write(self.master, b"\r")
+
     def say(self, keys):
         """Types a message and Enter: the answer, or what else is printed."""
-        self.type(keys + b"\r")
+        self.send(keys)
         printed = self.await_prompt().rpartition(PASTE_OFF.decode())[2].removesuffix(PROMPT.decode())
         return printed.removesuffix("(cut: --max-tokens allows more)\n")
 
@@ -253,7 +258,7 @@ def test_a_dumb_terminal_has_no_editor(run, binary, smollm2):
 def test_ctrl_c_stops_the_answer(binary, smollm2):
     chat = Chat(binary, smollm2, *LONG)
     for _ in range(2):
-        chat.type(STORY.replace(b"\n", b"\r"))
+        chat.send(STORY)
         length = len(chat.output)
         chat.read_until(lambda output, begin=length: len(output) > begin + 150)
         os.write(chat.master, b"\x03")
@@ -270,7 +275,7 @@ def test_other_signals_end_the_program(binary, smollm2, number):
     """And Ctrl-C, where no person is there: a cut answer must not look like a whole one, nor be followed by others."""
     with subprocess.Popen([binary, "chat", "-m", smollm2, *LONG], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as child:
-        child.stdin.write(STORY)
+        child.stdin.write(STORY + b"\n")
         child.stdin.flush()
         assert child.stdout.read(1)
         child.send_signal(number)
@@ -282,7 +287,7 @@ def test_other_signals_end_the_program(binary, smollm2, number):
 def test_a_closed_pipe_ends_quietly(binary, smollm2):
     with subprocess.Popen([binary, "chat", "-m", smollm2, *LONG], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as child:
-        child.stdin.write(STORY)
+        child.stdin.write(STORY + b"\n")
         child.stdin.flush()
         assert child.stdout.read(1)
         child.stdout.close()

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -37,7 +38,8 @@ class Terminal:
         """Reads until done(output) or the end of the program."""
         end = time.monotonic() + TIMEOUT_S
         while not done(self.output):
-            assert time.monotonic() < end, self.output
+            readable = select.select([self.master], [], [], max(end - time.monotonic(), 0))[0]
+            assert readable, self.output
             try:
                 data = os.read(self.master, 65536)
             except OSError:  # the other side is closed
