@@ -20,7 +20,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const nlohmann::json& goldens() {
+const nlohmann::json& draft_goldens() {
   static const nlohmann::json json = [] {
     std::ifstream file(data_file("tiny/draft_goldens.json"));
     EXPECT_TRUE(file.good());
@@ -29,7 +29,7 @@ const nlohmann::json& goldens() {
   return json;
 }
 
-std::string main_path() { return data_file("tiny/" + goldens()["main"].get<std::string>()); }
+std::string main_path() { return data_file("tiny/" + draft_goldens()["main"].get<std::string>()); }
 std::string draft_path(const nlohmann::json& golden) { return data_file("tiny/" + golden["file"].get<std::string>()); }
 
 /// Main model and draft at one text, as the executor runs them.
@@ -102,11 +102,11 @@ double difference(const std::vector<float>& logits, const nlohmann::json& expect
 class DraftGoldens : public ::testing::TestWithParam<std::string> {
  protected:
   [[nodiscard]] static const nlohmann::json& golden() {
-    for (const auto& model : goldens()["models"]) {
+    for (const auto& model : draft_goldens()["models"]) {
       if (model["file"] == GetParam() + ".gguf") return model;
     }
     ADD_FAILURE() << "no golden of " << GetParam();
-    return goldens()["models"][0];
+    return draft_goldens()["models"][0];
   }
 };
 INSTANTIATE_TEST_SUITE_P(Tiny, DraftGoldens,
@@ -132,7 +132,7 @@ TEST_P(DraftGoldens, LogitsEqualPyTorchs) {
     std::vector<float> last = models.run_draft({tokens.begin() + 19, tokens.end()}, 19).back();
     EXPECT_EQ(last, rows.back());
     int hidden = n_tokens - 20;
-    for (int i = 0; i < goldens()["draft_len"].get<int>(); ++i) {
+    for (int i = 0; i < draft_goldens()["draft_len"].get<int>(); ++i) {
       const auto& drafted = text["drafts"][static_cast<size_t>(i)];
       EXPECT_LT(difference(last, drafted["logits"]), tolerance) << "draft " << i;
       last = models.run_draft({drafted["id"].get<TokenId>()}, n_tokens + i, hidden).front();
@@ -142,7 +142,7 @@ TEST_P(DraftGoldens, LogitsEqualPyTorchs) {
 }
 
 TEST(DraftGoldensControl, AHeadOfAnotherTypeIsSeen) {
-  const nlohmann::json& golden = goldens()["models"].back();
+  const nlohmann::json& golden = draft_goldens()["models"].back();
   ASSERT_EQ(golden["file"], "draft_head_q4_0.gguf");
   const TempFolder folder;
   const std::string path = folder / "draft.gguf";
@@ -173,7 +173,7 @@ Counts count_accepted(const nlohmann::json& golden, const std::string& draft, in
     Request request = greedy_request(greedy["prompt"].get<std::vector<TokenId>>(), greedy["tokens"].size());
     request.sampling.ignore_eos = false;
     request.speculation.drafter = DrafterChoice::kModel;
-    request.speculation.draft_length = "fixed:" + goldens()["draft_len"].dump();
+    request.speculation.draft_length = "fixed:" + draft_goldens()["draft_len"].dump();
     request.n = n;
     requests.push_back(request);
   }
@@ -190,7 +190,7 @@ Counts count_accepted(const nlohmann::json& golden, const std::string& draft, in
 // PyTorch drafts from the logits of all tokens, those hidden that neither the vocabulary nor the prompt has. It would
 // see fewer tokens accepted without the prompt's.
 TEST(DraftGoldensControl, PromptsMatterToTheHead) {
-  const auto& greedy = goldens()["models"].back()["greedy"];
+  const auto& greedy = draft_goldens()["models"].back()["greedy"];
   for (const auto& text : greedy) {
     const auto accepted = text["accepted"].get<std::vector<int>>();
     EXPECT_GT(std::accumulate(accepted.begin(), accepted.end(), 0), text["accepted_without_prompt"].get<int>());
@@ -199,7 +199,7 @@ TEST(DraftGoldensControl, PromptsMatterToTheHead) {
 
 Counts expected_counts(const nlohmann::json& golden) {
   Counts counts;
-  const int draft_len = goldens()["draft_len"];
+  const int draft_len = draft_goldens()["draft_len"];
   for (const auto& greedy : golden["greedy"]) {
     auto left = static_cast<int>(greedy["tokens"].size());
     for (const auto& accepted : greedy["accepted"]) {
@@ -225,7 +225,7 @@ TEST_P(DraftGoldens, RaggedBatchesAcceptWhatPyTorchDoes) {
 }
 
 TEST(DraftGoldensControl, OtherHiddenStatesAreSeen) {
-  const nlohmann::json& golden = goldens()["models"][1];
+  const nlohmann::json& golden = draft_goldens()["models"][1];
   ASSERT_EQ(golden["file"], "draft_feature_q8_0.gguf");
   const TempFolder folder;
   const std::string path = folder / "draft.gguf";
@@ -254,7 +254,7 @@ std::string refusal(const std::string& main, const std::string& draft) {
 }
 
 TEST(DraftFiles, OfAnotherModelAreRefused) {
-  const std::string draft = draft_path(goldens()["models"][0]);
+  const std::string draft = draft_path(draft_goldens()["models"][0]);
   EXPECT_THAT(refusal(tiny_model("tiny_mqa_tied_f32"), draft),
               AllOf(HasSubstr("made for the main model 'tiny_gqa_tied_f32'"), HasSubstr("tiny_mqa_tied_f32.gguf")));
   EXPECT_THAT(refusal(draft, ""), AllOf(HasSubstr("is a draft for 'tiny_gqa_tied_f32'"), HasSubstr("with -d")));
@@ -272,14 +272,14 @@ TEST(DraftFiles, KnowTheirModelByItsFingerprint) {
   const ModelFile file = load_model_file(quantised).value();
   const std::string expected = fingerprint("tiny_gqa_tied_f32");
   EXPECT_EQ(model_fingerprint(file.config, file.weights), expected);
-  EXPECT_TRUE(Engine::load({.model_path = quantised, .draft_path = draft_path(goldens()["models"][0])}).ok());
+  EXPECT_TRUE(Engine::load({.model_path = quantised, .draft_path = draft_path(draft_goldens()["models"][0])}).ok());
   for (const char* other : {"tiny_gqa_tied_f16", "tiny_mha_untied_f32", "draft_padded"}) {
     EXPECT_NE(fingerprint(other), expected) << other;
   }
 }
 
 TEST(DraftFiles, WithAFaultAreRefused) {
-  const std::string source = draft_path(goldens()["models"][1]);  // with taps, without a head
+  const std::string source = draft_path(draft_goldens()["models"][1]);  // with taps, without a head
   const TempFolder folder;
   const std::string path = folder / "draft.gguf";
   const auto message = [&](const ModelEdit& edit) {

@@ -15,7 +15,6 @@
 namespace bass::testing {
 namespace {
 
-const char* const kMain = "tiny_gqa_tied_f32";
 constexpr int kDrafts = 4;
 
 struct Step {
@@ -53,10 +52,11 @@ std::vector<Request> requests_of(float temperature, VerifyRule rule, DrafterChoi
 // The main model and a draft of other weights.
 class DraftTraceTest : public ::testing::Test {
  protected:
-  DraftTraceTest() { write_random_model(tiny_model(kMain), 7, draft_path_); }
+  DraftTraceTest() { write_random_model(tiny_model(kTinyModel), 7, draft_path_); }
 
   EngineOptions options() {
-    EngineOptions options{.model_path = tiny_model(kMain), .draft_path = draft_path_, .max_batch = 8, .n_threads = 2};
+    EngineOptions options{
+        .model_path = tiny_model(kTinyModel), .draft_path = draft_path_, .max_batch = 8, .n_threads = 2};
     options.activations = ActivationKind::kInt16;
     return options;
   }
@@ -140,7 +140,7 @@ TEST_F(DraftTraceTest, EvidenceIsWhatWholeDistributionsGive) {
   EngineOptions tracing = options();
   tracing.trace = &steps;
   const auto engine = load_engine(tracing);
-  const ModelFile main = load_model_file(tiny_model(kMain)).value();
+  const ModelFile main = load_model_file(tiny_model(kTinyModel)).value();
   const ModelFile draft = load_model_file(draft_path_).value();
   size_t n_judged = 0;
   for (const DrafterChoice drafter : {DrafterChoice::kModel, DrafterChoice::kNgram}) {
@@ -180,7 +180,7 @@ TEST_F(DraftTraceTest, OverlapUnderMatchIsTheChanceOfTheSameToken) {
   EngineOptions tracing = options();
   tracing.trace = &steps;
   const auto engine = load_engine(tracing);
-  const ModelFile main = load_model_file(tiny_model(kMain)).value();
+  const ModelFile main = load_model_file(tiny_model(kTinyModel)).value();
   const ModelFile draft = load_model_file(draft_path_).value();
   int n_chances = 0, n_drafted = 0;
   for (const DrafterChoice drafter : {DrafterChoice::kModel, DrafterChoice::kNgram}) {

@@ -15,7 +15,6 @@
 namespace bass::testing {
 namespace {
 
-constexpr const char* kMain = "tiny_gqa_tied_f32";
 constexpr int kVocabSize = 288;
 constexpr const char* kVocabulary = "bass-draft.vocabulary";
 
@@ -56,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Drafts, PromptHeads,
 class DraftPass {
  public:
   explicit DraftPass(const std::string& path)
-      : main_file_(load_model_file(tiny_model(kMain)).value()), file_(load_model_file(path).value()) {
+      : main_file_(load_model_file(tiny_model(kTinyModel)).value()), file_(load_model_file(path).value()) {
     const auto n_taps = static_cast<int>(file_.config.main->tap_layers.size());
     main_ = cpu::CpuModel::load(main_file_, {KvKind::kInt16, 4, 128, n_taps}, &team_).value();
     draft_ = cpu::CpuModel::load(file_, {KvKind::kInt16, 4, 128}, &team_, main_.get()).value();
@@ -160,12 +159,14 @@ TEST_P(PromptHeads, ABatchDraftsWhatEachPromptsOwnVocabularyDoes) {
     for (const TokenId token : request.prompt_tokens) request.sampling.logit_bias.emplace_back(token, 4.0f);
     request.n = 3;
   }
-  auto batch = load_engine({.model_path = tiny_model(kMain), .draft_path = small, .max_batch = 11, .n_threads = 2});
+  auto batch =
+      load_engine({.model_path = tiny_model(kTinyModel), .draft_path = small, .max_batch = 11, .n_threads = 2});
   std::vector<std::unique_ptr<Engine>> alone;
   for (const Request& request : requests) {
     const std::string path = folder_ / "draft.gguf";
     write_draft(draft(), united(vocabulary, request.prompt_tokens), path);
-    alone.push_back(load_engine({.model_path = tiny_model(kMain), .draft_path = path, .max_batch = 1, .n_threads = 1}));
+    alone.push_back(
+        load_engine({.model_path = tiny_model(kTinyModel), .draft_path = path, .max_batch = 1, .n_threads = 1}));
   }
   int n_other = 0;
   for (const VerifyRule rule : {VerifyRule::kMatch, VerifyRule::kRejection, VerifyRule::kBlock}) {

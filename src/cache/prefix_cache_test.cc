@@ -13,18 +13,18 @@
 namespace bass {
 namespace {
 
-constexpr int kPageLen = 2;
+constexpr int kPrefixPageLen = 2;
 using NodeId = PrefixCache::NodeId;
 using Text = std::vector<TokenId>;
 
 std::span<const TokenId> page_of(const Text& text, int idx) {
-  return std::span(text).subspan(static_cast<size_t>(idx) * kPageLen, kPageLen);
+  return std::span(text).subspan(static_cast<size_t>(idx) * kPrefixPageLen, kPrefixPageLen);
 }
 
 /// Two pools and a cache of both.
 struct Caches {
   explicit Caches(int n_pages, int max_idle)
-      : main(n_pages), draft(n_pages), prefixes(&main, &draft, kPageLen, max_idle) {}
+      : main(n_pages), draft(n_pages), prefixes(&main, &draft, kPrefixPageLen, max_idle) {}
   PagePool main;
   PagePool draft;
   PrefixCache prefixes;
@@ -32,7 +32,7 @@ struct Caches {
   /// Adds a text's pages behind what is known of it, holds the last, and gives its own references back.
   NodeId run(const Text& text, bool has_draft = false) {
     NodeId node = PrefixCache::kRoot;
-    for (int i = 0; (i + 1) * kPageLen <= static_cast<int>(text.size()); ++i) {
+    for (int i = 0; (i + 1) * kPrefixPageLen <= static_cast<int>(text.size()); ++i) {
       NodeId next = prefixes.find(node, page_of(text, i));
       if (next == PrefixCache::kNone) {
         const PageId page = *main.allocate();
@@ -50,7 +50,7 @@ struct Caches {
   int n_known(const Text& text) const {
     NodeId node = PrefixCache::kRoot;
     for (int i = 0;; ++i) {
-      if ((i + 1) * kPageLen > static_cast<int>(text.size())) return i;
+      if ((i + 1) * kPrefixPageLen > static_cast<int>(text.size())) return i;
       node = prefixes.find(node, page_of(text, i));
       if (node == PrefixCache::kNone) return i;
     }
@@ -121,7 +121,7 @@ TEST(PrefixCache, MarksEachNodeOnce) {
 TEST(PrefixCache, GivesDraftPagesThatNobodyUsesBackThoughTheirNodesAreHeld) {
   Caches caches(20, 20);
   const NodeId node = caches.run({1, 2, 3, 4}, /*has_draft=*/true);
-  PageTable table(&caches.draft, kPageLen);
+  PageTable table(&caches.draft, kPrefixPageLen);
   table.append_shared(caches.prefixes.draft_page(caches.prefixes.parent(node)));
   EXPECT_FALSE(caches.prefixes.evict());
   EXPECT_TRUE(caches.prefixes.evict_draft_page());
@@ -152,9 +152,9 @@ TEST(PrefixCache, IsWhatANaiveListOfTextsIsUnderRandomOperations) {
     for (int step = 0; step < 3000; ++step) {
       if (running.size() < 4 && below(2) == 0) {
         Text text;
-        for (int i = below(6) * kPageLen + 1; i > 0; --i) text.push_back(below(2));
+        for (int i = below(6) * kPrefixPageLen + 1; i > 0; --i) text.push_back(below(2));
         n_known_pages += caches.n_known(text);
-        const int n_pages = static_cast<int>(text.size()) / kPageLen;
+        const int n_pages = static_cast<int>(text.size()) / kPrefixPageLen;
         while (caches.main.n_free() < n_pages) ASSERT_TRUE(caches.prefixes.evict());
         running.emplace_back(text, caches.run(text, below(2) == 0));
       } else if (!running.empty()) {
@@ -164,10 +164,10 @@ TEST(PrefixCache, IsWhatANaiveListOfTextsIsUnderRandomOperations) {
       }
       std::map<Text, int> held;  // beginnings of running texts
       for (const auto& [text, node] : running) {
-        const int n_pages = static_cast<int>(text.size()) / kPageLen;
+        const int n_pages = static_cast<int>(text.size()) / kPrefixPageLen;
         ASSERT_EQ(caches.prefixes.depth(node), n_pages);
         ASSERT_EQ(caches.n_known(text), n_pages) << "seed " << seed;
-        for (int i = 1; i <= n_pages; ++i) ++held[Text(text.begin(), text.begin() + i * kPageLen)];
+        for (int i = 1; i <= n_pages; ++i) ++held[Text(text.begin(), text.begin() + i * kPrefixPageLen)];
       }
       ASSERT_LE(caches.prefixes.n_idle(), 12);
       ASSERT_EQ(caches.prefixes.n_nodes() - caches.prefixes.n_idle(), static_cast<int>(held.size()));

@@ -1,17 +1,10 @@
 #include "cli/conversation.h"
 
-#include <chrono>
 #include <memory>
 
 #include "cli/interrupt.h"
 
 namespace bass {
-namespace {
-
-constexpr std::chrono::duration<double> kPollInterval{0.05};
-
-}  // namespace
-
 void Conversation::set_system(const std::string& text) {
   request_.system = text.empty() ? std::nullopt : std::optional(text);
 }

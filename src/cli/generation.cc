@@ -13,7 +13,6 @@ namespace bass {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::duration<double> kPollInterval{0.05};
 constexpr uint64_t kJob = 1;              // all prompts of a run are wanted together
 constexpr double kMaxCancelSeconds = 10;  // an engine that does not answer a cancellation is not waited for
 

@@ -2,6 +2,8 @@
 // second later or more ends the process at once.
 #pragma once
 
+#include <chrono>
+
 #include "bass/status.h"
 
 namespace bass {
@@ -15,6 +17,9 @@ void install_signal_handlers();
 bool is_interrupted();
 /// kCancelled if so.
 Status check_interrupted();
+
+/// How long at most whoever waits for something else goes without looking.
+constexpr std::chrono::duration<double> kPollInterval{0.05};
 
 /// Whether another of them than Ctrl-C has come: not what runs is to end, but the process.
 bool must_end();

@@ -29,7 +29,7 @@ GenerationResult make_result(int n_choices) {
   return result;
 }
 
-class LiveViewTest : public testing::Test {
+class LiveViewTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_NE(std::setlocale(LC_CTYPE, "C.UTF-8"), nullptr); }
 };

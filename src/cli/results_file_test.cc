@@ -13,11 +13,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class ResultsFileTest : public testing::Test {
+class ResultsFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    path_ = testing::TempDir() + "results_" + name + ".jsonl";
+    const std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    path_ = ::testing::TempDir() + "results_" + name + ".jsonl";
     std::filesystem::remove(path_);
     for (int i = 0; i < 3; ++i) {
       PromptSpec prompt;

@@ -50,7 +50,7 @@ TEST(ResultsTest, RanksFinishedBeforeUnfinishedThenByMeanLogprob) {
   const GenerationResult result = make_result();
   std::vector<int> order;
   for (const ChoiceResult* choice : ranked_choices(result.prompts[0])) order.push_back(choice->index);
-  EXPECT_THAT(order, testing::ElementsAre(2, 1, 3, 0));
+  EXPECT_THAT(order, ::testing::ElementsAre(2, 1, 3, 0));
   EXPECT_EQ(result.prompts[0].choices[1].mean_logprob, -1.5);
   EXPECT_EQ(result.prompts[0].choices[3].mean_logprob, std::nullopt);
 }
@@ -125,7 +125,7 @@ TEST(ResultsTest, JsonComesInPiecesUntilOneIsNotTaken) {
   EXPECT_EQ(json["speculation"]["explanation"]["conclusion"], "x");
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  EXPECT_THAT(keys, testing::ElementsAre("model", "draft", "prompts", "usage", "timing", "speculation"));
+  EXPECT_THAT(keys, ::testing::ElementsAre("model", "draft", "prompts", "usage", "timing", "speculation"));
   int n_pieces = 0;
   const Status status = give_result_json(result, false, nullptr, [&](std::string_view) {
     return ++n_pieces == 4 ? resource_exhausted("full") : ok_status();

@@ -1,19 +1,17 @@
 #include "cli/scoring.h"
 
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <unordered_map>
 
 #include "base/check.h"
+#include "cli/interrupt.h"
 #include "cli/report.h"
 
 namespace bass {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::chrono::duration<double> kPollInterval{0.1};
 
 Status interrupted() { return {StatusCode::kCancelled, "interrupted"}; }
 

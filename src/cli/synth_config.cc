@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kMaxDim = 1 << 18;
-constexpr int kMaxLayers = 1024;
+constexpr int kMaxSynthLayers = 1024;
 constexpr int kMinVocab = 257;  // the bytes and an end token
 constexpr int kMaxVocab = 1 << 22;
 constexpr int kMaxContext = 1 << 24;
@@ -78,7 +78,7 @@ Result<SyntheticModel> read_file(const std::string& path) {
   c.architecture = "llama";
   BASS_ASSIGN_OR_RETURN(c.d_model, file.get_int("hidden_size", 1, kMaxDim));
   BASS_ASSIGN_OR_RETURN(c.d_ff, file.get_int("intermediate_size", 1, kMaxDim));
-  BASS_ASSIGN_OR_RETURN(c.n_layers, file.get_int("num_hidden_layers", 1, kMaxLayers));
+  BASS_ASSIGN_OR_RETURN(c.n_layers, file.get_int("num_hidden_layers", 1, kMaxSynthLayers));
   BASS_ASSIGN_OR_RETURN(c.n_heads, file.get_int("num_attention_heads", 1, kMaxDim));
   BASS_ASSIGN_OR_RETURN(c.n_kv_heads, file.get_int("num_key_value_heads", 1, c.n_heads, c.n_heads));
   BASS_ASSIGN_OR_RETURN(c.head_dim, file.get_int("head_dim", 1, kMaxDim, c.d_model / c.n_heads));

@@ -15,7 +15,7 @@ std::string join(const std::vector<TerminalChar>& chars) {
 
 std::string tail(std::string_view text, int n_columns) { return join(last_line(split_for_terminal(text), n_columns)); }
 
-class TerminalTextTest : public testing::Test {
+class TerminalTextTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_NE(std::setlocale(LC_CTYPE, "C.UTF-8"), nullptr); }
 };

@@ -13,7 +13,6 @@
 namespace bass::testing {
 namespace {
 
-constexpr const char* kMain = "tiny_gqa_tied_f32";
 constexpr const char* kSchema = R"({"type": "object", "properties": {
   "name": {"type": "string", "maxLength": 6},
   "kind": {"enum": ["cat", "dog", "dodo"]},
@@ -23,7 +22,7 @@ constexpr const char* kSchema = R"({"type": "object", "properties": {
 
 std::unique_ptr<Engine> load_tiny(int max_batch = 8, const char* draft = "draft_padded") {
   EngineOptions options;
-  options.model_path = tiny_model(kMain);
+  options.model_path = tiny_model(kTinyModel);
   if (draft != nullptr) options.draft_path = tiny_model(draft);
   options.n_threads = 2;
   options.max_batch = max_batch;

@@ -16,10 +16,8 @@
 namespace bass::testing {
 namespace {
 
-const char* const kMain = "tiny_gqa_tied_f32";
-
 TEST(Engine, APromptLongerThanTheContextIsRefusedWithItsNumbers) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
+  auto engine = load_engine({.model_path = tiny_model(kTinyModel), .n_threads = 1});
   const Result<RequestId> id = engine->submit(greedy_request(prompt_of(0, 256), 10), std::make_shared<EventQueue>());
   ASSERT_FALSE(id.ok());
   EXPECT_THAT(id.status().message(), ::testing::HasSubstr("256 tokens"));
@@ -28,7 +26,7 @@ TEST(Engine, APromptLongerThanTheContextIsRefusedWithItsNumbers) {
 
 // What submit refuses, check refuses with the same words: a line of many is not found out behind others' answers.
 TEST(Engine, ChecksWhatOnlyTokensTell) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
+  auto engine = load_engine({.model_path = tiny_model(kTinyModel), .n_threads = 1});
   const auto expect_same = [&](const Request& request, bool is_taken) {
     const Status checked = engine->check(request);
     const Result<RequestId> id = engine->submit(request, std::make_shared<EventQueue>());
@@ -58,7 +56,7 @@ TEST(Engine, ChecksWhatOnlyTokensTell) {
 }
 
 TEST(Engine, ChecksARequestWithoutItsTokens) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
+  auto engine = load_engine({.model_path = tiny_model(kTinyModel), .n_threads = 1});
   Request request;
   request.prompt = "hello";
   EXPECT_TRUE(engine->check(request).ok());
@@ -98,7 +96,7 @@ std::string write_sentencepiece_model(const TempFolder& folder) {
                              .add_u32("tokenizer.ggml.eos_token_id", 2)
                              .add_bool("tokenizer.ggml.add_bos_token", true);
                        }};
-  write_edited_model(tiny_model(kMain), edit, path);
+  write_edited_model(tiny_model(kTinyModel), edit, path);
   return path;
 }
 
@@ -125,7 +123,7 @@ TEST(Engine, TheTextsOfTokensAreThatOfAllOfThem) {
 }
 
 TEST(Engine, WrongRequestsAreRefusedWithTheNameOfTheOption) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
+  auto engine = load_engine({.model_path = tiny_model(kTinyModel), .n_threads = 1});
   auto events = std::make_shared<EventQueue>();
   const auto message = [&](const std::function<void(Request*)>& change) {
     Request request = greedy_request(prompt_of(0, 5), 5);
@@ -160,7 +158,7 @@ TEST(Engine, WrongRequestsAreRefusedWithTheNameOfTheOption) {
 
 TEST(Engine, WrongOptionsAreRefusedWithTheirName) {
   const auto message = [](const std::function<void(EngineOptions*)>& change) {
-    EngineOptions options{.model_path = tiny_model(kMain), .n_threads = 1};
+    EngineOptions options{.model_path = tiny_model(kTinyModel), .n_threads = 1};
     change(&options);
     const auto engine = Engine::load(options);
     EXPECT_EQ(engine.status().code(), StatusCode::kInvalidArgument);
@@ -199,14 +197,14 @@ TEST(Engine, TellsWhatTheModelWouldRead) {
 }
 
 TEST(Engine, OptionsTellWhatWasChosen) {
-  const auto engine = load_engine({.model_path = tiny_model(kMain)});
+  const auto engine = load_engine({.model_path = tiny_model(kTinyModel)});
   const EngineOptions& chosen = engine->options();
   EXPECT_GT(chosen.n_threads, 0);
   EXPECT_GT(chosen.context_len.value(), 0);
   EXPECT_GT(chosen.kv_memory_mib.value(), 0);
   EXPECT_GE(chosen.prefix_cache_mib.value(), 0);
   EXPECT_LE(chosen.prefix_cache_mib.value(), chosen.kv_memory_mib.value());
-  const auto named = load_engine({.model_path = tiny_model(kMain), .kv_memory_mib = 100, .prefix_cache_mib = 0});
+  const auto named = load_engine({.model_path = tiny_model(kTinyModel), .kv_memory_mib = 100, .prefix_cache_mib = 0});
   EXPECT_EQ(named->options().kv_memory_mib, 100);
   EXPECT_EQ(named->options().prefix_cache_mib, 0);
 }

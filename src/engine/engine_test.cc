@@ -22,11 +22,9 @@
 namespace bass::testing {
 namespace {
 
-const char* const kMain = "tiny_gqa_tied_f32";
-
 std::string random_draft(size_t n_dropped, const TempFolder& folder) {
   std::string path = folder / "random.gguf";
-  write_random_model(tiny_model(kMain), 7, path, n_dropped);
+  write_random_model(tiny_model(kTinyModel), 7, path, n_dropped);
   return path;
 }
 
@@ -53,7 +51,7 @@ std::vector<Request> mixed_requests(bool seeded_sampling) {
 }
 
 std::vector<RequestResult> run_regular(const std::vector<Request>& requests) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .max_batch = 1, .n_threads = 1});
+  auto engine = load_engine({.model_path = tiny_model(kTinyModel), .max_batch = 1, .n_threads = 1});
   std::vector<Request> regular = requests;
   for (Request& request : regular) request.speculation.drafter = DrafterChoice::kOff;
   return run_all(*engine, regular);
@@ -75,11 +73,11 @@ class Identity : public ::testing::TestWithParam<IdentityCase> {};
 
 TEST_P(Identity, GreedyAndSeededMatchEqualRegularDecoding) {
   const IdentityCase& test = GetParam();
-  EngineOptions options{.model_path = tiny_model(kMain), .max_batch = test.max_batch, .n_threads = test.n_threads};
+  EngineOptions options{.model_path = tiny_model(kTinyModel), .max_batch = test.max_batch, .n_threads = test.n_threads};
   options.attention = test.attention;
   options.max_step_tokens = 24;  // prompts are cut into chunks beside running sequences
   const TempFolder folder;
-  if (test.draft == "self") options.draft_path = tiny_model(kMain);
+  if (test.draft == "self") options.draft_path = tiny_model(kTinyModel);
   if (test.draft == "padded") options.draft_path = tiny_model("draft_padded");
   if (test.draft.starts_with("draft_")) options.draft_path = tiny_model(test.draft);
   if (test.draft == "random") options.draft_path = random_draft(0, folder);
@@ -151,8 +149,8 @@ TEST(Engine, SamplesOfOnePromptDifferAndDoNotDependOnTheBatchTheyRunIn) {
   request.sampling.temperature = 1.0f;
   request.seed = 5;
   request.n = 9;
-  auto wide = load_engine({.model_path = tiny_model(kMain), .max_batch = 9, .n_threads = 2});
-  auto narrow = load_engine({.model_path = tiny_model(kMain), .max_batch = 2, .n_threads = 1});
+  auto wide = load_engine({.model_path = tiny_model(kTinyModel), .max_batch = 9, .n_threads = 2});
+  auto narrow = load_engine({.model_path = tiny_model(kTinyModel), .max_batch = 2, .n_threads = 1});
   const RequestResult a = run_one(*wide, request);
   const RequestResult b = run_one(*narrow, request);
   expect_same_outputs({a}, {b});
@@ -168,7 +166,7 @@ TEST(Engine, RejectionWithASeedAndAFixedLengthIsReproducible) {
   request.speculation.drafter = DrafterChoice::kModel;
   request.n = 4;
   auto engine =
-      load_engine({.model_path = tiny_model(kMain), .draft_path = tiny_model("draft_padded"), .n_threads = 2});
+      load_engine({.model_path = tiny_model(kTinyModel), .draft_path = tiny_model("draft_padded"), .n_threads = 2});
   const RequestResult a = run_one(*engine, request);
   const RequestResult b = run_one(*engine, request);
   expect_same_outputs({a}, {b});
@@ -178,7 +176,8 @@ TEST(Engine, RejectionWithASeedAndAFixedLengthIsReproducible) {
 }
 
 TEST(Engine, CountsWhatHappened) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .draft_path = tiny_model(kMain), .n_threads = 1});
+  auto engine =
+      load_engine({.model_path = tiny_model(kTinyModel), .draft_path = tiny_model(kTinyModel), .n_threads = 1});
   Request request = greedy_request(prompt_of(0, 10), 21);
   request.speculation.drafter = DrafterChoice::kModel;
   request.speculation.draft_length = "fixed:4";
@@ -223,7 +222,7 @@ std::vector<Request> requests_of_all_rules() {
 TEST(Engine, AllRulesInOneBatchGiveWhatEachGivesAlone) {
   const std::vector<Request> requests = requests_of_all_rules();
   const auto engine_of = [](int max_batch, int n_threads) {
-    return load_engine({.model_path = tiny_model(kMain),
+    return load_engine({.model_path = tiny_model(kTinyModel),
                         .draft_path = tiny_model("draft_padded"),
                         .max_batch = max_batch,
                         .n_threads = n_threads});
@@ -245,7 +244,7 @@ TEST(Engine, AllRulesInOneBatchGiveWhatEachGivesAlone) {
 TEST(Engine, ADraftEndsByItsConfidence) {
   const TempFolder folder;
   const auto run = [](const std::string& draft, const char* draft_length) {
-    auto engine = load_engine({.model_path = tiny_model(kMain), .draft_path = draft, .n_threads = 2});
+    auto engine = load_engine({.model_path = tiny_model(kTinyModel), .draft_path = draft, .n_threads = 2});
     Request request = greedy_request(prompt_of(2, 20), 60);
     request.sampling.temperature = 0.7f;
     request.n = 16;
@@ -254,7 +253,7 @@ TEST(Engine, ADraftEndsByItsConfidence) {
     run_one(*engine, request);
     return engine->stats().speculation;
   };
-  const SpeculationStats equal = run(tiny_model(kMain), "survival:min=0.3");
+  const SpeculationStats equal = run(tiny_model(kTinyModel), "survival:min=0.3");
   EXPECT_GT(equal.drafted, 5 * equal.rounds);
   const std::string stranger = random_draft(0, folder);
   const SpeculationStats all = run(stranger, "fixed:8"), promising = run(stranger, "survival:min=0.3");
@@ -264,7 +263,8 @@ TEST(Engine, ADraftEndsByItsConfidence) {
 
 // The main model as its own draft: nearly everything is accepted, and the extra token comes behind it.
 TEST(Engine, BlockVerificationOfAnEqualDraftAcceptsIt) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .draft_path = tiny_model(kMain), .n_threads = 2});
+  auto engine =
+      load_engine({.model_path = tiny_model(kTinyModel), .draft_path = tiny_model(kTinyModel), .n_threads = 2});
   Request request = greedy_request(prompt_of(2, 20), 40);
   request.sampling.temperature = 1.0f;
   request.n = 8;
@@ -288,7 +288,7 @@ TEST_P(SeededRule, DoesNotDependOnOtherRequests) {
   request.speculation.draft_length = "bass";  // Algorithm 1: lengths follow what was accepted, not the clock
   request.speculation.drafter = DrafterChoice::kModel;
   EngineOptions options{
-      .model_path = tiny_model(kMain), .draft_path = tiny_model("draft_padded"), .max_batch = 8, .n_threads = 2};
+      .model_path = tiny_model(kTinyModel), .draft_path = tiny_model("draft_padded"), .max_batch = 8, .n_threads = 2};
   auto engine = load_engine(options);
   const RequestResult alone = run_one(*engine, request);
   std::vector<Request> together = mixed_requests(true);
@@ -299,7 +299,7 @@ TEST_P(SeededRule, DoesNotDependOnOtherRequests) {
 }
 
 TEST(Engine, CountersAreThereWhenTheLastEventIs) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
+  auto engine = load_engine({.model_path = tiny_model(kTinyModel), .n_threads = 1});
   for (int i = 1; i <= 20; ++i) {
     run_one(*engine, greedy_request(prompt_of(i, 1), 2));
     EXPECT_EQ(engine->stats().decode_tokens, i) << "the step that feeds the prompt's last token is none of decoding";
@@ -316,7 +316,7 @@ TEST(Engine, CountersAreThereWhenTheLastEventIs) {
 
 // Else a step that ran meanwhile would bring the old sums back.
 TEST(Engine, CountersThatWereSetBackStaySo) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .max_batch = 128, .n_threads = 1});
+  auto engine = load_engine({.model_path = tiny_model(kTinyModel), .max_batch = 128, .n_threads = 1});
   auto events = std::make_shared<EventQueue>();
   Request request = greedy_request(prompt_of(0, 4), 240);
   request.n = 20'000;  // more than the loops below see the end of
@@ -348,7 +348,7 @@ TEST(Engine, AQueueWaitsAsLongAsItIsTold) {
 
 TEST(Engine, RequestsThatDoNotFitNowWaitAndAllPagesComeBack) {
   // 1 MiB are 128 pages of 32 tokens, and a sequence needs 7: most of the 64 that the batch would take must wait.
-  EngineOptions options{.model_path = tiny_model(kMain), .max_batch = 64, .n_threads = 2, .kv_memory_mib = 1};
+  EngineOptions options{.model_path = tiny_model(kTinyModel), .max_batch = 64, .n_threads = 2, .kv_memory_mib = 1};
   auto engine = load_engine(options);
   std::vector<Request> requests;
   for (int i = 0; i < 20; ++i) {
@@ -374,8 +374,9 @@ TEST(Engine, FindsTheMemoryOfCachesBeforeItIsWrittenTo) {
   std::vector<Request> requests(4, greedy_request(prompt_of(1, 20), 230));
   for (Request& request : requests) request.n = 100;
   requests.front().max_tokens = 1;  // the longest ones count
-  for (const std::string& draft : {std::string(), tiny_model(kMain)}) {
-    auto engine = load_engine({.model_path = tiny_model(kMain), .draft_path = draft, .max_batch = 250, .n_threads = 2});
+  for (const std::string& draft : {std::string(), tiny_model(kTinyModel)}) {
+    auto engine =
+        load_engine({.model_path = tiny_model(kTinyModel), .draft_path = draft, .max_batch = 250, .n_threads = 2});
     const int64_t n_caches = draft.empty() ? 1 : 2;
     const int64_t n_bytes = n_caches * 250 * 250 * engine->model_info().kv_bytes_per_token;
     ASSERT_GT(n_bytes, int64_t{16} << 20) << "else others' memory is as large";
@@ -393,14 +394,14 @@ TEST(Engine, FindsTheMemoryOfCachesBeforeItIsWrittenTo) {
 }
 
 TEST(Engine, EndsAtTheContextWithLength) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1, .context_len = 64});
+  auto engine = load_engine({.model_path = tiny_model(kTinyModel), .n_threads = 1, .context_len = 64});
   const RequestResult result = run_one(*engine, greedy_request(prompt_of(0, 50), 1000));
   EXPECT_EQ(result.choices[0].tokens.size(), 14u);
   EXPECT_EQ(result.choices[0].reason, FinishReason::kLength);
 }
 
 TEST(Engine, CancellationEndsARequestAndNoOther) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
+  auto engine = load_engine({.model_path = tiny_model(kTinyModel), .n_threads = 1});
   auto events = std::make_shared<EventQueue>();
   Request endless = greedy_request(prompt_of(0, 8), 240);
   endless.n = 200;
@@ -424,7 +425,7 @@ TEST(Engine, CancellationEndsARequestAndNoOther) {
 TEST(Engine, CancellationInTheMiddleLeavesTheOthersTokensAsTheyAre) {
   const Request kept = greedy_request(prompt_of(1, 30), 100);
   auto engine =
-      load_engine({.model_path = tiny_model(kMain), .draft_path = tiny_model("draft_padded"), .n_threads = 2});
+      load_engine({.model_path = tiny_model(kTinyModel), .draft_path = tiny_model("draft_padded"), .n_threads = 2});
   const RequestResult alone = run_one(*engine, kept);
   auto events = std::make_shared<EventQueue>();
   Request other = greedy_request(prompt_of(2, 30), 200);
@@ -440,7 +441,7 @@ TEST(Engine, CancellationInTheMiddleLeavesTheOthersTokensAsTheyAre) {
 }
 
 TEST(Engine, ADeadlineReturnsWhatThereIs) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .max_batch = 4, .n_threads = 1});
+  auto engine = load_engine({.model_path = tiny_model(kTinyModel), .max_batch = 4, .n_threads = 1});
   Request request = greedy_request(prompt_of(0, 20), 235);
   request.n = 5000;
   request.time_budget_s = 1.5;  // building the samples is in it
@@ -458,7 +459,7 @@ TEST(Engine, ChunksOfAPromptEndBeforeADeadline) {
   EXPECT_EQ(tokens_before_deadline(0.0, 0.001, 256), 0);
   EXPECT_EQ(tokens_before_deadline(-1.0, 0.001, 256), 0);
   EXPECT_EQ(tokens_before_deadline(1e9, 0.0, 256), 0) << "what a row takes is unknown";
-  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
+  auto engine = load_engine({.model_path = tiny_model(kTinyModel), .n_threads = 1});
   Request request = greedy_request(prompt_of(0, 200), 1);
   request.time_budget_s = 1000;
   const RequestResult first = run_one(*engine, request);
@@ -469,7 +470,7 @@ TEST(Engine, ChunksOfAPromptEndBeforeADeadline) {
 }
 
 TEST(Engine, StopStringsCutTheTextButNotTheTokens) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 1});
+  auto engine = load_engine({.model_path = tiny_model(kTinyModel), .n_threads = 1});
   Request request = greedy_request(prompt_of(5, 12), 60);
   const ChoiceResult whole = run_one(*engine, request).choices[0];
   ASSERT_GT(whole.text.size(), 10u);
@@ -488,18 +489,18 @@ TEST(Engine, StopStringsCutTheTextButNotTheTokens) {
 
 TEST(EngineLoad, RefusesADraftOfAnotherVocabularyAndTakesAPaddedOne) {
   const Result<std::unique_ptr<Engine>> other =
-      Engine::load({.model_path = tiny_model(kMain), .draft_path = tiny_model("draft_other_vocab")});
+      Engine::load({.model_path = tiny_model(kTinyModel), .draft_path = tiny_model("draft_other_vocab")});
   ASSERT_FALSE(other.ok());
   EXPECT_EQ(other.status().code(), StatusCode::kInvalidFile);
   EXPECT_THAT(other.status().message(), ::testing::HasSubstr("another vocabulary"));
-  EXPECT_TRUE(Engine::load({.model_path = tiny_model(kMain), .draft_path = tiny_model("draft_padded")}).ok());
+  EXPECT_TRUE(Engine::load({.model_path = tiny_model(kTinyModel), .draft_path = tiny_model("draft_padded")}).ok());
   EXPECT_FALSE(Engine::load({.model_path = tiny_model("vocab_only")}).ok());
   EXPECT_FALSE(Engine::load({.model_path = tiny_model("missing")}).ok());
-  EXPECT_FALSE(Engine::load({.model_path = tiny_model(kMain), .device = "cuda"}).ok());
+  EXPECT_FALSE(Engine::load({.model_path = tiny_model(kTinyModel), .device = "cuda"}).ok());
 }
 
 TEST(Engine, ManyThreadsMaySubmitAndCancelAtOnce) {
-  auto engine = load_engine({.model_path = tiny_model(kMain), .max_batch = 4, .n_threads = 2});
+  auto engine = load_engine({.model_path = tiny_model(kTinyModel), .max_batch = 4, .n_threads = 2});
   std::vector<std::thread> clients;
   for (int i = 0; i < 4; ++i) {
     clients.emplace_back([&engine, i] {
@@ -525,7 +526,7 @@ TEST(Engine, ManyThreadsMaySubmitAndCancelAtOnce) {
 TEST(Engine, DestructionWithRunningRequestsCancelsThem) {
   auto events = std::make_shared<EventQueue>();
   {
-    auto engine = load_engine({.model_path = tiny_model(kMain), .n_threads = 2});
+    auto engine = load_engine({.model_path = tiny_model(kTinyModel), .n_threads = 2});
     Request request = greedy_request(prompt_of(0, 10), 240);
     request.n = 500;
     ASSERT_TRUE(engine->submit(request, events).ok());

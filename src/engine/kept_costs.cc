@@ -18,15 +18,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint16_t kTrust = 4;        // measurements that an entry of a file counts as
-constexpr size_t kNameLen = 16;       // hexadecimal digits of a file's name
-constexpr double kMinSeconds = 1e-9;  // of a step: less and more is no measurement
-constexpr double kMaxSeconds = 3600;
+constexpr uint16_t kTrust = 4;            // measurements that an entry of a file counts as
+constexpr size_t kNameLen = 16;           // hexadecimal digits of a file's name
+constexpr double kMinStepSeconds = 1e-9;  // of a step: less and more is no measurement
+constexpr double kMaxStepSeconds = 3600;
 constexpr double kMaxTokenSeconds = 0.01;  // of attention to a token
 constexpr float kNearLevel = 0.3f;         // as far from the level (logarithm) as a size counts
 
 bool is_cost(const Json& value) {
-  return value.is_number() && value.get<double>() >= kMinSeconds && value.get<double>() < kMaxSeconds;
+  return value.is_number() && value.get<double>() >= kMinStepSeconds && value.get<double>() < kMaxStepSeconds;
 }
 
 // A step is never dearer than one of more rows: what is so was measured while other programs had the processor, and

@@ -71,9 +71,9 @@ TEST(OptionsTest, SetsEveryKind) {
   EXPECT_TRUE(set("chat", {"true"}, &options).ok());
   EXPECT_EQ(options.request.n, 8);
   EXPECT_EQ(options.request.sampling.temperature, 0.0f);
-  EXPECT_THAT(options.request.stop, testing::ElementsAre("a", "b"));
+  EXPECT_THAT(options.request.stop, ::testing::ElementsAre("a", "b"));
   EXPECT_THAT(options.request.sampling.logit_bias,
-              testing::ElementsAre(testing::Pair(5, -1.5f), testing::Pair(7, 2.f)));
+              ::testing::ElementsAre(::testing::Pair(5, -1.5f), ::testing::Pair(7, 2.f)));
   EXPECT_EQ(options.request.seed, 18446744073709551615ull);
   EXPECT_EQ(options.request.speculation.verify, VerifyRule::kMatch);
   EXPECT_EQ(options.request.time_budget_s, 2.5);
@@ -130,8 +130,8 @@ TEST(OptionsTest, JsonValuesHaveTheOptionsType) {
   EXPECT_TRUE(set_json("stop", "z").ok());
   EXPECT_TRUE(set_json("logit_bias", {{"5", -2.5}}).ok());
   EXPECT_EQ(options.request.n, 3);
-  EXPECT_THAT(options.request.stop, testing::ElementsAre("z"));
-  EXPECT_THAT(options.request.sampling.logit_bias, testing::ElementsAre(testing::Pair(5, -2.5f)));
+  EXPECT_THAT(options.request.stop, ::testing::ElementsAre("z"));
+  EXPECT_THAT(options.request.sampling.logit_bias, ::testing::ElementsAre(::testing::Pair(5, -2.5f)));
 
   EXPECT_EQ(set_json("n", "3").message(), "\"n\" \"3\": must be a whole number");
   EXPECT_EQ(set_json("n", 0).message(), "\"n\" 0: must be from 1 to 65536");

@@ -15,7 +15,6 @@
 namespace bass::testing {
 namespace {
 
-const char* const kMain = "tiny_gqa_tied_f32";
 constexpr int kPageLen = 32;
 
 std::vector<TokenId> joined(std::vector<TokenId> begin, const std::vector<TokenId>& end) {
@@ -45,7 +44,7 @@ std::vector<Request> requests_that_begin_alike() {
 }
 
 EngineOptions options_of(int max_batch) {
-  return {.model_path = tiny_model(kMain), .max_batch = max_batch, .n_threads = 2};
+  return {.model_path = tiny_model(kTinyModel), .max_batch = max_batch, .n_threads = 2};
 }
 
 std::vector<RequestResult> run_each_anew(std::vector<Request> requests) {

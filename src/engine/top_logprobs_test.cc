@@ -9,11 +9,9 @@
 namespace bass::testing {
 namespace {
 
-constexpr const char* kMain = "tiny_gqa_tied_f32";
-
-std::unique_ptr<Engine> load_tiny() {
+std::unique_ptr<Engine> load_with_draft() {
   EngineOptions options;
-  options.model_path = tiny_model(kMain);
+  options.model_path = tiny_model(kTinyModel);
   options.draft_path = tiny_model("draft_padded");
   options.n_threads = 2;
   options.max_batch = 4;
@@ -49,7 +47,7 @@ std::vector<TopLogprob> scored(Engine* engine, std::vector<TokenId> text, size_t
 }
 
 TEST(TopLogprobs, AreThoseOfScoringTheText) {
-  const auto engine = load_tiny();
+  const auto engine = load_with_draft();
   ASSERT_NE(engine, nullptr);
   for (const VerifyRule rule : {VerifyRule::kMatch, VerifyRule::kRejection, VerifyRule::kBlock}) {
     for (const int n_top : {1, 5, 20}) {
@@ -66,7 +64,7 @@ TEST(TopLogprobs, AreThoseOfScoringTheText) {
 }
 
 TEST(TopLogprobs, BeginWithTheMostProbableAndAgreeWithTheTokens) {
-  const auto engine = load_tiny();
+  const auto engine = load_with_draft();
   ASSERT_NE(engine, nullptr);
   constexpr int kTop = 20;
   const RequestResult result = run_one(*engine, request_of(VerifyRule::kBlock, 1.0f, kTop));
@@ -92,7 +90,7 @@ TEST(TopLogprobs, BeginWithTheMostProbableAndAgreeWithTheTokens) {
 }
 
 TEST(TopLogprobs, NobodyWhoDoesNotAskIsTold) {
-  const auto engine = load_tiny();
+  const auto engine = load_with_draft();
   ASSERT_NE(engine, nullptr);
   Request silent = request_of(VerifyRule::kMatch, 0.0f, 0);
   const std::vector<RequestResult> results = run_all(*engine, {silent, request_of(VerifyRule::kMatch, 0.0f, 3)});
@@ -106,7 +104,7 @@ TEST(TopLogprobs, NobodyWhoDoesNotAskIsTold) {
 
 // A stop text cuts a step's tokens, and what is told of them.
 TEST(TopLogprobs, EndWithTheTokens) {
-  const auto engine = load_tiny();
+  const auto engine = load_with_draft();
   ASSERT_NE(engine, nullptr);
   Request request = request_of(VerifyRule::kMatch, 0.0f, 2);
   request.n = 1;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "executor/executor.h"
+#include "support/data_file.h"
 
 namespace bass {
 namespace {
@@ -16,8 +17,6 @@ namespace {
 constexpr int kDrafts = 6;
 constexpr int kPages = 2;  // of a sequence
 constexpr ConfidenceTerms kTerms{1.0f, 0.7f};
-
-std::string tiny(const std::string& name) { return std::string(BASS_TEST_DATA) + "/tiny/" + name + ".gguf"; }
 
 /// Sequences of one prompt, each drafting at most kDrafts tokens with an end of its own.
 class DraftEnds : public ::testing::TestWithParam<VerifyRule> {
@@ -59,8 +58,8 @@ class DraftEnds : public ::testing::TestWithParam<VerifyRule> {
 
  private:
   const std::vector<TokenId> prompt_{5, 9, 200, 17, 40, 9};
-  ModelFile main_ = load_model_file(tiny("tiny_gqa_tied_f32")).value();
-  ModelFile draft_ = load_model_file(tiny("tiny_gqa_tied_q4_1")).value();
+  ModelFile main_ = load_model_file(testing::tiny_model(testing::kTinyModel)).value();
+  ModelFile draft_ = load_model_file(testing::tiny_model("tiny_gqa_tied_q4_1")).value();
   const ExecutorOptions options_{
       .n_threads = 2, .max_batch = 8, .n_main_pages = 16, .n_draft_pages = 16, .context_len = 64};
   std::unique_ptr<Executor> executor_ = make_cpu_executor(main_, &draft_, options_).value();

@@ -10,16 +10,13 @@
 
 #include "cache/page_pool.h"
 #include "executor/executor.h"
+#include "support/data_file.h"
 
 namespace bass {
 namespace {
 
 constexpr int kMaxLen = 64;
-constexpr int kPages = 2;  // of a sequence
-
-ModelFile load(const std::string& name) {
-  return load_model_file(fmt::format("{}/{}.gguf", BASS_TEST_DATA, name)).value();
-}
+constexpr int kChunkPages = 2;  // of a sequence
 
 /// A prompt's chunk that nobody asks for anything.
 SegmentPlan chunk(std::span<const TokenId> tokens, std::span<const PageId> pages) {
@@ -34,7 +31,7 @@ ExecutorOptions two_sequences(AttentionKind attention, int n_threads) {
   ExecutorOptions options;
   options.n_threads = n_threads;
   options.max_batch = 2;
-  options.n_main_pages = options.n_draft_pages = 2 * kPages;
+  options.n_main_pages = options.n_draft_pages = 2 * kChunkPages;
   options.context_len = kMaxLen;
   options.attention = attention;
   return options;
@@ -44,7 +41,7 @@ using Case = std::tuple<std::string, AttentionKind, int>;
 
 class LastLayerRows : public ::testing::TestWithParam<Case> {
  protected:
-  ModelFile main_ = load("architectures/" + std::get<0>(GetParam()));
+  ModelFile main_ = load_model_file(testing::data_file("architectures/" + std::get<0>(GetParam()) + ".gguf")).value();
   const ExecutorOptions options_ = two_sequences(std::get<1>(GetParam()), std::get<2>(GetParam()));
   const std::vector<TokenId> first_{5, 9, 20, 17, 40};
   const std::vector<TokenId> second_{7, 9, 31, 17, 22, 9, 3};
@@ -132,7 +129,7 @@ class LastLayerWork : public ::testing::Test {
  private:
   const std::vector<TokenId> prompt_{5, 9, 200, 17, 40, 9};
   const std::vector<PageId> pages_{0, 1};
-  ModelFile main_ = load("tiny/tiny_gqa_tied_f32");
+  ModelFile main_ = load_model_file(testing::tiny_model(testing::kTinyModel)).value();
   std::unique_ptr<Executor> executor_ =
       make_cpu_executor(main_, nullptr, two_sequences(AttentionKind::kFused, 2)).value();
 };

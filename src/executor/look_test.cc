@@ -9,20 +9,19 @@
 #include <vector>
 
 #include "executor/executor.h"
+#include "support/data_file.h"
 
 namespace bass {
 namespace {
 
 constexpr int kSequences = 24;  // of one prompt, each with noise of its own
-constexpr int kPages = 1;       // of a sequence
+constexpr int kLookPages = 1;   // of a sequence
 constexpr int kTextLen = 32;
 
 // By VerifyRule.
 const std::array<std::string, 3> kRuleNames = {"rejection", "match", "block"};
 
 enum class Drafter { kNobody, kModel, kHost };
-
-std::string tiny(const std::string& name) { return std::string(BASS_TEST_DATA) + "/tiny/" + name + ".gguf"; }
 
 /// Temperature and rule.
 class Looks : public ::testing::TestWithParam<std::tuple<float, VerifyRule>> {
@@ -33,7 +32,7 @@ class Looks : public ::testing::TestWithParam<std::tuple<float, VerifyRule>> {
     StepPlan plan;
     for (PageId i = 0; i < kSequences; ++i) {
       pages[static_cast<size_t>(i)] = i;
-      SegmentPlan& segment = add_segment(std::span(pages).subspan(static_cast<size_t>(i), kPages), &plan);
+      SegmentPlan& segment = add_segment(std::span(pages).subspan(static_cast<size_t>(i), kLookPages), &plan);
       segment.sampling.temperature = std::get<0>(GetParam());
       segment.sampling.rule = std::get<1>(GetParam());
       segment.sampling.seed = static_cast<uint64_t>(i);
@@ -49,7 +48,7 @@ class Looks : public ::testing::TestWithParam<std::tuple<float, VerifyRule>> {
   void find_likely() {
     StepPlan plan;
     const PageId page = 0;
-    add_segment(std::span(&page, kPages), &plan).sampling.temperature = 0;
+    add_segment(std::span(&page, kLookPages), &plan).sampling.temperature = 0;
     likely_ = executor_->wait(executor_->submit(plan)).segments.front().tokens.front().id;
   }
 
@@ -65,12 +64,12 @@ class Looks : public ::testing::TestWithParam<std::tuple<float, VerifyRule>> {
 
   const std::vector<TokenId> prompt_{5, 9, 200, 17, 40, 9};
   TokenId likely_ = 0;
-  ModelFile main_ = load_model_file(tiny("tiny_gqa_tied_f32")).value();
-  ModelFile draft_ = load_model_file(tiny("tiny_gqa_tied_q4_1")).value();
+  ModelFile main_ = load_model_file(testing::tiny_model(testing::kTinyModel)).value();
+  ModelFile draft_ = load_model_file(testing::tiny_model("tiny_gqa_tied_q4_1")).value();
   const ExecutorOptions options_{.n_threads = 2,
                                  .max_batch = kSequences,
-                                 .n_main_pages = kSequences * kPages,
-                                 .n_draft_pages = kSequences * kPages,
+                                 .n_main_pages = kSequences * kLookPages,
+                                 .n_draft_pages = kSequences * kLookPages,
                                  .context_len = kTextLen};
   std::unique_ptr<Executor> executor_ = make_cpu_executor(main_, &draft_, options_).value();
 };

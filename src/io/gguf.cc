@@ -12,8 +12,8 @@
 namespace bass {
 namespace {
 
+using gguf_format::in_quotes;
 using gguf_format::load;
-using gguf_format::quoted;
 
 std::string kind_of(const GgufValue& value) {
   if (std::holds_alternative<uint64_t>(value) || std::holds_alternative<int64_t>(value)) return "an integer";
@@ -108,12 +108,12 @@ const TensorInfo* GgufFile::find_tensor(std::string_view name) const {
 }
 
 Status GgufFile::missing(std::string_view key) const {
-  return invalid_file(fmt::format("{}: a metadata entry is missing (key {})", path(), quoted(key)));
+  return invalid_file(fmt::format("{}: a metadata entry is missing (key {})", path(), in_quotes(key)));
 }
 
 Status GgufFile::wrong_kind(std::string_view key, std::string_view needed) const {
   return invalid_file(
-      fmt::format("{}: a metadata entry is {}, need {} (key {})", path(), kind_of(*find(key)), needed, quoted(key)));
+      fmt::format("{}: a metadata entry is {}, need {} (key {})", path(), kind_of(*find(key)), needed, in_quotes(key)));
 }
 
 Result<uint32_t> GgufFile::get_u32(std::string_view key) const {
@@ -123,12 +123,12 @@ Result<uint32_t> GgufFile::get_u32(std::string_view key) const {
   if (const auto* number = std::get_if<uint64_t>(value)) {
     if (*number <= std::numeric_limits<uint32_t>::max()) return static_cast<uint32_t>(*number);
     return invalid_file(
-        fmt::format("{}: {} is out of range, need 0 to 4294967295 (key {})", path(), *number, quoted(key)));
+        fmt::format("{}: {} is out of range, need 0 to 4294967295 (key {})", path(), *number, in_quotes(key)));
   }
   if (const auto* number = std::get_if<int64_t>(value)) {
     if (*number >= 0 && *number <= std::numeric_limits<uint32_t>::max()) return static_cast<uint32_t>(*number);
     return invalid_file(
-        fmt::format("{}: {} is out of range, need 0 to 4294967295 (key {})", path(), *number, quoted(key)));
+        fmt::format("{}: {} is out of range, need 0 to 4294967295 (key {})", path(), *number, in_quotes(key)));
   }
   return wrong_kind(key, "an integer");
 }

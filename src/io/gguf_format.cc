@@ -36,7 +36,7 @@ std::string type_name(GgufType type) {
   return std::string(kNames[number]);
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr size_t kMaxLen = 80;
   std::string out = "'";
   for (const char c : text.substr(0, kMaxLen)) {

@@ -21,7 +21,7 @@ size_t scalar_bytes(GgufType type);
 std::string type_name(GgufType type);
 
 /// Text from a file for a message: cut where it is long, anything but printable ASCII escaped, in quotes.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 template <class T>
 T load(const std::byte* from) {

@@ -15,8 +15,8 @@
 namespace bass {
 namespace {
 
+using gguf_format::in_quotes;
 using gguf_format::load;
-using gguf_format::quoted;
 
 constexpr size_t kMaxKeyBytes = 65535;      // the format's limit
 constexpr size_t kMaxTensorNameBytes = 63;  // that of other readers
@@ -88,7 +88,7 @@ class GgufParser {
     return invalid_file(fmt::format("{}: {} (at byte {})", path_, what, at));
   }
   [[nodiscard]] Status error_in_key(std::string_view key, std::string_view what) const {
-    return invalid_file(fmt::format("{}: {} (key {})", path_, what, quoted(key)));
+    return invalid_file(fmt::format("{}: {} (key {})", path_, what, in_quotes(key)));
   }
   [[nodiscard]] uint64_t n_left() const { return bytes_.size() - at_; }
 
@@ -148,7 +148,7 @@ class GgufParser {
     if (name.size() > max_bytes) {
       return error_at(begin, fmt::format("{} has {} bytes, more than {}", what, name.size(), max_bytes));
     }
-    if (!seen.insert(name).second) return error_at(begin, fmt::format("{} {} occurs twice", what, quoted(name)));
+    if (!seen.insert(name).second) return error_at(begin, fmt::format("{} {} occurs twice", what, in_quotes(name)));
     return ok_status();
   }
 
@@ -162,7 +162,7 @@ class GgufParser {
     GgufValue value;
     if (type == GgufType::kString) {
       std::string_view text;
-      BASS_RETURN_IF_ERROR(read_string(fmt::format("the value of key {}", quoted(key)), text));
+      BASS_RETURN_IF_ERROR(read_string(fmt::format("the value of key {}", in_quotes(key)), text));
       value = text;
     } else if (type == GgufType::kArray) {
       GgufArray array;
@@ -170,19 +170,19 @@ class GgufParser {
       value = array;
     } else if (const size_t n_bytes = gguf_format::scalar_bytes(type); n_bytes > 0) {
       if (n_left() < n_bytes) {
-        return error_at(at_, fmt::format("the file ends within the value of key {}: it is truncated", quoted(key)));
+        return error_at(at_, fmt::format("the file ends within the value of key {}: it is truncated", in_quotes(key)));
       }
       value = gguf_format::load_scalar(type, bytes_.data() + at_);
       at_ += n_bytes;
     } else {
-      return error_at(type_at, fmt::format("key {} has the unknown value type {}", quoted(key), type_number));
+      return error_at(type_at, fmt::format("key {} has the unknown value type {}", in_quotes(key), type_number));
     }
     contents_.metadata.emplace_back(key, value);
     return ok_status();
   }
 
   Status parse_array(std::string_view key, GgufArray& array) {
-    const std::string what = fmt::format("the array of key {}", quoted(key));
+    const std::string what = fmt::format("the array of key {}", in_quotes(key));
     const uint64_t begin = at_;
     uint32_t type_number = 0;
     uint64_t count = 0;
@@ -236,12 +236,12 @@ class GgufParser {
     std::string_view name;
     BASS_RETURN_IF_ERROR(read_name("a tensor's name", kMaxTensorNameBytes, names_, name));
     tensor.name = name;
-    const std::string what = fmt::format("the description of tensor {}", quoted(tensor.name));
+    const std::string what = fmt::format("the description of tensor {}", in_quotes(tensor.name));
     uint32_t n_dims = 0;
     BASS_RETURN_IF_ERROR(read(what, n_dims));
     if (n_dims < 1 || n_dims > kMaxDims) {
-      return error_at(place.described_at,
-                      fmt::format("tensor {} has {} dimensions, need 1 to {}", quoted(tensor.name), n_dims, kMaxDims));
+      return error_at(place.described_at, fmt::format("tensor {} has {} dimensions, need 1 to {}",
+                                                      in_quotes(tensor.name), n_dims, kMaxDims));
     }
     std::array<uint64_t, kMaxDims> dims{};
     for (uint32_t i = 0; i < n_dims; ++i) BASS_RETURN_IF_ERROR(read(what, dims[i]));
@@ -262,7 +262,7 @@ class GgufParser {
     for (const ForeignType& foreign : kForeignTypes) {
       if (foreign.number == type_number) type = fmt::format(" ({})", foreign.name);
     }
-    return error_at(at, fmt::format("tensor {} has type {}{}, which BASS cannot read; it reads {}", quoted(name),
+    return error_at(at, fmt::format("tensor {} has type {}{}, which BASS cannot read; it reads {}", in_quotes(name),
                                     type_number, type, readable_dtypes()));
   }
 
@@ -272,22 +272,22 @@ class GgufParser {
     int64_t n_elements = 1;
     for (const uint64_t dim : dims) {
       if (dim == 0) {
-        return error_at(place.described_at, fmt::format("tensor {} has a dimension of 0", quoted(tensor.name)));
+        return error_at(place.described_at, fmt::format("tensor {} has a dimension of 0", in_quotes(tensor.name)));
       }
       if (__builtin_mul_overflow(n_elements, dim, &n_elements)) {
-        return error_at(place.described_at, fmt::format("tensor {} has an impossible shape [{}]", quoted(tensor.name),
-                                                        fmt::join(dims, ", ")));
+        return error_at(place.described_at, fmt::format("tensor {} has an impossible shape [{}]",
+                                                        in_quotes(tensor.name), fmt::join(dims, ", ")));
       }
       tensor.shape.push_back(static_cast<int64_t>(dim));
     }
     if (tensor.shape[0] % type.block_len != 0) {
       return error_at(place.described_at,
                       fmt::format("tensor {} has rows of {} elements, which is no multiple of {}'s block of {}",
-                                  quoted(tensor.name), tensor.shape[0], type.name, type.block_len));
+                                  in_quotes(tensor.name), tensor.shape[0], type.name, type.block_len));
     }
     const auto n_blocks = static_cast<uint64_t>(n_elements / type.block_len);
     if (__builtin_mul_overflow(n_blocks, static_cast<uint64_t>(type.block_bytes), &place.n_bytes)) {
-      return error_at(place.described_at, fmt::format("tensor {} has an impossible shape [{}]", quoted(tensor.name),
+      return error_at(place.described_at, fmt::format("tensor {} has an impossible shape [{}]", in_quotes(tensor.name),
                                                       fmt::join(dims, ", ")));
     }
     return ok_status();
@@ -301,14 +301,14 @@ class GgufParser {
       const TensorPlace& place = places_[i];
       if (place.offset % alignment_ != 0) {
         return error_at(place.described_at, fmt::format("tensor {} has offset {}, which is no multiple of {}",
-                                                        quoted(tensor.name), place.offset, alignment_));
+                                                        in_quotes(tensor.name), place.offset, alignment_));
       }
       const uint64_t n_data = data_at < bytes_.size() ? bytes_.size() - data_at : 0;
       if (place.offset > n_data || place.n_bytes > n_data - place.offset) {
         return error_at(place.described_at,
                         fmt::format("the {} bytes of tensor {} at offset {} reach past the end of the file ({} bytes): "
                                     "it is truncated or damaged",
-                                    place.n_bytes, quoted(tensor.name), place.offset, bytes_.size()));
+                                    place.n_bytes, in_quotes(tensor.name), place.offset, bytes_.size()));
       }
       tensor.data = bytes_.subspan(data_at + place.offset, place.n_bytes);
     }
@@ -324,8 +324,8 @@ class GgufParser {
       const TensorPlace& place = places_[order[k]];
       if (before.offset + before.n_bytes > place.offset) {
         return error_at(place.described_at,
-                        fmt::format("tensors {} and {} overlap", quoted(contents_.tensors[order[k - 1]].name),
-                                    quoted(contents_.tensors[order[k]].name)));
+                        fmt::format("tensors {} and {} overlap", in_quotes(contents_.tensors[order[k - 1]].name),
+                                    in_quotes(contents_.tensors[order[k]].name)));
       }
     }
     return ok_status();

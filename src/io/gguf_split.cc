@@ -82,7 +82,7 @@ Status open_shards(const std::string& path, const SplitFacts& facts, std::vector
     for (const TensorInfo& tensor : shard.contents.tensors) {
       const auto [found, is_new] = shard_of.emplace(tensor.name, i);
       if (is_new) continue;
-      return invalid_file(fmt::format("{}: tensor {} is in {} too", shard_path, gguf_format::quoted(tensor.name),
+      return invalid_file(fmt::format("{}: tensor {} is in {} too", shard_path, gguf_format::in_quotes(tensor.name),
                                       prefix + shard_suffix(found->second, facts.n_shards)));
     }
     files->push_back(std::move(shard.mapping));

@@ -1,7 +1,9 @@
 #include "io/gguf_writer.h"
 
+#include <array>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "base/check.h"
 
@@ -25,6 +27,28 @@ void append_text(std::string* out, std::string_view text) {
 void append_array_head(std::string* out, GgufType type, size_t n_elements) {
   append(out, static_cast<uint32_t>(type));
   append<uint64_t>(out, n_elements);
+}
+
+/// GGUF's number for "most tensors are of this type".
+uint32_t file_type_number(DType type) {
+  constexpr std::array<std::pair<DType, uint32_t>, 14> kNumbers{{{DType::kF32, 0},
+                                                                 {DType::kF16, 1},
+                                                                 {DType::kQ4_0, 2},
+                                                                 {DType::kQ4_1, 3},
+                                                                 {DType::kQ8_0, 7},
+                                                                 {DType::kQ5_0, 8},
+                                                                 {DType::kQ5_1, 9},
+                                                                 {DType::kQ2_K, 10},
+                                                                 {DType::kQ3_K, 12},
+                                                                 {DType::kQ4_K, 15},
+                                                                 {DType::kQ5_K, 17},
+                                                                 {DType::kQ6_K, 18},
+                                                                 {DType::kIQ4_NL, 25},
+                                                                 {DType::kBF16, 32}}};
+  for (const auto& [known, number] : kNumbers) {
+    if (known == type) return number;
+  }
+  return 0;
 }
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -55,6 +79,12 @@ void GgufWriter::add_bool(std::string_view key, bool value) {
 void GgufWriter::add_string(std::string_view key, std::string_view value) {
   add_key(key, GgufType::kString);
   append_text(&metadata_, value);
+}
+
+void GgufWriter::add_file_type(DType most) {
+  constexpr uint32_t kQuantizationVersion = 2;
+  add_u32("general.file_type", file_type_number(most));
+  add_u32("general.quantization_version", kQuantizationVersion);
 }
 
 void GgufWriter::add_strings(std::string_view key, std::span<const std::string> values) {

@@ -38,6 +38,8 @@ class GgufWriter {
   void add_strings(std::string_view key, std::span<const std::string> values);
   void add_i32s(std::string_view key, std::span<const int32_t> values);
   void add_f32s(std::string_view key, std::span<const float> values);
+  /// How the file is written: the type that most of its elements have.
+  void add_file_type(DType most);
   void add_u8s(std::string_view key, std::span<const uint8_t> values);
   /// A value as the reader gives it. Readers widen numbers: they are written as U32, I32 and F32 where that loses
   /// nothing, else with 64 bits.

@@ -49,10 +49,10 @@ class LeafReader final : public nlohmann::json_sax<Json> {
     const bool is_utf8 = std::string_view(error.what()).find("UTF-8") != std::string_view::npos;
     const bool is_range = std::string_view(error.what()).find("number overflow") != std::string_view::npos;
     const std::string what = is_utf8    ? "holds invalid UTF-8"
-                             : is_range ? fmt::format("the number {} is too large", gguf_format::quoted(token))
+                             : is_range ? fmt::format("the number {} is too large", gguf_format::in_quotes(token))
                              : position > text_.size()
                                  ? std::string("the JSON text ends too early")
-                                 : fmt::format("no valid JSON near {}", gguf_format::quoted(token));
+                                 : fmt::format("no valid JSON near {}", gguf_format::in_quotes(token));
     status_ = invalid_file(fmt::format("{}: {} (at byte {})", place_.path, what, at));
     return false;
   }
@@ -65,8 +65,8 @@ class LeafReader final : public nlohmann::json_sax<Json> {
   };
 
   bool fail_in_key(std::string_view what) {
-    status_ =
-        invalid_file(fmt::format("{}: {} (key {})", place_.path, what, gguf_format::quoted(joined_json_path(path_))));
+    status_ = invalid_file(
+        fmt::format("{}: {} (key {})", place_.path, what, gguf_format::in_quotes(joined_json_path(path_))));
     return false;
   }
 

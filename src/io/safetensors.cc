@@ -13,7 +13,7 @@
 namespace bass {
 namespace {
 
-using gguf_format::quoted;
+using gguf_format::in_quotes;
 
 constexpr size_t kLenBytes = sizeof(uint64_t);             // the header's length stands in front of it
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;          // the format's limit
@@ -61,7 +61,7 @@ class HeaderReader {
     return invalid_file(fmt::format("{}: {} (at byte {})", path_, what, at));
   }
   [[nodiscard]] Status error_in(std::string_view name, std::string_view what) const {
-    return invalid_file(fmt::format("{}: {} (key {})", path_, what, quoted(name)));
+    return invalid_file(fmt::format("{}: {} (key {})", path_, what, in_quotes(name)));
   }
 
   Status find_header() {
@@ -99,7 +99,7 @@ class HeaderReader {
     if (field == "shape" && is_list_entry(keys, leaf)) return take_size(&entry, leaf);
     if (field == "data_offsets" && is_list_entry(keys, leaf)) return take_offset(&entry, leaf);
     return error_in(name,
-                    fmt::format("a tensor's entry has no place for {}", quoted(joined_json_path(keys.subspan(1)))));
+                    fmt::format("a tensor's entry has no place for {}", in_quotes(joined_json_path(keys.subspan(1)))));
   }
 
   Status take_metadata(std::span<const JsonStep> keys, const JsonLeaf& leaf) const {
@@ -122,7 +122,7 @@ class HeaderReader {
       return error_in(entry->tensor.name, fmt::format("the dtype is {}, need a string", json_kind(leaf)));
     }
     const auto* const found = std::ranges::find(kTypes, std::string_view(*name), &SafetensorsType::name);
-    if (found == kTypes.end()) return error_in(entry->tensor.name, fmt::format("unknown dtype {}", quoted(*name)));
+    if (found == kTypes.end()) return error_in(entry->tensor.name, fmt::format("unknown dtype {}", in_quotes(*name)));
     entry->tensor.type = found;
     return ok_status();
   }

@@ -41,11 +41,11 @@ Result<WeightMap> read_index(const std::string& path) {
     const auto* shard = std::get_if<std::string>(&leaf);
     if (keys.size() != 2 || shard == nullptr) {
       return invalid_file(fmt::format("{}: need a file's name, not {} (key {})", path, json_kind(leaf),
-                                      gguf_format::quoted(joined_json_path(keys))));
+                                      gguf_format::in_quotes(joined_json_path(keys))));
     }
     if (!is_plain_name(*shard)) {
       return invalid_file(fmt::format("{}: {} is no name of a file beside the index (key {})", path,
-                                      gguf_format::quoted(*shard), gguf_format::quoted(joined_json_path(keys))));
+                                      gguf_format::in_quotes(*shard), gguf_format::in_quotes(joined_json_path(keys))));
     }
     map.emplace_back(keys[1].key, *shard);
     return ok_status();
@@ -115,7 +115,7 @@ Status SafetensorsCheckpoint::add_file(const std::string& path) {
     const auto [found, is_new] = tensor_idx_.emplace(tensor.name, tensors_.size());
     if (!is_new) {
       return invalid_file(fmt::format("{}: the tensor is in {} too (key {})", path, path_of(tensors_[found->second]),
-                                      gguf_format::quoted(tensor.name)));
+                                      gguf_format::in_quotes(tensor.name)));
     }
     tensor.file_idx = static_cast<uint32_t>(files_.size());
     tensors_.push_back(std::move(tensor));

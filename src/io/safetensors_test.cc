@@ -36,7 +36,7 @@ Result<std::vector<SafetensorsTensor>> parse(const std::string& file) {
 }
 
 /// The message about a broken file; empty if nothing was found wrong.
-std::string error_of(const std::string& file) {
+std::string parse_error(const std::string& file) {
   const auto tensors = parse(file);
   if (tensors.ok()) return "";
   EXPECT_EQ(tensors.status().code(), StatusCode::kInvalidFile);
@@ -126,18 +126,18 @@ TEST(SafetensorsTest, RefusesBrokenHeaders) {
       {file_of("{" + ok + "}", 5), "1 bytes behind the last tensor are nobody's"},
   };
   for (const Case& broken : cases)
-    EXPECT_THAT(error_of(broken.file), HasSubstr(broken.message)) << broken.file.substr(0, 90);
+    EXPECT_THAT(parse_error(broken.file), HasSubstr(broken.message)) << broken.file.substr(0, 90);
 }
 
 TEST(SafetensorsTest, MessagesSayWhereAndAreForTerminals) {
-  EXPECT_THAT(error_of(file_of("{\"a\":x}")), HasSubstr("(at byte 13)"));
-  EXPECT_THAT(error_of(file_of("{\"\\u001b[31m\":5}")), HasSubstr("(key '\\x1b[31m')"));
+  EXPECT_THAT(parse_error(file_of("{\"a\":x}")), HasSubstr("(at byte 13)"));
+  EXPECT_THAT(parse_error(file_of("{\"\\u001b[31m\":5}")), HasSubstr("(key '\\x1b[31m')"));
 }
 
 TEST(SafetensorsTest, EveryTruncationIsAnError) {
   const std::string file = file_of(kTwo, 18);
-  ASSERT_EQ(error_of(file), "");
-  for (size_t len = 0; len < file.size(); ++len) EXPECT_NE(error_of(std::string(file.data(), len)), "") << len;
+  ASSERT_EQ(parse_error(file), "");
+  for (size_t len = 0; len < file.size(); ++len) EXPECT_NE(parse_error(std::string(file.data(), len)), "") << len;
 }
 
 TEST(SafetensorsTest, DamagedBytesNeverCrash) {
@@ -146,7 +146,7 @@ TEST(SafetensorsTest, DamagedBytesNeverCrash) {
   for (int round = 0; round < 20000; ++round) {
     std::string damaged = file;
     for (int i = 0; i < 3; ++i) damaged[random() % damaged.size()] = static_cast<char>(random());
-    error_of(damaged);
+    parse_error(damaged);
   }
 }
 

@@ -30,7 +30,7 @@ Result<const Architecture*> find_architecture_of_checkpoint(const std::string& m
     }
   }
   return invalid_file(fmt::format("{}: model type {} is not supported; supported: {} (key 'model_type')", config_path,
-                                  gguf_format::quoted(model_type), known));
+                                  gguf_format::in_quotes(model_type), known));
 }
 
 }  // namespace bass

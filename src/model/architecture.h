@@ -1,5 +1,5 @@
-// The registry of architectures. A new one is a file like qwen2.cc and its lines here: what it computes is said by the
-// properties of ModelConfig, and its tensors are found by them (decoder_weights.h).
+// The registry of architectures. A new one is a file like architectures/qwen2.cc and its lines here: what it computes
+// is said by the properties of ModelConfig, and its tensors are found by them (decoder_weights.h).
 #pragma once
 
 #include <array>

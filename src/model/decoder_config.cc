@@ -14,8 +14,6 @@ namespace bass {
 namespace {
 
 constexpr int kMaxLayers = 1024;
-constexpr int kMaxDim = 1 << 20;
-constexpr int kMaxVocab = 1 << 24;
 constexpr int kMaxContext = 1 << 26;
 constexpr int kMaxExperts = 1 << 12;
 constexpr int kHeadDimStep = 16;  // attention works on whole vectors of a head

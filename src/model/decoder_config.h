@@ -10,6 +10,10 @@
 
 namespace bass {
 
+// Larger sizes in a file are faults of the file.
+constexpr int kMaxDim = 1 << 20;
+constexpr int kMaxVocab = 1 << 24;
+
 /// Fills in what the keys "ARCHITECTURE.*" say of sizes, norm, rope (with its scaling), window and experts, and checks
 /// that BASS computes such a shape. `config` comes with the properties of the architecture: norm and rope_pairs matter
 /// here. A window is given to all layers.

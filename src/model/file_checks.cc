@@ -16,7 +16,7 @@ Status check_text(const GgufFile& gguf, std::string_view what, std::string_view 
   const std::optional<size_t> at = find_invalid_utf8(text);
   if (!at.has_value()) return ok_status();
   return invalid_file(fmt::format("{}: {} has invalid UTF-8 at its byte {} (key {})", gguf.path(), what, *at,
-                                  gguf_format::quoted(key)));
+                                  gguf_format::in_quotes(key)));
 }
 
 bool is_finite(const TensorInfo& tensor, ThreadTeam* team) {

@@ -124,7 +124,7 @@ void HfImport::expect_flag(const std::string& key, bool value) {
 void HfImport::expect_text(const std::string& key, std::initializer_list<std::string_view> values) {
   const std::string text = text_or(key, std::string(*values.begin()));
   if (std::ranges::count(values, text) > 0) return;
-  fail_in_key(key, fmt::format("is {}, which BASS does not compute here", gguf_format::quoted(text)));
+  fail_in_key(key, fmt::format("is {}, which BASS does not compute here", gguf_format::in_quotes(text)));
 }
 
 void HfImport::expect_object_or_null(const std::string& key) {
@@ -268,7 +268,7 @@ Status HfImport::finish() {
   for (const SafetensorsTensor& tensor : checkpoint_->tensors()) {
     if (used_.contains(tensor.name) || is_buffer(tensor.name)) continue;
     return invalid_file(fmt::format("{}: tensor {} is none of the {} that BASS computes", checkpoint_->path_of(tensor),
-                                    gguf_format::quoted(tensor.name), architecture_));
+                                    gguf_format::in_quotes(tensor.name), architecture_));
   }
   constexpr int64_t kMaxLen = std::numeric_limits<int>::max();
   for (const TensorRecipe& recipe : recipes_) {

@@ -45,28 +45,6 @@ Status check_vocab_fits(const ModelSource& source, const std::string& path) {
   return check_vocab_size(path, static_cast<int64_t>(array->n_elements), embedding->n_rows());
 }
 
-/// GGUF's number for "most tensors are of this type".
-uint32_t file_type_of(DType type) {
-  constexpr std::array<std::pair<DType, uint32_t>, 14> kNumbers{{{DType::kF32, 0},
-                                                                 {DType::kF16, 1},
-                                                                 {DType::kQ4_0, 2},
-                                                                 {DType::kQ4_1, 3},
-                                                                 {DType::kQ8_0, 7},
-                                                                 {DType::kQ5_0, 8},
-                                                                 {DType::kQ5_1, 9},
-                                                                 {DType::kQ2_K, 10},
-                                                                 {DType::kQ3_K, 12},
-                                                                 {DType::kQ4_K, 15},
-                                                                 {DType::kQ5_K, 17},
-                                                                 {DType::kQ6_K, 18},
-                                                                 {DType::kIQ4_NL, 25},
-                                                                 {DType::kBF16, 32}}};
-  for (const auto& [known, number] : kNumbers) {
-    if (known == type) return number;
-  }
-  return 0;
-}
-
 /// The type of the largest tensor.
 DType main_type(std::span<const TensorRecipe> recipes) {
   DType type = DType::kF32;
@@ -89,8 +67,7 @@ void describe(const ModelSource& source, GgufWriter* writer) {
   for (const auto& [key, value] : source.gguf.metadata()) {
     if (!is_about_file(key)) writer->add_value(key, value);
   }
-  writer->add_u32("general.file_type", file_type_of(main_type(source.recipes)));
-  writer->add_u32("general.quantization_version", 2);
+  writer->add_file_type(main_type(source.recipes));
   for (const TensorRecipe& recipe : source.recipes) writer->add_tensor(recipe.name, recipe.type, recipe.shape);
 }
 

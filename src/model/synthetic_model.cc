@@ -69,14 +69,6 @@ std::vector<PlannedTensor> plan_tensors(const SyntheticModel& model) {
 
 std::string type_text(DType type) { return std::string(dtype_info(type).name); }
 
-// general.file_type, as other programs number it.
-uint32_t file_type_of(DType type) {
-  constexpr uint32_t kMostlyBf16 = 32, kMostlyQ8 = 7;
-  if (type == DType::kBF16) return kMostlyBf16;
-  if (type == DType::kQ8_0) return kMostlyQ8;
-  return static_cast<uint32_t>(type);  // F32, F16, Q4_0, Q4_1: the type's own number
-}
-
 void add_metadata(const SyntheticModel& model, GgufWriter* writer) {
   const ModelConfig& c = model.config;
   const auto add_size = [&](std::string_view key, int value) {
@@ -90,8 +82,7 @@ void add_metadata(const SyntheticModel& model, GgufWriter* writer) {
                                  "speed and memory; its text means nothing.",
                                  c.name, type_text(model.type), model.seed));
   writer->add_bool(kSyntheticKey, true);
-  writer->add_u32("general.file_type", file_type_of(model.type));
-  writer->add_u32("general.quantization_version", 2);
+  writer->add_file_type(model.type);
   add_size("block_count", c.n_layers);
   add_size("context_length", c.context_len);
   add_size("embedding_length", c.d_model);

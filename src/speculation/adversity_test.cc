@@ -23,7 +23,7 @@ std::unique_ptr<LengthChooser> regular() { return engine_policy(parse_draft_leng
 /// Negative control: a policy that learns until a step, and then goes on with the longest draft of its last ten steps.
 class Stubborn final : public LengthChooser {
  public:
-  explicit Stubborn(int last_step) : inner_(goodput()), last_step_(last_step) {}
+  explicit Stubborn(int last_step) : inner_(new_goodput()), last_step_(last_step) {}
 
   [[nodiscard]] int max_len() const override { return inner_->max_len(); }
   void choose(const StepLoad& regular, std::span<DraftCandidate> candidates) override {
@@ -103,7 +103,7 @@ std::vector<Summary> run_all(const std::function<std::function<Conditions(int)>(
         machine.has_labels = has_labels;
         machine.disturbed = disturbed;
         machine.can_look = can_look;
-        const auto reached = run(machine, changes, make_of ? make_of(machine) : goodput);
+        const auto reached = run(machine, changes, make_of ? make_of(machine) : new_goodput);
         const std::string cell = std::string(named.name) + ", " + std::to_string(n) + " sequences";
         for (size_t i = 0; i < changes.size(); ++i) summaries[i].add(reached[i], cell);
       }
@@ -374,14 +374,14 @@ class NotTold final : public LengthChooser {
   }
 
  private:
-  std::unique_ptr<LengthChooser> inner_ = goodput();
+  std::unique_ptr<LengthChooser> inner_ = new_goodput();
 };
 
 TEST(Adversity, ContextsThatComeAndGoAreKnownToThePolicy) {
   const std::vector<int> changes = {250, 500, 750};
   for (const int n_sequences : {4, 16}) {
     const ChangingMachine machine = reading_machine(n_sequences);
-    const auto told = run(machine, changes, goodput);
+    const auto told = run(machine, changes, new_goodput);
     const auto not_told = run(machine, changes, [] { return std::make_unique<NotTold>(); });
     for (size_t i = 0; i < changes.size(); ++i) {
       std::printf("%d sequences, step %d: %.3f of the best fixed length, %.3f where contexts are not told\n",
@@ -407,7 +407,7 @@ std::function<Conditions(int)> growing_contexts(int n_sequences) {
 TEST(Adversity, AGenerationOf8kTokens) {
   expect_recovered(run_all(growing_contexts, {1, 8}, {500, 1500, 2500, 3500}, "8k tokens"));
   const ChangingMachine machine{kMachines[1].step_s, 0.05, growing_contexts(1)};
-  const auto policy = goodput();
+  const auto policy = new_goodput();
   EXPECT_GT(sum_of(run_steps(machine, policy.get(), 4000), 0, 4000).tokens, 8000);
 }
 

@@ -10,9 +10,9 @@ namespace bass {
 namespace {
 
 constexpr int kTerms = AttentionFit::kTerms;
-constexpr double kFading = 0.97;   // of earlier steps, with each step: machines slow down
-constexpr double kClip = 3.0;      // a measurement counts as at most so many times what was predicted
-constexpr int kFirst = 4;          // measurements before anything is an outlier
+constexpr double kFitFading = 0.97;  // of earlier steps, with each step: machines slow down
+constexpr double kClip = 3.0;        // a measurement counts as at most so many times what was predicted
+constexpr int kFirst = 4;            // measurements before anything is an outlier
 constexpr double kRidge = 0.01;    // of a term's own sum: where terms cannot be told apart, tokens that are read count
 constexpr double kBelief = 1e3;    // tokens by which it is believed that
 constexpr double kSeenPart = 0.3;  // a further row costs this part of reading the token
@@ -81,8 +81,8 @@ void note_error(double measured, double predicted, AttentionFit* fit) {
 
 void learn(const Terms& terms, double seconds, AttentionFit* fit) {
   for (size_t i = 0; i < kTerms; ++i) {
-    for (size_t j = 0; j < kTerms; ++j) fit->products[i][j] = fit->products[i][j] * kFading + terms[i] * terms[j];
-    fit->targets[i] = fit->targets[i] * kFading + terms[i] * seconds;
+    for (size_t j = 0; j < kTerms; ++j) fit->products[i][j] = fit->products[i][j] * kFitFading + terms[i] * terms[j];
+    fit->targets[i] = fit->targets[i] * kFitFading + terms[i] * seconds;
   }
   solve_fit(fit);
 }

@@ -9,7 +9,7 @@ namespace bass {
 namespace {
 
 /// A machine whose attention takes what AttentionCosts can say, with noise.
-struct Machine {
+struct LinearMachine {
   double row_s, read_s, seen_s;
   [[nodiscard]] double seconds(const StepLoad& load) const {
     return row_s * load.n_rows + read_s * load.n_read + seen_s * (load.n_seen - load.n_read);
@@ -24,7 +24,7 @@ StepLoad load_of(int n_sequences, int draft_len, double context_len) {
 TEST(AttentionCosts, KnowNothingAtFirst) { EXPECT_EQ(predicted_attention_seconds({}, load_of(8, 2, 100)), 0); }
 
 TEST(AttentionCosts, RegularStepsForetellLongerContexts) {
-  const Machine machine{2e-6, 1e-7, 0};
+  const LinearMachine machine{2e-6, 1e-7, 0};
   AttentionCosts costs;
   for (int i = 0; i < 100; ++i) {
     const StepLoad load = load_of(8, 0, 100 + i);
@@ -38,7 +38,7 @@ TEST(AttentionCosts, DraftsTellWhatFurtherRowsCost) {
   std::mt19937 random(1);
   std::normal_distribution<> noise(0, 0.1);
   for (const double seen_s : {0.0, 3e-8, 1e-7}) {
-    const Machine machine{2e-6, 1e-7, seen_s};
+    const LinearMachine machine{2e-6, 1e-7, seen_s};
     AttentionCosts costs;
     for (int i = 0; i < 300; ++i) {
       const StepLoad load = load_of(8, i % 4, 1000 + i);
@@ -89,7 +89,7 @@ TEST(AttentionCosts, BelieveThatFurtherRowsAreCheap) {
 }
 
 TEST(AttentionCosts, FollowAMachineThatSlowsDown) {
-  const Machine machine{2e-6, 1e-7, 3e-8};
+  const LinearMachine machine{2e-6, 1e-7, 3e-8};
   AttentionCosts costs;
   StepLoad load;
   for (int i = 0; i < 400; ++i) {
@@ -100,7 +100,7 @@ TEST(AttentionCosts, FollowAMachineThatSlowsDown) {
 }
 
 TEST(AttentionCosts, AnOutlierCountsLittle) {
-  const Machine machine{2e-6, 1e-7, 3e-8};
+  const LinearMachine machine{2e-6, 1e-7, 3e-8};
   AttentionCosts costs;
   const StepLoad load = load_of(8, 1, 1000);
   for (int i = 0; i < 100; ++i) learn_attention_cost(load, machine.seconds(load), &costs);
@@ -121,7 +121,7 @@ TEST(AttentionCosts, WhatAnEarlierRunFoundIsBelievedUntilThereIsMore) {
   AttentionCosts costs = known_attention_costs(seconds);
   const StepLoad load = load_of(8, 3, 1000);
   EXPECT_NEAR(predicted_attention_seconds(costs, load), 32e-6 + 8e-4, 1e-6);
-  const Machine slower{1e-6, 2e-7, 1e-7};
+  const LinearMachine slower{1e-6, 2e-7, 1e-7};
   for (int i = 0; i < 40; ++i)
     learn_attention_cost(load_of(8, i % 4, 1000), slower.seconds(load_of(8, i % 4, 1000)), &costs);
   EXPECT_NEAR(predicted_attention_seconds(costs, load), slower.seconds(load), 0.1 * slower.seconds(load));

@@ -15,7 +15,7 @@ namespace {
 using namespace testing;  // NOLINT(google-build-using-namespace): what the tests of policies share
 
 constexpr int kShortRun = 100;
-constexpr uint64_t kSeeds = 40;
+constexpr uint64_t kShortRuns = 40;
 
 const NamedMachine kSharedMachines[] = {
     {"each row costs", [](int rows) { return 0.3 + 0.1 * rows; }},
@@ -41,14 +41,14 @@ double of_regular(const NamedMachine& named, const Conditions& conditions, doubl
   machine.conditions = [&](int) { return conditions; };
   machine.bursts = bursts;
   double sum = 0;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const double factor = 0.7 + 0.7 * static_cast<double>(seed) / kSeeds;
+  for (uint64_t seed = 1; seed <= kShortRuns; ++seed) {
+    const double factor = 0.7 + 0.7 * static_cast<double>(seed) / kShortRuns;
     const auto chooser =
         engine_policy(parse_draft_length("goodput").value(), kept_costs(named, conditions.n_sequences, factor));
     const auto steps = run_steps(machine, chooser.get(), kShortRun, seed);
     sum += sum_of(steps, 0, kShortRun).goodput();
   }
-  return sum / kSeeds / fixed_goodput(machine, 0, has_model, 0, kShortRun);
+  return sum / kShortRuns / fixed_goodput(machine, 0, has_model, 0, kShortRun);
 }
 
 TEST(Disturbance, ShortRunsAreNotSlowerThanRegularDecoding) {
@@ -90,11 +90,11 @@ TEST(Disturbance, WhatIsLearntWhileOthersWorkHalfOfTheTimeDoesNotMislead) {
       machine.conditions = [&](int) { return conditions; };
       machine.bursts = 0.2;
       double sum = 0;
-      for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      for (uint64_t seed = 1; seed <= kShortRuns; ++seed) {
         const auto chooser = engine_policy(parse_draft_length("goodput").value(), {});
         sum += sum_of(run_steps(machine, chooser.get(), kSteps, seed), 0, kSteps).goodput();
       }
-      const double reached = sum / kSeeds / fixed_goodput(machine, 0, false, 0, kSteps);
+      const double reached = sum / kShortRuns / fixed_goodput(machine, 0, false, 0, kSteps);
       std::printf("%s, %d sequences: %.3f of regular decoding\n", named.name, n_sequences, reached);
       EXPECT_GE(reached, n_sequences == 32 ? 0.98 : 0.975) << named.name << ", " << n_sequences << " sequences";
     }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kBins = ConfidenceState::kBins;
 constexpr std::array<float, kBins - 1> kEdges{-1.2f, 0.2f, 1.5f, 2.7f, 4.0f};  // of the bins, log odds
-constexpr float kFading = 0.995f;                                              // of counts, with each draft
+constexpr float kCountFading = 0.995f;                                         // of counts, with each draft
 constexpr float kStepFading = 0.95f;      // of what the terms were learnt from, with each step
 constexpr float kForgetting = 0.002f;     // of the way back to the first terms, with each step without a look
 constexpr float kBiasInformation = 4.0f;  // that the first terms are worth: about 20 tokens
@@ -118,7 +118,7 @@ void learn_confidences(std::span<const float> confidences, ConfidenceState* stat
     const float log_odds = confidence_log_odds(confidence);
     const int bin = bin_of(log_odds);
     float* counts = last_bin < 0 ? state->first : state->next[last_bin];
-    for (int i = 0; i < kBins; ++i) counts[i] *= kFading;
+    for (int i = 0; i < kBins; ++i) counts[i] *= kCountFading;
     counts[bin] += 1;
     state->n_in_bin[bin] = std::min(state->n_in_bin[bin] + 1, kMaxInBin);
     state->log_odds[bin] += (log_odds - state->log_odds[bin]) / state->n_in_bin[bin];

@@ -54,11 +54,11 @@ std::vector<DraftStop> stops() {
   return all;
 }
 
-double distance(const ToySetup& setup, size_t n_tokens = kTextLen) {
+double distance_with_ends(const ToySetup& setup, size_t n_tokens = kTextLen) {
   return largest_difference(ToyEnumerator(kernels(), setup).joint(n_tokens), exact_joint(setup.main, n_tokens));
 }
 
-double z_of(const ToySetup& setup) { return sampled_z(setup, exact_joint(setup.main)); }
+double z_with_ends(const ToySetup& setup) { return sampled_z(setup, exact_joint(setup.main)); }
 
 class DraftEnds : public ::testing::TestWithParam<VerifyRule> {};
 
@@ -70,8 +70,8 @@ TEST_P(DraftEnds, JointDistributionEnumeratedExactly) {
     Ends ends;
     for (const DraftStop& stop : stops()) {
       const ToySetup setup = setup_of(GetParam(), kind, counted(ends_where(stop), &ends));
-      EXPECT_LT(distance(setup), 1e-12) << fmt::format("{} {} {} {}", stop.min_survival, stop.offset, stop.model.bias,
-                                                       stop.model.slope);
+      EXPECT_LT(distance_with_ends(setup), 1e-12)
+          << fmt::format("{} {} {} {}", stop.min_survival, stop.offset, stop.model.bias, stop.model.slope);
     }
     EXPECT_GT(std::min({ends.in_front, ends.behind, ends.none}), 100);
   }
@@ -92,7 +92,7 @@ TEST_P(DraftEnds, JointDistributionSampled) {
   for (const DraftStop& stop :
        {DraftStop{0.2f, 0, kDoubtful}, {0.3f, 0.5f, {0, 2}}, {0.5f, 1.5f, kDoubtful}, {0.5f, 0, {0, 2}}}) {
     Ends ends;
-    EXPECT_LT(z_of(setup_of(GetParam(), DraftKind::kModel, counted(ends_where(stop), &ends))), kMayHappen)
+    EXPECT_LT(z_with_ends(setup_of(GetParam(), DraftKind::kModel, counted(ends_where(stop), &ends))), kMayHappen)
         << stop.min_survival;
     EXPECT_GT(ends.in_front, static_cast<int>(kTexts / 200));
     EXPECT_GT(ends.none, static_cast<int>(kTexts / 200));
@@ -106,10 +106,10 @@ TEST_P(DraftEnds, LooksAtADrawnTokenAreFound) {
   for (const DraftStop& stop : {DraftStop{0.3f, 0.5f, {0, 2}}, {0.5f, 1.5f, kDoubtful}}) {
     for (const DraftKind kind : {DraftKind::kModel, DraftKind::kMixed}) {
       ToySetup looks = setup_of(GetParam(), kind, ends_where(stop));
-      EXPECT_LT(distance(looks), 1e-12);
+      EXPECT_LT(distance_with_ends(looks), 1e-12);
       looks.fault = Fault::kEndLooksAtToken;
-      EXPECT_GT(distance(looks), 1e-3) << stop.min_survival;
-      EXPECT_GT(z_of(looks), kMustReject) << stop.min_survival;
+      EXPECT_GT(distance_with_ends(looks), 1e-3) << stop.min_survival;
+      EXPECT_GT(z_with_ends(looks), kMustReject) << stop.min_survival;
     }
   }
 }
@@ -133,15 +133,15 @@ ToySetup setup_that_hears_of_unverified_drafts(VerifyRule rule) {
 }
 TEST_P(DraftEnds, ConfidencesOfUnverifiedDraftsMayBeHeardOf) {
   const ToySetup setup = setup_that_hears_of_unverified_drafts(GetParam());
-  EXPECT_LT(distance(setup, kTextLen + 1), 1e-12);
-  EXPECT_LT(z_of(setup), kMayHappen);
+  EXPECT_LT(distance_with_ends(setup, kTextLen + 1), 1e-12);
+  EXPECT_LT(z_with_ends(setup), kMayHappen);
 }
 
 // But not with noise that comes again: under both rules a draft is then no sample of q any more.
 TEST_P(DraftEnds, NoiseOfAnEarlierRoundIsFound) {
   ToySetup faulty = setup_that_hears_of_unverified_drafts(GetParam());
   faulty.fault = Fault::kPositionOnlyNoise;
-  EXPECT_GT(z_of(faulty), kMustReject);
+  EXPECT_GT(z_with_ends(faulty), kMustReject);
 }
 
 }  // namespace

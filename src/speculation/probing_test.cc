@@ -66,7 +66,7 @@ TEST(Probing, OfUselessDraftsTakesAHundredthOfTheTime) {
     int i = 0;
     for (const ChangingMachine& machine : machines(n_sequences, 0.0)) {
       ++i;
-      const auto chooser = goodput();
+      const auto chooser = new_goodput();
       const double lost = share_lost(machine, chooser.get());
       EXPECT_LE(lost, kMost) << n_sequences << " sequences, " << i;
       n_lost += lost > 0 ? 1 : 0;
@@ -110,7 +110,7 @@ TEST(Probing, FindsOutThatRowsHaveBecomeCheap) {
     };
     machine.can_look = can_look;
     machine.noise = 0;
-    const auto chooser = goodput();
+    const auto chooser = new_goodput();
     const auto steps = run_steps(machine, chooser.get(), 8000);
     EXPECT_GT(sum_of(steps, 7000, 8000).goodput(), 1.5 * fixed_goodput(machine, 0, true, 7000, 8000)) << can_look;
     EXPECT_GT(sum_of(steps, 1000, 2000).goodput(), 0.98 * fixed_goodput(machine, 0, true, 1000, 2000)) << can_look;
@@ -122,7 +122,7 @@ TEST(Probing, OfRegularStepsTakesAHundredthOfTheTime) {
   int n_judged = 0;
   for (const int n_sequences : {1, 8}) {
     for (const ChangingMachine& machine : machines(n_sequences, 0.9)) {
-      const auto chooser = goodput();
+      const auto chooser = new_goodput();
       Progress regular, drafting;
       for (const Progress& step : run_steps(machine, chooser.get(), kTo)) {
         Progress& sum = step.tokens > n_sequences ? drafting : regular;

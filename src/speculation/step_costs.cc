@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kCommon = 0.8;  // of what a size takes more or less than before: the machine's doing, which all share
 constexpr int kCommonTimes = 7;  // measurements of a size, none of them stale, before it says anything about others
-constexpr double kMuchShorter = 0.8;  // than any time that an entry knows
-constexpr double kFading = 0.995;     // of an entry's measurements, with each step that measures others
+constexpr double kMuchShorter = 0.8;    // than any time that an entry knows
+constexpr double kEntryFading = 0.995;  // of an entry's measurements, with each step that measures others
 constexpr double kScatterRate = 0.05;
 constexpr double kMaxScatter = 0.5;
 constexpr double kMaxSlowed = 5;
@@ -139,7 +139,7 @@ void add_step_time(double sample, double freshness, int idx, StepCosts* costs) {
 void learn_step_entry(double sample, int idx, StepCosts* costs) {
   const bool was_kept = is_kept(*costs, idx);
   const double before = costs->step_s[idx];
-  const double freshness = std::pow(kFading, costs->n_steps - costs->last_measured[idx] - 1);
+  const double freshness = std::pow(kEntryFading, costs->n_steps - costs->last_measured[idx] - 1);
   add_step_time(sample, freshness, idx, costs);
   if (before > 0 && !was_kept && costs->n_in_row[idx] >= kCommonTimes) {
     const double moved = costs->step_s[idx] / before;

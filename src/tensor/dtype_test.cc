@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "support/hex.h"
 #include "tensor/quant_format.h"
 
 namespace bass {
@@ -15,13 +16,6 @@ namespace {
 nlohmann::json read_goldens() {
   std::ifstream file(std::string(BASS_TEST_DATA) + "/dequantisation.json");
   return nlohmann::json::parse(file);
-}
-
-std::vector<uint8_t> from_hex(const std::string& text) {
-  std::vector<uint8_t> bytes;
-  for (size_t i = 0; i < text.size(); i += 2)
-    bytes.push_back(static_cast<uint8_t>(std::stoi(text.substr(i, 2), nullptr, 16)));
-  return bytes;
 }
 
 // Bits, so that zeros have a sign; every NaN is equal to every other.
@@ -39,8 +33,8 @@ TEST(DequantiseRowTest, GivesTheBitsOfTheGgufPackage) {
     const DTypeInfo* info = find_dtype_info(golden["number"].get<uint32_t>());
     ASSERT_NE(info, nullptr) << golden["type"];
     EXPECT_EQ(info->name, golden["type"].get<std::string>());
-    const std::vector<uint8_t> blocks = from_hex(golden["blocks"].get<std::string>());
-    const std::vector<uint8_t> value_bytes = from_hex(golden["values"].get<std::string>());
+    const std::vector<uint8_t> blocks = testing::from_hex(golden["blocks"].get<std::string>());
+    const std::vector<uint8_t> value_bytes = testing::from_hex(golden["values"].get<std::string>());
     std::vector<float> expected(value_bytes.size() / sizeof(float));
     std::memcpy(expected.data(), value_bytes.data(), value_bytes.size());
     ASSERT_EQ(blocks.size() / static_cast<size_t>(info->block_bytes) * static_cast<size_t>(info->block_len),
@@ -62,7 +56,7 @@ TEST(UnpackBlockTest, GivesQuantsOfTheFormatsWidth) {
     const auto type = static_cast<DType>(golden["number"].get<uint32_t>());
     const DTypeInfo& info = dtype_info(type);
     if (info.block_len == 1) continue;  // a number
-    const std::vector<uint8_t> blocks = from_hex(golden["blocks"].get<std::string>());
+    const std::vector<uint8_t> blocks = testing::from_hex(golden["blocks"].get<std::string>());
     int highest = 0;
     for (size_t at = 0; at < blocks.size(); at += static_cast<size_t>(info.block_bytes)) {
       UnpackedBlock unpacked;

@@ -7,7 +7,6 @@
 namespace bass {
 namespace {
 
-constexpr int kHalfGroup = kGroupLen / 2;
 constexpr int kRunLen = 128;  // elements of a K format whose groups lie in the same bytes
 
 template <class Block>

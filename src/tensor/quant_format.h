@@ -7,6 +7,8 @@
 
 namespace bass {
 
+constexpr int kHalfGroup = kGroupLen / 2;
+
 /// A quantised format, apart from where its bits lie.
 struct QuantFormat {
   int bits = 0;               // of an unsigned quant
@@ -31,15 +33,15 @@ static constexpr QuantFormat quant_format(DType type) {
     case DType::kIQ4_NL:  // as numbers, not as codes
       return {.bits = 8, .offset = 128};
     case DType::kQ2_K:
-      return {.bits = 2, .group_len = kGroupLen / 2, .has_minimum = true, .is_k = true};
+      return {.bits = 2, .group_len = kHalfGroup, .has_minimum = true, .is_k = true};
     case DType::kQ3_K:
-      return {.bits = 3, .offset = 4, .group_len = kGroupLen / 2, .is_k = true};
+      return {.bits = 3, .offset = 4, .group_len = kHalfGroup, .is_k = true};
     case DType::kQ4_K:
       return {.bits = 4, .has_minimum = true, .is_k = true};
     case DType::kQ5_K:
       return {.bits = 5, .has_minimum = true, .is_k = true};
     case DType::kQ6_K:
-      return {.bits = 6, .offset = 32, .group_len = kGroupLen / 2, .is_k = true};
+      return {.bits = 6, .offset = 32, .group_len = kHalfGroup, .is_k = true};
     case DType::kF32:
     case DType::kF16:
     case DType::kBF16:

@@ -6,12 +6,12 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "tensor/quant_format.h"
 
 namespace bass {
 namespace {
 
-constexpr int kHalfGroup = kGroupLen / 2;
-constexpr std::array kTypes{DType::kQ8_0, DType::kQ5_1, DType::kQ5_0, DType::kQ4_1, DType::kQ4_0};
+constexpr std::array kQuantisableTypes{DType::kQ8_0, DType::kQ5_1, DType::kQ5_0, DType::kQ4_1, DType::kQ4_0};
 
 bool is_finite_f16(uint16_t bits) { return (bits & 0x7C00u) != 0x7C00u; }
 
@@ -119,15 +119,15 @@ bool quantise_blocks(const float* row, int len, std::byte* out) {
 
 }  // namespace
 
-std::span<const DType> quantisable_types() { return kTypes; }
+std::span<const DType> quantisable_types() { return kQuantisableTypes; }
 
 std::optional<DType> find_quantisable_type(std::string_view name) {
   const auto is_name = [name](DType type) {
     return std::ranges::equal(dtype_info(type).name, name,
                               [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
   };
-  const auto* const found = std::ranges::find_if(kTypes, is_name);
-  return found == kTypes.end() ? std::nullopt : std::optional(*found);
+  const auto* const found = std::ranges::find_if(kQuantisableTypes, is_name);
+  return found == kQuantisableTypes.end() ? std::nullopt : std::optional(*found);
 }
 
 bool quantise_row(DType type, const float* row, int len, void* out) {

@@ -1,5 +1,7 @@
 #include "tensor/quantise.h"
 
+#include "support/hex.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,24 +14,17 @@
 namespace bass {
 namespace {
 
-std::vector<uint8_t> from_hex(const std::string& hex) {
-  std::vector<uint8_t> bytes;
-  for (size_t i = 0; i < hex.size(); i += 2)
-    bytes.push_back(static_cast<uint8_t>(std::stoi(hex.substr(i, 2), nullptr, 16)));
-  return bytes;
-}
-
 TEST(QuantiseRowTest, GivesTheBitsOfTheGgufPackage) {
   std::ifstream file(std::string(BASS_TEST_DATA) + "/quantisation.json");
   const nlohmann::json goldens = nlohmann::json::parse(file);
-  const std::vector<uint8_t> value_bytes = from_hex(goldens["values"].get<std::string>());
+  const std::vector<uint8_t> value_bytes = testing::from_hex(goldens["values"].get<std::string>());
   std::vector<float> values(value_bytes.size() / sizeof(float));
   std::memcpy(values.data(), value_bytes.data(), value_bytes.size());
   ASSERT_EQ(goldens["types"].size(), quantisable_types().size());
   for (const auto& golden : goldens["types"]) {
     const auto type = find_quantisable_type(golden["type"].get<std::string>());
     ASSERT_TRUE(type.has_value()) << golden["type"];
-    const std::vector<uint8_t> expected = from_hex(golden["blocks"].get<std::string>());
+    const std::vector<uint8_t> expected = testing::from_hex(golden["blocks"].get<std::string>());
     std::vector<uint8_t> blocks(expected.size() + 1);  // blocks may lie at any address
     EXPECT_TRUE(quantise_row(*type, values.data(), static_cast<int>(values.size()), blocks.data() + 1));
     blocks.erase(blocks.begin());

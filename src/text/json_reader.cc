@@ -7,8 +7,6 @@
 namespace bass {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr size_t kMaxDepth = 64;
 constexpr size_t kMaxValues = 1 << 20;
 
@@ -31,13 +29,13 @@ class Handler {
     return list_ == List::kNone ? value(v) : number(v, 0);
   }
   bool string(std::string& v);
-  bool binary(Json::binary_t& /*v*/) { return false; }
-  bool start_object(size_t /*n*/) { return open(Json::object(), true); }
-  bool start_array(size_t /*n*/) { return open(Json::array(), false); }
+  bool binary(nlohmann::json::binary_t& /*v*/) { return false; }
+  bool start_object(size_t /*n*/) { return open(nlohmann::json::object(), true); }
+  bool start_array(size_t /*n*/) { return open(nlohmann::json::array(), false); }
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool key(std::string& v);
-  bool parse_error(size_t byte, const std::string& /*token*/, const Json::exception& /*error*/) {
+  bool parse_error(size_t byte, const std::string& /*token*/, const nlohmann::json::exception& /*error*/) {
     return fail(fmt::format("not valid JSON (at byte {})", byte));
   }
 
@@ -56,32 +54,33 @@ class Handler {
   }
 
   /// Puts a value into the tree.
-  bool value(Json v) {
+  bool value(nlohmann::json v) {
     if (list_ != List::kNone) return wrong_list();
     if (++n_values_ > kMaxValues) return fail(fmt::format("more than {} values", kMaxValues));
     place(std::move(v));
     return true;
   }
-  Json* place(Json v) {
+  nlohmann::json* place(nlohmann::json v) {
     if (open_.empty()) {
       out_.root = std::move(v);
       return &out_.root;
     }
-    Json& parent = *open_.back();
-    if (parent.is_array()) return &parent.get_ref<Json::array_t&>().emplace_back(std::move(v));
-    Json& slot = parent[key_];
+    nlohmann::json& parent = *open_.back();
+    if (parent.is_array()) return &parent.get_ref<nlohmann::json::array_t&>().emplace_back(std::move(v));
+    nlohmann::json& slot = parent[key_];
     slot = std::move(v);
     return &slot;
   }
 
   bool number(double real, int64_t whole);
-  bool open(Json container, bool is_object);
+  bool open(nlohmann::json container, bool is_object);
   bool close();
   bool end_pair();
 
   TokenizerJson& out_;
   std::string message_;
-  std::vector<Json*> open_;  // containers of the tree that are being read; references into it stay valid: see open()
+  std::vector<nlohmann::json*>
+      open_;  // containers of the tree that are being read; references into it stay valid: see open()
   std::string key_;
   std::vector<std::string> path_;  // keys of the objects that are open
   size_t n_values_ = 0;
@@ -128,7 +127,7 @@ bool Handler::number(double real, int64_t whole) {
   return true;
 }
 
-bool Handler::open(Json container, bool is_object) {
+bool Handler::open(nlohmann::json container, bool is_object) {
   if (list_ != List::kNone) {
     if (list_depth_ != 1 || is_object || is_object_) return wrong_list();
     list_depth_ = 2;
@@ -189,8 +188,8 @@ Result<TokenizerJson> read_tokenizer_json(std::string_view text) {
   TokenizerJson out;
   Handler handler(out);
   try {
-    if (!Json::sax_parse(text, &handler)) return handler.status();
-  } catch (const Json::exception&) {
+    if (!nlohmann::json::sax_parse(text, &handler)) return handler.status();
+  } catch (const nlohmann::json::exception&) {
     return handler.status();
   }
   return out;

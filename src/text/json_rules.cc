@@ -7,17 +7,14 @@
 #include "base/check.h"
 #include "text/named_rules.h"
 #include "text/regex.h"
+#include "text/tokenizer_text.h"
 #include "text/utf8.h"
 
 namespace bass {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr size_t kMaxContentBytes = 64;  // of what is put into a text, possibly at each of its characters
-constexpr size_t kMaxSteps = 64;
-constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
-
+constexpr size_t kMaxRuleSteps = 64;
 /// A pattern: {"String": text} or {"Regex": expression}.
 Status read_pattern(const JsonView& json, std::string& pattern, bool& is_literal) {
   BASS_ASSIGN_OR_RETURN(const JsonView view, json.get("pattern"));
@@ -242,7 +239,7 @@ Result<std::vector<JsonView>> JsonView::get_array(std::string_view key) const {
   BASS_ASSIGN_OR_RETURN(const JsonView member, get(key));
   if (!member.value().is_array()) return member.error("need an array");
   std::vector<JsonView> elements;
-  for (const Json& element : member.value()) {
+  for (const nlohmann::json& element : member.value()) {
     elements.emplace_back(element, fmt::format("{}[{}]", member.where_, elements.size()));
   }
   return elements;
@@ -253,7 +250,7 @@ Status add_normalizer(const JsonView& json, std::vector<NormalizeStep>& steps) {
     NormalizeStep step;
     BASS_RETURN_IF_ERROR(fill_normalize_step(part, type, step));
     steps.push_back(std::move(step));
-    return steps.size() <= kMaxSteps ? ok_status() : part.error("too many steps");
+    return steps.size() <= kMaxRuleSteps ? ok_status() : part.error("too many steps");
   });
 }
 
@@ -282,7 +279,7 @@ Status add_pre_tokenizer(const JsonView& json, std::vector<SplitStep>& steps) {
       return unknown_type(part, type);
     }
     steps.push_back(std::move(step));
-    return steps.size() <= kMaxSteps ? ok_status() : part.error("too many steps");
+    return steps.size() <= kMaxRuleSteps ? ok_status() : part.error("too many steps");
   });
 }
 

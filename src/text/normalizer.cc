@@ -5,22 +5,19 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
 
 #include "base/check.h"
 #include "text/code_points.h"
+#include "text/tokenizer_text.h"
 #include "text/utf8.h"
 
 namespace bass {
 namespace {
 
-constexpr size_t kMaxTextBytes = std::numeric_limits<int32_t>::max();
 // No character of Unicode grows more when it is normalised; what a hostile file puts in does.
 constexpr size_t kMaxGrowth = 18;
 constexpr size_t kMaxAddedBytes = 4096;
-constexpr std::string_view kMetaSpace = "\xE2\x96\x81";  // U+2581, SentencePiece's space
-
-using Kind = NormalizeStep::Kind;
+using NormalizeKind = NormalizeStep::Kind;
 
 bool is_ascii(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
@@ -299,10 +296,10 @@ Result<Normalizer> Normalizer::create(const std::vector<NormalizeStep>& steps, c
   normalizer.user_defined_ = user_defined;
   for (const NormalizeStep& rule : steps) {
     Step step{rule, nullptr, {}};
-    if (rule.kind == Kind::kReplace && !rule.is_literal) {
+    if (rule.kind == NormalizeKind::kReplace && !rule.is_literal) {
       BASS_ASSIGN_OR_RETURN(Regex regex, Regex::compile(rule.pattern, false));
       step.regex = std::make_unique<Regex>(std::move(regex));
-    } else if (rule.kind == Kind::kCharsmap || rule.kind == Kind::kSentencePiece) {
+    } else if (rule.kind == NormalizeKind::kCharsmap || rule.kind == NormalizeKind::kSentencePiece) {
       BASS_ASSIGN_OR_RETURN(step.charsmap, Charsmap::parse(rule.content));
       step.rule.content.clear();
     }
@@ -314,41 +311,41 @@ Result<Normalizer> Normalizer::create(const std::vector<NormalizeStep>& steps, c
 Status Normalizer::apply_step(const Step& step, std::string& text) const {
   const NormalizeStep& rule = step.rule;
   switch (rule.kind) {
-    case Kind::kNfc:
+    case NormalizeKind::kNfc:
       if (!is_ascii(text)) text = normal_form(text, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
       break;
-    case Kind::kNfd:
+    case NormalizeKind::kNfd:
       if (!is_ascii(text)) text = normal_form(text, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
       break;
-    case Kind::kNfkc:
+    case NormalizeKind::kNfkc:
       if (!is_ascii(text)) text = normal_form(text, UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT);
       break;
-    case Kind::kNfkd:
+    case NormalizeKind::kNfkd:
       if (!is_ascii(text)) text = normal_form(text, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
       break;
-    case Kind::kLowercase:
+    case NormalizeKind::kLowercase:
       text = map_chars(text, append_lowercase);
       break;
-    case Kind::kNmt:
+    case NormalizeKind::kNmt:
       text = map_chars(text, append_nmt);
       break;
-    case Kind::kStrip:
+    case NormalizeKind::kStrip:
       text = strip(text, rule);
       break;
-    case Kind::kPrepend:
+    case NormalizeKind::kPrepend:
       if (!text.empty()) text.insert(0, rule.content);
       break;
-    case Kind::kReplace:
+    case NormalizeKind::kReplace:
       if (rule.is_literal) {
         text = replace_literal(text, rule);
       } else {
         BASS_ASSIGN_OR_RETURN(text, replace(text, rule, *step.regex));
       }
       break;
-    case Kind::kCharsmap:
+    case NormalizeKind::kCharsmap:
       text = charsmap_by_grapheme(step.charsmap, text);
       break;
-    case Kind::kSentencePiece:
+    case NormalizeKind::kSentencePiece:
       text = sentencepiece(text, rule, step.charsmap, user_defined_);
       break;
   }

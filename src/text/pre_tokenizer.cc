@@ -1,20 +1,18 @@
 #include "text/pre_tokenizer.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <span>
 
 #include "base/check.h"
+#include "text/tokenizer_text.h"
 #include "text/utf8.h"
 
 namespace bass {
 namespace {
 
-using Kind = SplitStep::Kind;
+using SplitKind = SplitStep::Kind;
 using Piece = PreTokenizer::Pieces::Piece;
-
-constexpr size_t kMaxTextBytes = std::numeric_limits<int32_t>::max();
 
 /// `text`, with each byte of invalid sequences replaced by a control character: one that no rule tells from other
 /// characters that are neither letter, number nor space, and that is as long as what it replaces.
@@ -103,28 +101,28 @@ struct PreTokenizer::State {
 Result<PreTokenizer> PreTokenizer::create(const std::vector<SplitStep>& steps) {
   PreTokenizer pre_tokenizer;
   for (const SplitStep& rule : steps) {
-    const bool is_spelled =
-        std::ranges::any_of(pre_tokenizer.steps_, [](const Step& step) { return step.rule.kind == Kind::kByteLevel; });
-    if (is_spelled && rule.kind != Kind::kSplit) {
+    const bool is_spelled = std::ranges::any_of(
+        pre_tokenizer.steps_, [](const Step& step) { return step.rule.kind == SplitKind::kByteLevel; });
+    if (is_spelled && rule.kind != SplitKind::kSplit) {
       return invalid_file("only splits may follow the byte-level step of a pre-tokenizer");
     }
     Step step{rule, nullptr};
-    if (rule.kind == Kind::kSplit || rule.kind == Kind::kMetaspace) {
-      const bool is_literal = rule.is_literal || rule.kind == Kind::kMetaspace;
+    if (rule.kind == SplitKind::kSplit || rule.kind == SplitKind::kMetaspace) {
+      const bool is_literal = rule.is_literal || rule.kind == SplitKind::kMetaspace;
       BASS_ASSIGN_OR_RETURN(Regex regex, Regex::compile(rule.pattern, is_literal));
       step.regex = std::make_unique<Regex>(std::move(regex));
     }
     pre_tokenizer.steps_.push_back(std::move(step));
   }
   // A byte-level step at the end has nothing to do: nobody looks at its alphabet.
-  if (!steps.empty() && steps.back().kind == Kind::kByteLevel) pre_tokenizer.steps_.pop_back();
-  pre_tokenizer.is_spelled_ =
-      std::ranges::any_of(pre_tokenizer.steps_, [](const Step& step) { return step.rule.kind == Kind::kByteLevel; });
+  if (!steps.empty() && steps.back().kind == SplitKind::kByteLevel) pre_tokenizer.steps_.pop_back();
+  pre_tokenizer.is_spelled_ = std::ranges::any_of(
+      pre_tokenizer.steps_, [](const Step& step) { return step.rule.kind == SplitKind::kByteLevel; });
   return pre_tokenizer;
 }
 
 Status PreTokenizer::cut(const Step& step, State& state, const Regex::Scratch& scratch) const {
-  const bool is_metaspace = step.rule.kind == Kind::kMetaspace;
+  const bool is_metaspace = step.rule.kind == SplitKind::kMetaspace;
   const SplitBehavior behavior = is_metaspace ? SplitBehavior::kMergedWithNext : step.rule.behavior;
   std::vector<Piece> cut_pieces;
   cut_pieces.reserve(state.result.pieces.size());
@@ -143,7 +141,7 @@ Status PreTokenizer::cut(const Step& step, State& state, const Regex::Scratch& s
 
 /// The steps that change the text: each piece is written anew.
 void PreTokenizer::rewrite(const Step& step, State& state) const {
-  const std::string_view space = step.rule.kind == Kind::kMetaspace ? std::string_view(step.rule.pattern) : " ";
+  const std::string_view space = step.rule.kind == SplitKind::kMetaspace ? std::string_view(step.rule.pattern) : " ";
   std::string text;
   text.reserve(state.result.text.size() + space.size());
   for (size_t i = 0; i < state.result.pieces.size(); ++i) {
@@ -155,7 +153,7 @@ void PreTokenizer::rewrite(const Step& step, State& state) const {
     piece.begin = static_cast<uint32_t>(text.size());
     if (is_prefixed && !has_space) text += space;
     for (; !old.empty(); old.remove_prefix(1)) {
-      if (step.rule.kind == Kind::kByteLevel) {
+      if (step.rule.kind == SplitKind::kByteLevel) {
         text += alphabet_.spell(static_cast<uint8_t>(old.front()));
       } else if (old.front() == ' ') {
         text += space;
@@ -176,7 +174,7 @@ Result<PreTokenizer::Pieces> PreTokenizer::split(std::string text, bool is_first
   state.set_text(std::move(text));
   BASS_ASSIGN_OR_RETURN(const Regex::Scratch scratch, Regex::make_scratch());
   for (const Step& step : steps_) {
-    if (step.rule.kind != Kind::kSplit) rewrite(step, state);
+    if (step.rule.kind != SplitKind::kSplit) rewrite(step, state);
     if (state.result.text.size() > kMaxTextBytes) return invalid_argument("the text is too long; shorten it");
     if (step.regex != nullptr && step.rule.is_split) BASS_RETURN_IF_ERROR(cut(step, state, scratch));
   }

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kMaxPatternBytes = 64 << 10;
 // A tokenizer's own expressions take a few steps a character. These bounds end what a hostile file brings within a
 // second.
-constexpr uint32_t kMaxSteps = 20'000'000;
+constexpr uint32_t kMaxMatchSteps = 20'000'000;
 constexpr uint32_t kMaxHeapKib = 32 << 10;
 
 std::string pcre2_error(int code) {
@@ -179,7 +179,7 @@ Result<Regex> Regex::compile(std::string_view pattern, bool is_literal) {
   pcre2_jit_compile_8(code, PCRE2_JIT_COMPLETE);  // where there is no JIT, matching is interpreted: slower, the same
   regex.limits_.reset(pcre2_match_context_create_8(nullptr), pcre2_match_context_free_8);
   if (regex.limits_ == nullptr) return resource_exhausted("no memory left for a regular expression");
-  pcre2_set_match_limit_8(regex.limits_.get(), kMaxSteps);
+  pcre2_set_match_limit_8(regex.limits_.get(), kMaxMatchSteps);
   pcre2_set_heap_limit_8(regex.limits_.get(), kMaxHeapKib);
   return regex;
 }

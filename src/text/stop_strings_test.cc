@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-StopMatcher make(const std::vector<std::string>& stops) { return StopMatcher::create(stops).value(); }
+StopMatcher matcher_of(const std::vector<std::string>& stops) { return StopMatcher::create(stops).value(); }
 
 void expect_push(StopMatcher& matcher, std::string_view text, std::string_view safe, bool stopped) {
   std::string shown;
@@ -26,13 +26,13 @@ std::string flush(StopMatcher& matcher) {
 }
 
 TEST(StopMatcherTest, WithoutStopStringsEverythingPasses) {
-  StopMatcher matcher = make({});
+  StopMatcher matcher = matcher_of({});
   expect_push(matcher, "abc", "abc", false);
   EXPECT_EQ(flush(matcher), "");
 }
 
 TEST(StopMatcherTest, CopiesHaveTextsOfTheirOwn) {
-  StopMatcher first = make({"END"});
+  StopMatcher first = matcher_of({"END"});
   StopMatcher second = first;
   expect_push(first, "EN", "", false);
   StopMatcher third = first;
@@ -54,7 +54,7 @@ TEST(StopMatcherTest, RefusesMoreThanCanBeLookedFor) {
 }
 
 TEST(StopMatcherTest, FindsAcrossPushes) {
-  StopMatcher matcher = make({"\n\nEND"});
+  StopMatcher matcher = matcher_of({"\n\nEND"});
   expect_push(matcher, "text\n", "text", false);
   expect_push(matcher, "\n", "", false);
   expect_push(matcher, "EN", "", false);
@@ -64,28 +64,28 @@ TEST(StopMatcherTest, FindsAcrossPushes) {
 }
 
 TEST(StopMatcherTest, LetsGoWhatWasNoStopString) {
-  StopMatcher matcher = make({"abac"});
+  StopMatcher matcher = matcher_of({"abac"});
   expect_push(matcher, "xaba", "x", false);
   expect_push(matcher, "b", "ab", false);  // "ab" may begin again
   expect_push(matcher, "ac", "", true);
 }
 
 TEST(StopMatcherTest, FlushGivesTheRest) {
-  StopMatcher matcher = make({"stop"});
+  StopMatcher matcher = matcher_of({"stop"});
   expect_push(matcher, "no sto", "no ", false);
   EXPECT_EQ(flush(matcher), "sto");
   expect_push(matcher, "p", "p", false);
 }
 
 TEST(StopMatcherTest, TheFirstToBeCompleteWins) {
-  StopMatcher matcher = make({"abcd", "bc"});
+  StopMatcher matcher = matcher_of({"abcd", "bc"});
   expect_push(matcher, "xabcd", "xa", true);
-  StopMatcher longest = make({"c", "abc"});
+  StopMatcher longest = matcher_of({"c", "abc"});
   expect_push(longest, "xabc", "x", true);
 }
 
 TEST(StopMatcherTest, KeepsCharactersWhole) {
-  StopMatcher matcher = make({"\u00e9!"});
+  StopMatcher matcher = matcher_of({"\u00e9!"});
   expect_push(matcher, "\u00e8\u00e9", "\u00e8", false);
   expect_push(matcher, "?", "\u00e9?", false);
 }
@@ -118,7 +118,7 @@ TEST(StopMatcherTest, AgreesWithTheDefinitionHoweverTheTextIsCut) {
     std::vector<std::string> stops(1 + random() % 3);
     for (std::string& stop : stops) stop = random_text(2 + random() % 5);
     const std::string text = random_text(random() % 30);
-    StopMatcher matcher = make(stops);
+    StopMatcher matcher = matcher_of(stops);
     std::string shown;
     bool stopped = false;
     for (size_t at = 0; at < text.size() && !stopped;) {

@@ -4,17 +4,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 
 #include "base/check.h"
+#include "text/tokenizer_text.h"
 
 namespace bass {
-namespace {
-
-constexpr size_t kMaxTextBytes = std::numeric_limits<int32_t>::max();
-
-}  // namespace
-
 bool Tokenizer::is_end(TokenId id) const { return std::ranges::binary_search(end_ids_, id); }
 
 Status Tokenizer::check_id(TokenId id) const {

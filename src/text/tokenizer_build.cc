@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 #include "base/check.h"
 #include "text/byte_level.h"
 #include "text/json_rules.h"
 #include "text/named_rules.h"
+#include "text/tokenizer_text.h"
 
 namespace bass {
 namespace {
@@ -31,15 +31,11 @@ bool is_turn_text(std::string_view text) {
   return text != "</s>" && (std::ranges::count(kEndTexts, text) > 0 || std::ranges::count(kBeginTexts, text) > 0);
 }
 
-constexpr size_t kMaxTextBytes = std::numeric_limits<int32_t>::max();
-
 // Tries take several times the memory of their texts. Real vocabularies have a tenth of this.
 constexpr size_t kMaxVocabBytes = 32 << 20;
 constexpr size_t kMaxSpecialBytes = 2 << 20;
 
 bool is_ordinary(int byte) { return (byte >= ' ' && byte <= '~') || byte == '\n' || byte == '\t'; }
-
-constexpr std::string_view kMetaSpace = "\xE2\x96\x81";  // U+2581, SentencePiece's space
 
 /// A token that SentencePiece finds in normalised text, as it stands there.
 std::string with_meta_spaces(std::string_view text) {

@@ -16,8 +16,6 @@
 namespace bass {
 namespace {
 
-using Json = nlohmann::json;
-
 const std::string kFolder = std::string(BASS_TEST_DATA) + "/tokenizers/";
 
 std::string read_file(const std::string& name) {
@@ -29,7 +27,7 @@ std::string read_file(const std::string& name) {
 /// What tests/goldens/golden_strings.py does, call by call.
 class StringMaker {
  public:
-  StringMaker(const Json& parts, uint64_t seed) : parts_(parts), state_(seed) {}
+  StringMaker(const nlohmann::json& parts, uint64_t seed) : parts_(parts), state_(seed) {}
 
   /// The text, and the same with a byte that makes it invalid UTF-8, now and then.
   std::pair<std::string, std::string> next() {
@@ -51,7 +49,7 @@ class StringMaker {
     z = (z ^ z >> 27) * 0x94D049BB133111EBu;
     return (z ^ z >> 31) % n;
   }
-  const Json& pick(const std::string& list) { return parts_.at(list).at(below(parts_.at(list).size())); }
+  const nlohmann::json& pick(const std::string& list) { return parts_.at(list).at(below(parts_.at(list).size())); }
 
   std::string part() {
     const uint64_t kind = below(8);
@@ -62,7 +60,7 @@ class StringMaker {
     }
     std::string out;
     const uint64_t n = 1 + below(5);
-    const Json block = kind == 5 ? pick("blocks") : Json();
+    const nlohmann::json block = kind == 5 ? pick("blocks") : nlohmann::json();
     for (uint64_t i = 0; i < n; ++i) {
       if (kind == 5) {
         const auto first = block[0].get<uint64_t>();
@@ -76,7 +74,7 @@ class StringMaker {
     return out;
   }
 
-  const Json& parts_;
+  const nlohmann::json& parts_;
   uint64_t state_;
 };
 
@@ -111,8 +109,8 @@ std::vector<uint16_t> unpack(const std::string& base64) {
 class TokenizerKindsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    goldens_ = new Json(Json::parse(read_file("goldens.json")));
-    const Json parts = Json::parse(read_file("string_parts.json"));
+    goldens_ = new nlohmann::json(nlohmann::json::parse(read_file("goldens.json")));
+    const nlohmann::json parts = nlohmann::json::parse(read_file("string_parts.json"));
     StringMaker maker(parts, goldens_->at("seed"));
     strings_ = new std::vector<std::pair<std::string, std::string>>;
     std::string all;
@@ -127,18 +125,18 @@ class TokenizerKindsTest : public ::testing::Test {
     delete strings_;
   }
 
-  static bool is_json(const Json& kind) { return kind.at("source") == "tokenizer.json"; }
+  static bool is_json(const nlohmann::json& kind) { return kind.at("source") == "tokenizer.json"; }
 
   /// The tokenizer.json of a kind: the file that it builds on, with its own parts.
-  static std::string json_of(const Json& kind) {
-    Json whole = kind.at("json");
-    Json model = Json::parse(read_file(kind.at("base")));
+  static std::string json_of(const nlohmann::json& kind) {
+    nlohmann::json whole = kind.at("json");
+    nlohmann::json model = nlohmann::json::parse(read_file(kind.at("base")));
     model.update(kind.at("json").at("model"));
     whole["model"] = std::move(model);
     return whole.dump();
   }
 
-  static VocabData vocab_of(const Json& kind) {
+  static VocabData vocab_of(const nlohmann::json& kind) {
     Result<VocabData> vocab = is_json(kind) ? parse_tokenizer_json(json_of(kind), "test.json")
                                             : parse_sentencepiece(read_file(kind.at("source")), "test.model");
     EXPECT_TRUE(vocab.ok()) << vocab.status().message();
@@ -151,20 +149,20 @@ class TokenizerKindsTest : public ::testing::Test {
     return std::move(tokenizer).value();
   }
 
-  static std::vector<TokenId> encode(const Tokenizer& tokenizer, const Json& kind, size_t i) {
+  static std::vector<TokenId> encode(const Tokenizer& tokenizer, const nlohmann::json& kind, size_t i) {
     const std::string& text = is_json(kind) ? (*strings_)[i].first : (*strings_)[i].second;
     const Result<std::vector<TokenId>> ids = tokenizer.encode(text, {.parse_special = is_json(kind)});
     EXPECT_TRUE(ids.ok()) << ids.status().message();
     return ids.ok() ? ids.value() : std::vector<TokenId>();
   }
 
-  static inline Json* goldens_ = nullptr;
+  static inline nlohmann::json* goldens_ = nullptr;
   static inline std::vector<std::pair<std::string, std::string>>* strings_ = nullptr;
 };
 
 TEST_F(TokenizerKindsTest, EncodesAndDecodesAsTheReference) {
   ASSERT_GE(goldens_->at("kinds").size(), 28u);
-  for (const Json& kind : goldens_->at("kinds")) {
+  for (const nlohmann::json& kind : goldens_->at("kinds")) {
     SCOPED_TRACE(kind.at("name"));
     const auto tokenizer = make(vocab_of(kind));
     const std::vector<uint16_t> ids_hashes = unpack(kind.at("ids"));
@@ -175,13 +173,15 @@ TEST_F(TokenizerKindsTest, EncodesAndDecodesAsTheReference) {
       const std::vector<TokenId> ids = encode(*tokenizer, kind, i);
       if (hash_ids(ids) != ids_hashes[i]) {
         if (++n_wrong_ids <= 3)
-          ADD_FAILURE() << "string " << i << ": " << Json((*strings_)[i].first) << ::testing::PrintToString(ids);
+          ADD_FAILURE() << "string " << i << ": " << nlohmann::json((*strings_)[i].first)
+                        << ::testing::PrintToString(ids);
         continue;
       }
       if (i >= text_hashes.size()) continue;
       const std::string text = to_valid_utf8(tokenizer->decode(ids, is_json(kind)).value());
       if (hash16(text) != text_hashes[i] && ++n_wrong_texts <= 3) {
-        ADD_FAILURE() << "text of string " << i << ": " << Json((*strings_)[i].first) << " is " << Json(text);
+        ADD_FAILURE() << "text of string " << i << ": " << nlohmann::json((*strings_)[i].first) << " is "
+                      << nlohmann::json(text);
       }
       StreamDetokenizer stream(*tokenizer, is_json(kind));
       std::string streamed;
@@ -190,7 +190,7 @@ TEST_F(TokenizerKindsTest, EncodesAndDecodesAsTheReference) {
     }
     EXPECT_EQ(n_wrong_ids, 0u);
     EXPECT_EQ(n_wrong_texts, 0u);
-    for (const Json& sample : kind.at("samples")) {
+    for (const nlohmann::json& sample : kind.at("samples")) {
       EXPECT_EQ(encode(*tokenizer, kind, sample.at("string")), sample.at("ids").get<std::vector<TokenId>>());
     }
   }
@@ -199,7 +199,7 @@ TEST_F(TokenizerKindsTest, EncodesAndDecodesAsTheReference) {
 // Every set of rules that GGUF has a name for is recognised, and means the same when it is read by that name.
 TEST_F(TokenizerKindsTest, NamesStandForTheRules) {
   size_t n_named = 0;
-  for (const Json& kind : goldens_->at("kinds")) {
+  for (const nlohmann::json& kind : goldens_->at("kinds")) {
     const auto name = kind.at("name").get<std::string>();
     if (!is_json(kind)) continue;
     VocabData vocab = vocab_of(kind);
@@ -222,10 +222,10 @@ TEST_F(TokenizerKindsTest, NamesStandForTheRules) {
 
 // Negative control: no kind passes for another one.
 TEST_F(TokenizerKindsTest, KindsDiffer) {
-  for (const Json& kind : goldens_->at("kinds")) {
+  for (const nlohmann::json& kind : goldens_->at("kinds")) {
     if (!is_json(kind)) continue;
     const auto tokenizer = make(vocab_of(kind));
-    for (const Json& other : goldens_->at("kinds")) {
+    for (const nlohmann::json& other : goldens_->at("kinds")) {
       if (&other == &kind || !other.contains("base") || other.at("base") != kind.at("base")) continue;
       const std::vector<uint16_t> hashes = unpack(other.at("ids"));
       bool differs = false;

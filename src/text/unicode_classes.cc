@@ -38,7 +38,7 @@ constexpr std::string_view kMark =
     R"(\x{113c7}-\x{113ca}\x{113cc}-\x{113d0}\x{113d2}\x{113e1}-\x{113e2}\x{11f00}-\x{11f01}\x{11f03})"
     R"(\x{11f34}-\x{11f3a}\x{11f3e}-\x{11f42}\x{11f5a}\x{13440}\x{13447}-\x{13455}\x{1611e}-\x{1612f}\x{1e08f})"
     R"(\x{1e4ec}-\x{1e4ef}\x{1e5ee}-\x{1e5ef})";
-constexpr std::string_view kNumber =
+constexpr std::string_view kAnyNumber =
     R"(0-9\p{N})"
     R"(\x{10d40}-\x{10d49}\x{116d0}-\x{116e3}\x{11bf0}-\x{11bf9}\x{11f50}-\x{11f59}\x{16130}-\x{16139})"
     R"(\x{16d70}-\x{16d79}\x{1ccf0}-\x{1ccf9}\x{1d2c0}-\x{1d2d3}\x{1e4f0}-\x{1e4f9}\x{1e5f1}-\x{1e5fa})";
@@ -78,7 +78,7 @@ const auto& classes() {
                                  {"Lm", std::string(kModifier)},
                                  {"Lo", std::string(kOtherLetter)},
                                  {"M", std::string(kMark)},
-                                 {"N", std::string(kNumber)},
+                                 {"N", std::string(kAnyNumber)},
                                  {"Nd", std::string(kDecimal)},
                                  {"P", std::string(kPunctuation)},
                                  {"S", std::string(kSymbol)},

@@ -16,7 +16,7 @@ namespace bass::testing {
 namespace {
 
 constexpr std::chrono::seconds kHang{60};
-constexpr int kMaxTokens = 12;
+constexpr int kFewTokens = 12;
 
 EngineOptions engine_options() {
   EngineOptions options;
@@ -34,7 +34,7 @@ Request make_job(int idx) {
   Request request;
   for (int i = 0; i < 34; ++i) request.prompt_tokens.push_back(3 + (i % 7 * 11 + idx) % 200);
   request.n = 4;
-  request.max_tokens = kMaxTokens;
+  request.max_tokens = kFewTokens;
   request.seed = 5;
   request.sampling.temperature = 1.0f;
   request.sampling.top_p = 0.9f;

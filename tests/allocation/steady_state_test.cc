@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kSamples = 4;
 constexpr int kContextLen = 2048;
-constexpr int kMaxTokens = 1800;
+constexpr int kManyTokens = 1800;
 constexpr int kFirst = 400;  // tokens that every sample has when the steady state is watched,
 constexpr int kLast = 800;   // and that one has when it is over
 constexpr int kTries = 20;
@@ -76,7 +76,7 @@ Request make_request(VerifyRule rule, DrafterChoice drafter, const char* draft_l
   Request request;
   for (int i = 0; i < 50; ++i) request.prompt_tokens.push_back(3 + i % 7 * 11);
   request.n = kSamples;
-  request.max_tokens = kMaxTokens;
+  request.max_tokens = kManyTokens;
   request.seed = 5;
   request.sampling.temperature = 1.0f;
   request.sampling.top_p = 0.9f;
@@ -168,7 +168,7 @@ TEST_P(SteadyStateUnder, LongerDraftsAllocateNothing) {
   int64_t n_least = -1;
   for (int i = 0; i < kTries && n_least != 0; ++i) {
     std::vector<TimedStep> steps;
-    steps.reserve(kSamples * kMaxTokens);
+    steps.reserve(kSamples * kManyTokens);
     const auto engine = load_timed_engine(engine_options(), &pace, &steps);
     ASSERT_NE(engine, nullptr);
     const int64_t n = allocations_between(*engine, request, /*keeps=*/true);

@@ -11,6 +11,7 @@
 
 #include "base/cache_folder.h"
 #include "bass/engine.h"
+#include "support/data_file.h"
 
 namespace bass::testing {
 
@@ -30,9 +31,6 @@ struct RequestResult {
   Event prompt;  // the kPrompt event
   bool is_done = false;
 };
-
-inline std::string data_file(const std::string& name) { return std::string(BASS_TEST_DATA) + "/" + name; }
-inline std::string tiny_model(const std::string& name) { return data_file("tiny/" + name + ".gguf"); }
 
 /// The default model, for tests that need real text. A test without it fails: a skipped proof is no proof.
 inline std::string default_model() {

@@ -18,7 +18,7 @@
 namespace bass {
 namespace {
 
-constexpr int kRounds = 3;
+constexpr int kContextRounds = 3;
 constexpr int64_t kDefaultMemoryMib = 8192;
 
 class BenchContextCommand final : public Command {
@@ -56,7 +56,7 @@ class BenchContextCommand final : public Command {
     const int max_context = executor.context_len - kCpuPageLen;
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<ContextBench> bench, ContextBench::create(file, executor, max_context));
     BASS_ASSIGN_OR_RETURN(SizedLimits limits, SizedLimits::measure(executor.n_threads));
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < kContextRounds; ++round) {
       for (Cell& cell : cells) {
         BASS_RETURN_IF_ERROR(check_interrupted());
         cell.rounds.push_back(bench->run(cell.context_case));

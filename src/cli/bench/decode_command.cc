@@ -31,7 +31,7 @@ nlohmann::ordered_json row_json(const BenchCase& bench_case, const BenchRun& run
           {"limit_fraction", limit_fraction(run.decode_work(), limits, decode_s)}};
 }
 
-std::vector<Column> columns() {
+std::vector<Column> decode_columns() {
   return {{"PP", "PP", 5},
           {"TG", "TG", 5},
           {"B", "B", 4},
@@ -68,7 +68,7 @@ class BenchDecodeCommand final : public Command {
     const MeasuredCases measured = run_cases(
         engine.get(), options.request, arguments_.rounds(), [](size_t) {},
         [&](size_t i, const BenchRun& run) { runs[i % cases.size()].push_back(run); });
-    Table table(columns(), options.json, &console->out);
+    Table table(decode_columns(), options.json, &console->out);
     for (size_t i = 0; i < runs.size() && !runs[i].empty(); ++i) {
       const BenchRun& median = middle_of(&runs[i], [](const BenchRun& run) { return run.decode_s(); });
       nlohmann::ordered_json row = row_json(cases[i], median, measured.limits);

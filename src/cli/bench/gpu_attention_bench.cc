@@ -17,7 +17,7 @@ namespace {
 
 // Layers are read in turn, so many that no cache holds them all: as in a model, whose weights come between.
 constexpr int64_t kMaxBytes = int64_t{4} << 30;
-constexpr int kMinLayers = 2, kMaxLayers = 256;
+constexpr int kLeastLayers = 2, kMostLayers = 256;
 constexpr int kByte = 0x3C;  // repeated, a normal number in every type that the cache and queries may have
 
 /// Sequences that decode or verify, each with pages of its own.
@@ -61,7 +61,7 @@ class GpuAttentionBench final : public AttentionBench {
 
   cuda::Device* device_;
   cuda::DeviceKv kv_;
-  int n_layers_ = kMinLayers;
+  int n_layers_ = kLeastLayers;
   cuda::DeviceBuffer kv_memory_, rows_, segments_, pages_, q_, out_;
   cuda::AttentionArguments args_;  // of the batch that is measured, in layer 0
 };
@@ -75,7 +75,7 @@ Status GpuAttentionBench::load(const AttentionRoom& room) {
   const int64_t layer_bytes = n_pages * kv_.layer_bytes;
   const int64_t n_wanted_bytes = std::min(kMaxBytes, static_cast<int64_t>(device_->free_bytes() / 2));
   if (device_->info().has_own_speed) {  // an emulator has no cache to get past
-    n_layers_ = static_cast<int>(std::clamp<int64_t>(n_wanted_bytes / layer_bytes, kMinLayers, kMaxLayers));
+    n_layers_ = static_cast<int>(std::clamp<int64_t>(n_wanted_bytes / layer_bytes, kLeastLayers, kMostLayers));
   }
   kv_.page_bytes = n_layers_ * kv_.layer_bytes;
   const auto n_rows = static_cast<size_t>(room.n_sequences) * static_cast<size_t>(room.n_queries);

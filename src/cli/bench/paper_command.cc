@@ -21,7 +21,7 @@ namespace bass {
 namespace {
 
 constexpr std::string_view kRegular = "off";
-constexpr uint64_t kSeed = 1;  // of the first sequence: acceptance is the same in every run
+constexpr uint64_t kPaperSeed = 1;  // of the first sequence: acceptance is the same in every run
 constexpr std::string_view kPaperLine =
     "the paper (A100; 7.8B + 310M, int8, 8 sequences, bass): 5.8 ms a token, 2.15 x regular decoding, at most 15.8 % "
     "utilised\n";
@@ -49,7 +49,7 @@ Status set_layout(const std::string& name, GenerateOptions* options) {
   return status.ok() ? status : Status(status.code(), fmt::format("--layouts: {}", status.message()));
 }
 
-std::vector<Column> columns() {
+std::vector<Column> paper_columns() {
   return {{"B", "batch", 4},
           {"attention", "attention", -14},
           {"draft length", "draft_length", -14},
@@ -139,7 +139,7 @@ class BenchPaperCommand final : public Command {
     options_.engine.context_len = options_.engine.context_len.value_or(n_tokens);
     options_.engine.scripted_acceptance = static_cast<float>(acceptance_);
     options_.engine.gate = &start_;
-    options_.request.seed = kSeed;
+    options_.request.seed = kPaperSeed;
     options_.request.speculation.drafter = DrafterChoice::kModel;
     options_.request.speculation.verify = VerifyRule::kRejection;  // the paper's
     for (const std::string& policy : split_policies(policies_)) {
@@ -187,7 +187,7 @@ class BenchPaperCommand final : public Command {
   }
 
   void print(std::vector<Cell>* cells, Console* console) const {
-    Table table(columns(), options_.json, &console->out);
+    Table table(paper_columns(), options_.json, &console->out);
     for (const int batch : batches_) {
       double regular = 0;
       for (Cell& cell : *cells) {

@@ -65,7 +65,7 @@ double total_ratio(const PolicyRun& run, const PolicyRun& first) {
   return first.total_tokens_per_s() > 0 ? run.total_tokens_per_s() / first.total_tokens_per_s() : 0;
 }
 
-std::vector<Column> columns() {
+std::vector<Column> policy_columns() {
   return {{"round", "round", -6},
           {"policy", "policy", -14},
           {"tokens/s", "tokens_per_s", 10, 1},
@@ -131,7 +131,7 @@ class BenchPoliciesCommand final : public Command {
       BASS_RETURN_IF_ERROR(add_contestant(policy, &turns, console, &contestants));
       if (!is_regular(policy)) options_.is_draft_missing = false;  // it was said
     }
-    Table table(columns(), options_.json, &console->out);
+    Table table(policy_columns(), options_.json, &console->out);
     for (int round = 0; round < n_rounds_; ++round) {
       const std::vector<PromptSpec> chosen = prompts_of(prompts, round);
       for (Contestant& contestant : contestants) BASS_RETURN_IF_ERROR(prepare(chosen, &contestant, console));

@@ -6,7 +6,7 @@
 namespace bass {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(PolicyList, AParameterBelongsToThePolicyBeforeIt) {
   EXPECT_THAT(split_policies("off"), ElementsAre("off"));

@@ -72,7 +72,7 @@ nlohmann::ordered_json step_json(const BenchCase& bench_case, const BenchRun& ru
           {"machine", machine}};
 }
 
-std::vector<Column> columns() {
+std::vector<Column> step_columns() {
   return {{"part", "name", -18},
           {"ms/step", "s", 9, 4, 1e3},
           {"share %", "share", 7, 1, 100},
@@ -103,12 +103,12 @@ std::string step_text(const nlohmann::ordered_json& step) {
                   step["batch"] == 1 ? "" : "s", step["prompt_tokens"].get<int>(), step["generate_tokens"].get<int>(),
                   step["mode"].get<std::string>(), step["n_steps"].get<int64_t>());
   if (step["step"].is_null()) return text;
-  text += table_header(columns());
+  text += table_header(step_columns());
   const auto add = [&](nlohmann::ordered_json row) {
     row["int8_mop"] = row["operations"]["int8_dot"].get<double>() * 1e-6;
     row["int16_mop"] = row["operations"]["int16_dot"].get<double>() * 1e-6;
     row["f32_mop"] = row["operations"]["f32_fma"].get<double>() * 1e-6;
-    text += table_row(columns(), row);
+    text += table_row(step_columns(), row);
   };
   for (const auto& part : step["parts"]) add(part);
   add(step["step"]);

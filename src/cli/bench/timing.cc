@@ -9,7 +9,7 @@
 namespace bass {
 namespace {
 
-constexpr int kRounds = 5;
+constexpr int kTimedRounds = 5;
 constexpr double kRoundSeconds = 5e-3;
 constexpr int kMaxCalls = 1 << 20;
 
@@ -37,10 +37,10 @@ Timing time_on_team(ThreadTeam* team, const std::function<void(const TeamContext
     n_calls *= 2;
     seconds = seconds_of_calls(team, n_calls, body);
   }
-  std::array<double, kRounds> rounds{};
+  std::array<double, kTimedRounds> rounds{};
   for (double& round : rounds) round = seconds_of_calls(team, n_calls, body) / n_calls;
   std::sort(rounds.begin(), rounds.end());
-  return {rounds.front(), rounds[kRounds / 2]};
+  return {rounds.front(), rounds[kTimedRounds / 2]};
 }
 
 Result<std::vector<double>> time_in_turns(size_t n_pieces, const std::function<Result<double>(size_t, int)>& seconds) {
@@ -48,14 +48,14 @@ Result<std::vector<double>> time_in_turns(size_t n_pieces, const std::function<R
   constexpr int kMaxTurnCalls = 1 << 14;
   struct Piece {
     int n_calls = 1;
-    std::array<double, kRounds> rounds{};
+    std::array<double, kTimedRounds> rounds{};
   };
   std::vector<Piece> pieces(n_pieces);
   for (size_t i = 0; i < n_pieces; ++i) {
     BASS_ASSIGN_OR_RETURN(const double once_s, seconds(i, 1));
     pieces[i].n_calls = std::clamp(static_cast<int>(kTurnSeconds / std::max(once_s, 1e-7)), 1, kMaxTurnCalls);
   }
-  for (size_t round = 0; round < kRounds; ++round) {
+  for (size_t round = 0; round < kTimedRounds; ++round) {
     for (size_t i = 0; i < n_pieces; ++i) {
       BASS_ASSIGN_OR_RETURN(const double turn_s, seconds(i, pieces[i].n_calls));
       pieces[i].rounds[round] = turn_s / pieces[i].n_calls;
@@ -64,7 +64,7 @@ Result<std::vector<double>> time_in_turns(size_t n_pieces, const std::function<R
   std::vector<double> medians;
   for (Piece& piece : pieces) {
     std::sort(piece.rounds.begin(), piece.rounds.end());
-    medians.push_back(piece.rounds[kRounds / 2]);
+    medians.push_back(piece.rounds[kTimedRounds / 2]);
   }
   return medians;
 }

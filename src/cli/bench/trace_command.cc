@@ -18,7 +18,7 @@
 namespace bass {
 namespace {
 
-constexpr uint64_t kSeed = 1;
+constexpr uint64_t kTraceSeed = 1;
 
 /// One drafter's evidence, by sequence in the order of submission.
 class Recorder final : public DraftTrace {
@@ -58,7 +58,7 @@ class BenchTraceCommand final : public Command {
                          "system",    "n",         "max_tokens",  "ignore_eos", "temperature", "top_p",   "top_k",
                          "min_p",     "seed",      "drafter",     "verify",     "max_batch",   "threads", "context",
                          "kv_memory", "attention", "activations", "kv_type",    "device"});
-    arguments_.say_default("seed", fmt::format("{}", kSeed));
+    arguments_.say_default("seed", fmt::format("{}", kTraceSeed));
     arguments_.say_default("verify", "rejection, which also stands for block: both draft with the same noise");
     app->add_option("--max-drafts", max_drafts_,
                     fmt::format("tokens that a drafter proposes at most [{}]", max_drafts_))
@@ -91,7 +91,7 @@ class BenchTraceCommand final : public Command {
   // drafter.
   void set_request() {
     Request& request = options_.request;
-    if (!request.seed) request.seed = kSeed;
+    if (!request.seed) request.seed = kTraceSeed;
     if (request.speculation.verify != VerifyRule::kMatch) request.speculation.verify = VerifyRule::kRejection;
     request.speculation.draft_length = fmt::format("fixed:{}", max_drafts_);
   }
@@ -104,7 +104,7 @@ class BenchTraceCommand final : public Command {
       return invalid_argument(
           fmt::format("{}: \"time_budget\": a trace runs to the end; leave it out", prompt->origin));
     }
-    if (!request.seed) request.seed = kSeed;
+    if (!request.seed) request.seed = kTraceSeed;
     request.speculation = options_.request.speculation;
     return ok_status();
   }

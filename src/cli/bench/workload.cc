@@ -91,7 +91,6 @@ Result<std::vector<Request>> BenchRunner::make_requests(const BenchCase& bench_c
 
 Status BenchRunner::wait(const std::vector<RequestId>& ids, EventQueue* events,
                          std::vector<double>* seconds_per_token) {
-  constexpr std::chrono::duration<double> kPollInterval{0.1};
   TokenTimes times;
   size_t n_done = 0;
   Status status;

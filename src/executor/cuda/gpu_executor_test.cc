@@ -7,6 +7,7 @@
 #include <array>
 
 #include "kernels/cuda/emulator/emulated_device.h"
+#include "support/data_file.h"
 
 namespace bass::cuda {
 namespace {
@@ -16,8 +17,6 @@ using ::testing::HasSubstr;
 constexpr int kPages = 2;  // of a sequence
 constexpr int kSequences = 3;
 constexpr int kDrafts = 5;
-
-std::string tiny(const std::string& name) { return std::string(BASS_TEST_DATA) + "/tiny/" + name + ".gguf"; }
 
 /// One step of sequences that draft as many tokens as their number says, on a device and on the CPU.
 class GpuStep : public ::testing::TestWithParam<VerifyRule> {
@@ -58,8 +57,8 @@ class GpuStep : public ::testing::TestWithParam<VerifyRule> {
 
   const std::vector<TokenId> prompt_{5, 9, 200, 17, 40, 9};
   std::array<std::array<PageId, kPages>, kSequences> pages_{};
-  ModelFile main_ = load_model_file(tiny("tiny_gqa_tied_f32")).value();
-  ModelFile draft_ = load_model_file(tiny("tiny_gqa_tied_f32")).value();  // its drafts are accepted
+  ModelFile main_ = load_model_file(testing::tiny_model(testing::kTinyModel)).value();
+  ModelFile draft_ = load_model_file(testing::tiny_model(testing::kTinyModel)).value();  // its drafts are accepted
 };
 
 INSTANTIATE_TEST_SUITE_P(Rules, GpuStep,
@@ -197,7 +196,7 @@ TEST_P(GpuStep, WhatTheLibraryCannotMultiplyIsRefused) {
   const auto of_old_code = make_gpu_executor(open_emulated_device(old_code), main_, nullptr, bytes);
   EXPECT_EQ(of_old_code.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(of_old_code.status().message(), HasSubstr("compiled for 8.0"));
-  ModelFile odd = load_model_file(tiny("tiny_gqa_tied_f32")).value();
+  ModelFile odd = load_model_file(testing::tiny_model(testing::kTinyModel)).value();
   odd.config.d_ff = 100;
   const auto odd_rows = make_gpu_executor(open_emulated_device(), odd, nullptr, bytes);
   EXPECT_EQ(odd_rows.status().code(), StatusCode::kInvalidArgument);
@@ -311,7 +310,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // All that loading takes but weights has a size that does not depend on them.
 TEST_P(GpuWeightBytes, AreWhatLoadingTakes) {
-  const ModelFile file = load_model_file(tiny(GetParam().name)).value();
+  const ModelFile file = load_model_file(testing::tiny_model(GetParam().name)).value();
   const GpuKvOptions kv{KvKind::kInt16, 4, 64, 0};
   ThreadTeam team(2);
   const std::unique_ptr<Device> device = open_emulated_device();
@@ -327,7 +326,7 @@ TEST_P(GpuWeightBytes, AreWhatLoadingTakes) {
 TEST(GpuWeights, TakeMoreThanTheirFileWhereBitsAreFew) {
   const std::unique_ptr<Device> device = open_emulated_device();
   const auto bytes = [&](const std::string& name) {
-    const ModelFile file = load_model_file(tiny(name)).value();
+    const ModelFile file = load_model_file(testing::tiny_model(name)).value();
     return static_cast<double>(gpu_weight_bytes(device.get(), file, nullptr, ActivationKind::kInt8).value()) /
            static_cast<double>(file.weight_bytes);
   };
@@ -337,8 +336,8 @@ TEST(GpuWeights, TakeMoreThanTheirFileWhereBitsAreFew) {
 
 TEST(GpuWeights, OfADraftThatReadsTheMainModelsHeadAreItsOwn) {
   const std::unique_ptr<Device> device = open_emulated_device();
-  const ModelFile main = load_model_file(tiny("tiny_gqa_tied_f32")).value();
-  const ModelFile draft = load_model_file(tiny("draft_feature_f32")).value();
+  const ModelFile main = load_model_file(testing::tiny_model(testing::kTinyModel)).value();
+  const ModelFile draft = load_model_file(testing::tiny_model("draft_feature_f32")).value();
   const size_t alone = gpu_weight_bytes(device.get(), main, nullptr, ActivationKind::kInt8).value();
   const size_t both = gpu_weight_bytes(device.get(), main, &draft, ActivationKind::kInt8).value();
   EXPECT_GT(both, alone);

@@ -368,12 +368,12 @@ struct Simulation {
   }
 };
 
-struct Machine {
+struct SteadyMachine {
   const char* name;
   std::function<double(int)> step_s;
 };
 
-const Machine kMachines[] = {
+const SteadyMachine kSteadyMachines[] = {
     {"rows are free up to a ridge", [](int rows) { return std::max(1.0, rows / 40.0); }},
     {"each row costs", [](int rows) { return 0.3 + 0.1 * rows; }},
     {"steps at tile edges", [](int rows) { return 0.5 + 0.4 * std::ceil(rows / 12.0); }},
@@ -382,7 +382,7 @@ const Machine kMachines[] = {
 // Once in a hundred runs a size that was measured long by chance is not tried again, so means of a few runs are judged.
 TEST(Goodput, IsNeverMuchSlowerThanRegularDecodingAndNearTheBestFixedLength) {
   constexpr int kRuns = 6;
-  for (const Machine& machine : kMachines) {
+  for (const SteadyMachine& machine : kSteadyMachines) {
     for (const double acceptance : {0.0, 0.3, 0.6, 0.9}) {
       for (const int n_sequences : {1, 8, 32}) {
         const Simulation simulation{machine.step_s, [=](int) { return acceptance; }, n_sequences, 0.05};
@@ -405,7 +405,7 @@ TEST(Goodput, IsNeverMuchSlowerThanRegularDecodingAndNearTheBestFixedLength) {
 
 // What an earlier run has kept, of a machine that was disturbed: steps of up to n_sequences rows look `factor` times as
 // long as they are.
-StepCosts disturbed_costs(const Machine& machine, int n_sequences, double factor) {
+StepCosts disturbed_costs(const SteadyMachine& machine, int n_sequences, double factor) {
   StepCosts costs;
   costs.max_rows_seen = 4 * n_sequences;
   for (int rows = 1; rows <= costs.max_rows_seen; ++rows) {
@@ -416,7 +416,7 @@ StepCosts disturbed_costs(const Machine& machine, int n_sequences, double factor
 }
 
 TEST(Goodput, FindsOutThatATableFromEarlierIsWrong) {
-  const Machine& machine = kMachines[1];
+  const SteadyMachine& machine = kSteadyMachines[1];
   for (const double factor : {0.4, 2.0, 4.0}) {
     for (const double acceptance : {0.3, 0.8}) {
       for (const int n_sequences : {1, 8, 32}) {
@@ -435,12 +435,12 @@ TEST(Goodput, FindsOutThatATableFromEarlierIsWrong) {
 
 // Negative control of IsNeverMuchSlower: a fixed length does lose to regular decoding somewhere.
 TEST(Goodput, AFixedLengthIsSlowerThanRegularDecodingOnABadDraft) {
-  const Simulation simulation{kMachines[1].step_s, [](int) { return 0.3; }, 8, 0.05};
+  const Simulation simulation{kSteadyMachines[1].step_s, [](int) { return 0.3; }, 8, 0.05};
   EXPECT_LT(simulation.run(4, 0, 2000), 0.8 * simulation.run(0, 0, 2000));
 }
 
 TEST(Goodput, RecoversWhenTheDraftTurnsUselessAndWhenTheMachineSlowsDown) {
-  Simulation turns_bad{kMachines[1].step_s, [](int step) { return step < 500 ? 0.95 : 0.0; }, 4, 0.0};
+  Simulation turns_bad{kSteadyMachines[1].step_s, [](int step) { return step < 500 ? 0.95 : 0.0; }, 4, 0.0};
   EXPECT_GE(turns_bad.run(-1, 560, 1500), 0.96 * turns_bad.run(0, 560, 1500));
   int step = 0;
   Simulation slows{[&step](int rows) { return (step++ < 500 ? 1.0 : 3.0) * std::max(1.0, rows / 40.0); },

@@ -11,7 +11,7 @@
 namespace bass {
 namespace {
 
-Status parse(std::string_view arguments, DraftLengthSpec& spec) {
+Status parse_survival(std::string_view arguments, DraftLengthSpec& spec) {
   constexpr std::string_view kMin = "min=";
   if (arguments.empty()) return ok_status();
   if (!arguments.starts_with(kMin)) {
@@ -26,7 +26,7 @@ Status parse(std::string_view arguments, DraftLengthSpec& spec) {
   return invalid_argument(fmt::format("draft length 'survival', min: '{}' is not a number from 0 to 1", text));
 }
 
-DraftLengthState start(const DraftLengthSpec& spec) {
+DraftLengthState start_with_threshold(const DraftLengthSpec& spec) {
   DraftLengthState state = start_survival(spec);
   state.min_survival = spec.min_survival;
   return state;
@@ -34,8 +34,8 @@ DraftLengthState start(const DraftLengthSpec& spec) {
 
 }  // namespace
 
-constexpr DraftLengthPolicy kSurvivalPolicy{"survival",     "survival[:min=0.2]",    parse,
-                                            start,          keep_draft_length_state, choose_survival,
-                                            learn_survival, expected_accepted};
+constexpr DraftLengthPolicy kSurvivalPolicy{"survival",           "survival[:min=0.2]",    parse_survival,
+                                            start_with_threshold, keep_draft_length_state, choose_survival,
+                                            learn_survival,       expected_accepted};
 
 }  // namespace bass

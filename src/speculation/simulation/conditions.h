@@ -212,6 +212,6 @@ inline const NamedMachine kMachines[] = {
 };
 
 /// The engine's policy, without any measurement.
-inline std::unique_ptr<LengthChooser> goodput() { return engine_policy(parse_draft_length("goodput").value(), {}); }
+inline std::unique_ptr<LengthChooser> new_goodput() { return engine_policy(parse_draft_length("goodput").value(), {}); }
 
 }  // namespace bass::testing

@@ -69,7 +69,7 @@ TEST(GrammarTest, NoCharacterIsASurrogateOrTwoBytesTooLong) {
   const Grammar grammar = finished(builder, builder.character(std::vector<CodePointRange>{{0, kMaxCodePoint}}));
   for (const char* text : {"\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF",
                            "\xF4\x90\x80\x80", "\x80", "\xFF", "\xC3", "", "ab"}) {
-    EXPECT_FALSE(matches(grammar, text)) << testing::PrintToString(text);
+    EXPECT_FALSE(matches(grammar, text)) << ::testing::PrintToString(text);
   }
   GrammarBuilder other;
   const Grammar none = finished(other, other.character(std::vector<CodePointRange>{{0xD800, 0xDFFF}}));

@@ -23,10 +23,10 @@ inline void expect(const std::vector<SchemaCase>& cases) {
     const Result<Grammar> grammar = json_schema_grammar(c.schema);
     ASSERT_TRUE(grammar.ok()) << c.schema << ": " << grammar.status().message();
     for (const std::string& text : c.accepted) {
-      EXPECT_TRUE(matches(grammar.value(), text)) << c.schema << " wants " << testing::PrintToString(text);
+      EXPECT_TRUE(matches(grammar.value(), text)) << c.schema << " wants " << ::testing::PrintToString(text);
     }
     for (const std::string& text : c.rejected) {
-      EXPECT_FALSE(matches(grammar.value(), text)) << c.schema << " not " << testing::PrintToString(text);
+      EXPECT_FALSE(matches(grammar.value(), text)) << c.schema << " not " << ::testing::PrintToString(text);
     }
   }
 }
@@ -41,7 +41,7 @@ inline void expect_refused(const std::vector<RefusedSchema>& cases) {
     const Result<Grammar> grammar = json_schema_grammar(c.schema);
     EXPECT_FALSE(grammar.ok()) << c.schema.substr(0, 200);
     EXPECT_EQ(grammar.status().code(), StatusCode::kInvalidArgument);
-    EXPECT_THAT(grammar.status().message(), testing::HasSubstr(c.message)) << c.schema.substr(0, 200);
+    EXPECT_THAT(grammar.status().message(), ::testing::HasSubstr(c.message)) << c.schema.substr(0, 200);
   }
 }
 

@@ -190,7 +190,7 @@ class Lexer {
   void lex_operator() {
     const auto* found = std::ranges::find_if(kOperators, [&](std::string_view op) { return rest_.starts_with(op); });
     if (found == kOperators.end()) {
-      return fail(fmt::format("unexpected char {}", quoted(rest_.substr(0, first_utf8_char(rest_).n_bytes))));
+      return fail(fmt::format("unexpected char {}", quoted_text(rest_.substr(0, first_utf8_char(rest_).n_bytes))));
     }
     constexpr std::string_view kOpening = "([{", kClosing = ")]}";
     const char c = found->front();

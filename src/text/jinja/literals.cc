@@ -4,12 +4,11 @@
 #include <charconv>
 #include <optional>
 
+#include "text/jinja/format.h"
 #include "text/utf8.h"
 
 namespace bass::jinja {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 bool is_digit_of(char c, int base) {
   if (base == 16) return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');

@@ -64,7 +64,7 @@ void append_repr(Runtime& rt, const Value& value, std::string* out) {
   if (!has_room(rt, *out)) return;
   if (value.is_string()) {
     rt.spend_on_text(value.text().size());
-    *out += quoted(value.text());
+    *out += quoted_text(value.text());
   } else if (value.is_undefined()) {
     *out += "Undefined";
   } else if (value.is(Kind::kDict)) {

@@ -25,7 +25,7 @@ bool is_alpha(char32_t c) {
   return unicode_locale() != nullptr && iswalpha_l(static_cast<wint_t>(c), unicode_locale()) != 0;
 }
 
-bool is_digit(char32_t c) { return c >= '0' && c <= '9'; }
+bool is_ascii_digit(char32_t c) { return c >= '0' && c <= '9'; }
 
 char32_t upper(char32_t c) {
   if (c < 128) return c >= 'a' && c <= 'z' ? c - 32 : c;
@@ -209,10 +209,10 @@ std::string title_words(std::string_view text) {
 }
 
 bool all_alpha(std::string_view text) { return all(text, is_alpha); }
-bool all_digit(std::string_view text) { return all(text, is_digit); }
+bool all_digit(std::string_view text) { return all(text, is_ascii_digit); }
 bool all_space(std::string_view text) { return all(text, is_space); }
 bool all_alnum(std::string_view text) {
-  return all(text, [](char32_t c) { return is_alpha(c) || is_digit(c); });
+  return all(text, [](char32_t c) { return is_alpha(c) || is_ascii_digit(c); });
 }
 bool is_upper(std::string_view text) { return has_only_case(text, true); }
 bool is_lower(std::string_view text) { return has_only_case(text, false); }
@@ -233,7 +233,7 @@ std::vector<std::string_view> split_lines(std::string_view text, bool keeps_ends
   return lines;
 }
 
-std::string quoted(std::string_view text) {
+std::string quoted_text(std::string_view text) {
   const bool has_single = text.find('\'') != std::string_view::npos;
   const char quote = has_single && text.find('"') == std::string_view::npos ? '"' : '\'';
   std::string out(1, quote);

@@ -44,7 +44,7 @@ bool is_lower(std::string_view text);
 std::vector<std::string_view> split_lines(std::string_view text, bool keeps_ends);
 
 /// A string as Python's repr writes it.
-std::string quoted(std::string_view text);
+std::string quoted_text(std::string_view text);
 /// A float as Python's repr writes it.
 std::string float_text(double value);
 

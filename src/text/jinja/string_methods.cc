@@ -85,14 +85,14 @@ Value join_method(Runtime& rt, const Value& self, const Arguments& arguments) {
 }
 
 /// The characters from `start` up to `end` of a method's arguments, as of Python's slices.
-struct Part {
+struct TextPart {
   int64_t start = 0;  // characters in front of it
   std::string_view text;
 };
 
 /// None where it would begin behind the text, or behind its own end: not even "" is found there.
-std::optional<Part> searched_part(std::string_view text, const Bound& bound) {
-  if (!bound.is_given(1) && !bound.is_given(2)) return Part{0, text};
+std::optional<TextPart> searched_part(std::string_view text, const Bound& bound) {
+  if (!bound.is_given(1) && !bound.is_given(2)) return TextPart{0, text};
   const std::vector<std::string_view> all = characters(text);
   const auto n = static_cast<int64_t>(all.size());
   const auto place = [&](size_t idx, int64_t otherwise) {
@@ -104,7 +104,7 @@ std::optional<Part> searched_part(std::string_view text, const Bound& bound) {
   const auto byte_of = [&](int64_t at) {
     return at == n ? text.size() : static_cast<size_t>(all[static_cast<size_t>(at)].data() - text.data());
   };
-  return Part{start, text.substr(byte_of(start), byte_of(end) - byte_of(start))};
+  return TextPart{start, text.substr(byte_of(start), byte_of(end) - byte_of(start))};
 }
 
 template <bool from_right, bool must_be>
@@ -112,7 +112,7 @@ Value find_method_of(Runtime& rt, const Value& self, const Arguments& arguments)
   const Bound bound(rt, "find", arguments, {"sub", "start", "end"}, 1);
   const std::string sub = bound.text(0);
   if (!rt.spend_on_search(self.text().size(), sub.size())) return {};
-  const std::optional<Part> part = searched_part(self.text(), bound);
+  const std::optional<TextPart> part = searched_part(self.text(), bound);
   const size_t at = !part ? std::string::npos : from_right ? part->text.rfind(sub) : part->text.find(sub);
   if (at != std::string::npos)
     return Value::of_int(part->start + static_cast<int64_t>(n_characters(part->text.substr(0, at))));
@@ -123,7 +123,7 @@ Value count_method(Runtime& rt, const Value& self, const Arguments& arguments) {
   const Bound bound(rt, "count", arguments, {"sub", "start", "end"}, 1);
   const std::string sub = bound.text(0);
   if (!rt.spend_on_search(self.text().size(), sub.size())) return {};
-  const std::optional<Part> part = searched_part(self.text(), bound);
+  const std::optional<TextPart> part = searched_part(self.text(), bound);
   return Value::of_int(part ? count_text(part->text, sub) : 0);
 }
 

@@ -13,8 +13,6 @@ namespace bass {
 namespace {
 
 constexpr std::string_view kName = "bass-draft";
-constexpr int kMaxDim = 1 << 20;
-constexpr int kMaxVocab = 1 << 24;
 constexpr int kMaxTapLayer = 1023;
 
 /// Whole numbers from 0 to `high`, each larger than the one before.
