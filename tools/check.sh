@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Looks at the sources without running them: format, the order of includes, shell scripts, clang-tidy.
-#   tools/check.sh [format|includes|shell|tidy ...]    only these
+# Looks at the sources without running them: format, the order of includes, shell scripts, whether
+# the files of a folder can be compiled as one, clang-tidy.
+#   tools/check.sh [format|includes|shell|together|tidy ...]    only these
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/deps.sh
 
 parts=("$@")
-[ "${#parts[@]}" -gt 0 ] || parts=(format includes shell tidy)
+[ "${#parts[@]}" -gt 0 ] || parts=(format includes shell together tidy)
 for part in "${parts[@]}"; do
   case "$part" in
-    format | includes | shell | tidy) ;;
-    *) echo "usage: tools/check.sh [format|includes|shell|tidy ...]" >&2; exit 2 ;;
+    format | includes | shell | together | tidy) ;;
+    *) echo "usage: tools/check.sh [format|includes|shell|together|tidy ...]" >&2; exit 2 ;;
   esac
 done
 
@@ -23,12 +24,17 @@ check_includes() { python3 tests/check_includes.py && python3 tests/check_includ
 
 check_shell() { sources '*.sh' '.ci/run' | xargs shellcheck -x; }
 
+check_together() {
+  cmake --preset dev -B build/together -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 >/dev/null || return 1
+  python3 tools/check_together.py build/together
+}
+
 check_tidy() {
-  [ -f build/dev/compile_commands.json ] || cmake --preset dev >/dev/null || return 1
+  cmake --preset dev -B build/tidy -DCMAKE_UNITY_BUILD=OFF >/dev/null || return 1
   # The instruction sets' own files are compiled with flags that only the project's compiler need know, and Debian's
   # clang-tidy does not know the coroutines of C++20.
   sources 'src/*.cc' | grep -vE '^src/(kernels/cpu/|server/(http_|running_call))' |
-    xargs -P "$(nproc)" -n 1 clang-tidy -p build/dev --quiet --warnings-as-errors='*' 2>&1 |
+    xargs -P "$(nproc)" -n 1 clang-tidy -p build/tidy --quiet --warnings-as-errors='*' 2>&1 |
     grep -v 'warnings\? generated\.$'
   return "${PIPESTATUS[2]}"
 }

@@ -20,7 +20,7 @@ clang=$(command -v clang++ || compgen -c clang++- | sort -V | tail -n 1)
 build=build/fuzz
 mkdir -p "$build"
 cmake -S . -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$clang" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-  -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DBASS_FUZZ=ON -DBASS_SANITIZE=address,undefined \
+  -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DCMAKE_UNITY_BUILD=ON -DBASS_FUZZ=ON -DBASS_SANITIZE=address,undefined \
   -DBASS_BUILD_TESTS=OFF >"$build/configure.log" 2>&1 || { cat "$build/configure.log"; exit 1; }
 cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}" || exit 1
 
