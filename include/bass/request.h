@@ -51,6 +51,9 @@ constexpr VerifyRule used_verify_rule(float temperature, std::optional<VerifyRul
 struct ChatMessage {
   std::string role;  ///< "system", "user", "assistant", or what else the model's chat template knows
   std::string content;
+  std::string tool_calls;    ///< of an assistant: what it has called, OpenAI's list as JSON; empty: nothing
+  std::string tool_call_id;  ///< of a tool's answer: the call's "id"; may be empty
+  std::string name;          ///< of a tool's answer: the tool's name; may be empty
 };
 
 /// n samples of one prompt.
@@ -61,8 +64,11 @@ struct Request {
                                        ///< `prompt`, `chat` and `system` when not empty
   bool chat = false;                   ///< format `prompt` as a user's message by the model's chat template
   std::optional<std::string> system;   ///< system message; without `chat` it means nothing
-  int n = 1;                           ///< samples, 1 to 65536; later requests wait until the last one has begun
-  int max_tokens = 128;                ///< new tokens a sample; >= 1 (0 only with prompt_logprobs)
+  /// Functions that the assistant may call: a JSON list as OpenAI's "tools", for the chat template; of a template that
+  /// knows none they stand in the system message. The answer comes as the model writes it. Only of a chat.
+  std::optional<std::string> tools;
+  int n = 1;             ///< samples, 1 to 65536; later requests wait until the last one has begun
+  int max_tokens = 128;  ///< new tokens a sample; >= 1 (0 only with prompt_logprobs)
   SamplingOptions sampling;
   SpeculationOptions speculation;
   /// What the answer has to be, at most one of them, on a GPU none. A JSON text that fits this JSON schema

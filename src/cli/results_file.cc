@@ -86,8 +86,11 @@ std::string request_digest(const GenerateOptions& options, const std::string& mo
   constexpr size_t kDigits = 16;
   Json json{{"model", model}};
   json["prompt"] = prompt.request.prompt;
-  for (const ChatMessage& message : prompt.request.messages)
-    json["messages"].push_back({message.role, message.content});
+  for (const ChatMessage& message : prompt.request.messages) {
+    Json said{message.role, message.content};
+    if (!message.tool_calls.empty()) said.push_back(message.tool_calls);
+    json["messages"].push_back(std::move(said));
+  }
   if (!prompt.request.prompt_tokens.empty()) json["prompt_tokens"] = prompt.request.prompt_tokens;
   if (prompt.id.has_value()) json["id"] = *prompt.id;
   GenerateOptions asked;

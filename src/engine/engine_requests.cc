@@ -162,7 +162,8 @@ Result<TokenText> EngineCore::token_text(TokenId token, bool at_start) const try
 
 Result<std::string> EngineCore::prompt_text(const Request& request) const {
   if (!is_chat(request)) return request.prompt;
-  const ChatFormat format = chat_format(*tokenizer_);
+  ChatFormat format = chat_format(*tokenizer_);
+  if (request.tools) format.tools = *request.tools;
   if (!request.messages.empty()) return format_chat(format, request.messages);
   return format_chat(format, conversation_of(request.system, request.prompt));
 }

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::array kRoles{"system", "user", "assistant", "developer", "tool"};
 
-// What clients send back of an answer, or know of a message beside it: templates are told nothing of these.
+// What clients send back of an answer, or know of a message beside it.
 constexpr std::array kLabels{"name",          "tool_call_id",      "id",        "refusal",
                              "annotations",   "reasoning_content", "reasoning", "tool_calls",
                              "function_call", "cache_control"};
@@ -63,36 +63,49 @@ Result<std::string> read_role(const Json& message) {
                   role.is_null() ? "is missing" : role.dump()));
 }
 
-/// {"name": ..., "arguments": ...}, the arguments as the object that they are, if they are one.
-std::string call_text(const Json& function) {
-  Json call{{"name", function.value("name", Json())}, {"arguments", function.value("arguments", Json())}};
-  if (call["arguments"].is_string()) {
-    if (Result<Json> arguments = parse_user_json(call["arguments"].get<std::string>()); arguments.ok())
-      call["arguments"] = std::move(arguments).value();
+/// Of {"name": ..., "arguments": ...}: an entry of OpenAI's list, the arguments as the object that they are, if they
+/// are one.
+Json call_json(const Json& function, const Json& id) {
+  Json called{{"name", function.value("name", Json())}, {"arguments", function.value("arguments", Json())}};
+  if (called["arguments"].is_string()) {
+    if (Result<Json> arguments = parse_user_json(called["arguments"].get<std::string>()); arguments.ok())
+      called["arguments"] = std::move(arguments).value();
   }
-  return call.dump();
+  Json call = id.is_null() ? Json::object() : Json{{"id", id}};
+  call["type"] = "function";
+  call["function"] = std::move(called);
+  return call;
 }
 
-/// What an assistant has said: its text, and the tools that it called, one a line.
-Result<std::string> read_said(const Json& message) {
-  std::string said;
-  if (message.contains("content") && !message["content"].is_null()) {
-    BASS_ASSIGN_OR_RETURN(said, read_content(message["content"]));
-  }
-  const auto add = [&](const Json& function) {
-    if (!said.empty() && !said.ends_with('\n')) said += '\n';
-    said += call_text(function);
-  };
+/// The tools that an assistant called, OpenAI's list.
+Result<Json> read_calls(const Json& message) {
+  Json list = Json::array();
   const Json calls = message.value("tool_calls", Json());
   if (!calls.is_null() && !calls.is_array()) return invalid_argument("\"tool_calls\": must be a list");
   for (const Json& call : calls) {
     const Json function = call.is_object() ? call.value("function", Json()) : Json();
     if (!function.is_object())
       return invalid_argument(R"("tool_calls": must be like {"type": "function", "function": {"name": "...", ...}})");
-    add(function);
+    list.push_back(call_json(function, call.value("id", Json())));
   }
-  if (const Json function = message.value("function_call", Json()); function.is_object()) add(function);
+  if (const Json function = message.value("function_call", Json()); function.is_object())
+    list.push_back(call_json(function, Json()));
+  return list;
+}
+
+Result<ChatMessage> read_said(const Json& message) {
+  ChatMessage said{.role = "assistant"};
+  if (message.contains("content") && !message["content"].is_null()) {
+    BASS_ASSIGN_OR_RETURN(said.content, read_content(message["content"]));
+  }
+  BASS_ASSIGN_OR_RETURN(const Json calls, read_calls(message));
+  if (!calls.empty()) said.tool_calls = calls.dump(-1, ' ', false, Json::error_handler_t::replace);
   return said;
+}
+
+std::string text_or_none(const Json& message, const char* key) {
+  const Json value = message.value(key, Json());
+  return value.is_string() ? value.get<std::string>() : std::string();
 }
 
 Result<ChatMessage> read_message(const Json& message) {
@@ -102,13 +115,15 @@ Result<ChatMessage> read_message(const Json& message) {
   BASS_ASSIGN_OR_RETURN(std::string role, read_role(message));
   const bool has_content = message.contains("content");
   const bool has_calls = message.contains("tool_calls") || message.contains("function_call");
-  if (role == "assistant" && (has_content || has_calls)) {
-    BASS_ASSIGN_OR_RETURN(std::string said, read_said(message));
-    return ChatMessage{std::move(role), std::move(said)};
-  }
+  if (role == "assistant" && (has_content || has_calls)) return read_said(message);
   if (!has_content || message["content"].is_null()) return invalid_argument("\"content\" is missing");
   BASS_ASSIGN_OR_RETURN(std::string content, read_content(message["content"]));
-  return ChatMessage{std::move(role), std::move(content)};
+  ChatMessage read{.role = std::move(role), .content = std::move(content)};
+  if (read.role == "tool") {
+    read.tool_call_id = text_or_none(message, "tool_call_id");
+    read.name = text_or_none(message, "name");
+  }
+  return read;
 }
 
 }  // namespace

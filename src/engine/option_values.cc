@@ -286,7 +286,7 @@ std::optional<std::vector<std::string>> json_texts(OptionKind kind, const nlohma
       return std::vector<std::string>{value.get<std::string>()};
     case OptionKind::kJson:
       if (value.is_string()) return std::vector<std::string>{value.get<std::string>()};
-      if (!value.is_object() && !value.is_boolean()) return std::nullopt;
+      if (!value.is_structured() && !value.is_boolean()) return std::nullopt;
       return std::vector<std::string>{value.dump()};
     case OptionKind::kBiasList:
       if (!value.is_object()) return std::nullopt;
@@ -312,7 +312,7 @@ std::string_view json_type_name(OptionKind kind) {
     case OptionKind::kTextList:
       return "a string or a list of strings";
     case OptionKind::kJson:
-      return "a JSON object, or a string that holds one";
+      return "JSON, or a string that holds it";
     case OptionKind::kBiasList:
       return "an object of token ids and numbers, like {\"42\": -1.5}";
   }

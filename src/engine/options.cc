@@ -5,6 +5,7 @@
 #include <array>
 
 #include "engine/device_choice.h"
+#include "engine/tools.h"
 #include "engine/validation.h"
 #include "speculation/draft_length.h"
 #include "tensor/quantise.h"
@@ -46,6 +47,8 @@ Status check_quantize(std::string_view text) {
   if (text == "none" || find_quantisable_type(text).has_value()) return ok_status();
   return invalid_argument("must be none, q8_0, q5_1, q5_0, q4_1 or q4_0");
 }
+
+Status check_tools(std::string_view text) { return read_tools(text).status(); }
 
 Status check_json_schema(std::string_view text) { return json_schema_grammar(text).status(); }
 
@@ -125,6 +128,16 @@ constexpr std::array kOptions{
            .help = "system message, with --chat",
            .field = BASS_FIELD(request.system),
            .check = check_utf8},
+    Option{
+        .name = "tools",
+        .group = kPrompt,
+        .is_per_request = true,
+        .is_json = true,
+        .value_name = "JSON",
+        .unset = "none",
+        .help = "functions that the assistant may call, of a chat: a list as OpenAI's \"tools\"; calls are text here",
+        .field = BASS_FIELD(request.tools),
+        .check = check_tools},
 
     Option{.name = "n",
            .group = kLimits,

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "engine/device_choice.h"
+#include "engine/tools.h"
 #include "tensor/quantise.h"
 #include "text/chat_template.h"
 #include "text/stop_strings.h"
@@ -25,6 +26,13 @@ template <class Kind>
 Status require_known(Kind kind, Kind last, std::string_view name) {
   const auto number = static_cast<int>(kind);
   return require(number >= 0 && number <= static_cast<int>(last), name, number, "one of its enumeration");
+}
+
+Status validate_tools(const Request& request) {
+  if (!request.prompt_tokens.empty() || (request.messages.empty() && !request.chat))
+    return invalid_argument("tools: belong to a chat; ask with messages, or with chat, or leave them out");
+  const Status status = read_tools(*request.tools).status();
+  return status.ok() ? status : Status(status.code(), fmt::format("tools: {}", status.message()));
 }
 
 }  // namespace
@@ -106,6 +114,7 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
                                         *find_invalid_utf8(*request.system)));
   }
   BASS_RETURN_IF_ERROR(check_messages(request.messages));
+  if (request.tools) BASS_RETURN_IF_ERROR(validate_tools(request));
   for (const TokenId token : request.prompt_tokens) {
     BASS_RETURN_IF_ERROR(require(token >= 0 && token < vocab_size, "a prompt token", token,
                                  fmt::format("a token id from 0 to {}", vocab_size - 1)));

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
+#include "base/digest.h"
 #include "engine/ranking.h"
 #include "text/utf8.h"
 
@@ -18,6 +20,22 @@ std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 // Characters, not bytes: what a client's strings count. One that several tokens spell counts with the first of them.
 int64_t n_code_points(std::string_view text) {
   return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
+}
+
+// The protocol's word for an answer that has called tools is another one where the caller did not choose which.
+Json finish_reason(const ApiShape& shape, FinishReason reason, size_t n_calls) {
+  const bool has_called = n_calls > 0 && reason == FinishReason::kStop && !shape.must_call_named;
+  return has_called ? "tool_calls" : to_string(reason);
+}
+
+/// The choice's `idx`-th call. Its id tells it from all others; some models' templates want nine letters or digits.
+Json call_json(const ApiHead& head, size_t choice_idx, size_t idx, const ToolCall& call) {
+  constexpr size_t kIdLen = 9;
+  Digest digest = Digest::sha256();
+  digest.update(fmt::format("{} {} {}", head.id, choice_idx, idx));
+  return {{"id", digest.finish().substr(0, kIdLen)},
+          {"type", "function"},
+          {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
 }
 
 bool has_failed(const Event& event) {
@@ -192,19 +210,38 @@ std::vector<WholeAnswer::Sample*> WholeAnswer::answered(size_t prompt_idx) {
   return all;
 }
 
+Json WholeAnswer::message_json(size_t choice_idx, std::string text) const {
+  std::vector<ToolCall> calls;
+  if (!shape_.tools.empty()) {
+    ToolCallReader reader(shape_.tools);
+    ToolCallReader::Piece piece = reader.take(text);
+    ToolCallReader::Piece rest = reader.finish();
+    text = piece.text + rest.text;
+    calls = std::move(piece.calls);
+    std::ranges::move(rest.calls, std::back_inserter(calls));
+  }
+  Json message{{"role", "assistant"}, {"content", std::move(text)}, {"refusal", nullptr}};
+  if (calls.empty()) return message;
+  if (message["content"] == "") message["content"] = nullptr;
+  for (size_t i = 0; i < calls.size(); ++i) message["tool_calls"].push_back(call_json(head_, choice_idx, i, calls[i]));
+  return message;
+}
+
 Result<std::string> WholeAnswer::finish() {
   BASS_RETURN_IF_ERROR(error_);
   Json choices = Json::array();
   for (size_t i = 0; i < samples_.size(); ++i) {
     for (Sample* sample : answered(i)) {
       Json choice{{"index", choices.size()}};
+      size_t n_calls = 0;
       if (shape_.endpoint == ApiEndpoint::kChat) {
-        choice["message"] = {{"role", "assistant"}, {"content", std::move(sample->text)}, {"refusal", nullptr}};
+        choice["message"] = message_json(choices.size(), std::move(sample->text));
+        n_calls = choice["message"].contains("tool_calls") ? choice["message"]["tool_calls"].size() : 0;
       } else {
         choice["text"] = std::move(sample->text);
       }
       choice["logprobs"] = shape_.has_logprobs ? sample->logprobs.take() : Json();
-      choice["finish_reason"] = to_string(sample->reason);
+      choice["finish_reason"] = finish_reason(shape_, sample->reason, n_calls);
       choices.push_back(std::move(choice));
     }
   }
@@ -221,7 +258,7 @@ Result<std::string> WholeAnswer::finish() {
 StreamedAnswer::StreamedAnswer(const ApiShape& shape, ApiHead head, const TokenTexts& texts)
     : shape_(shape), head_(std::move(head)), texts_(texts), usage_(shape.n_prompts) {
   const size_t n_choices = shape_.n_prompts * static_cast<size_t>(shape_.n_choices);
-  choices_.assign(n_choices, Choice{ApiLogprobs(shape_.endpoint, shape_.n_top, texts)});
+  choices_.assign(n_choices, {ApiLogprobs(shape_.endpoint, shape_.n_top, texts), ToolCallReader(shape_.tools)});
 }
 
 Json StreamedAnswer::head_json() const {
@@ -235,16 +272,31 @@ Json StreamedAnswer::head_json() const {
   return json;
 }
 
-Json StreamedAnswer::choice_json(size_t index, const Event& event) {
+ToolCallReader::Piece StreamedAnswer::piece_of(Choice* choice, const Event& event) {
+  if (shape_.tools.empty()) return {event.text, {}};
+  ToolCallReader::Piece piece = choice->calls.take(event.text);
+  if (event.kind != Event::Kind::kFinished) return piece;
+  ToolCallReader::Piece rest = choice->calls.finish();
+  piece.text += rest.text;
+  std::ranges::move(rest.calls, std::back_inserter(piece.calls));
+  return piece;
+}
+
+Json StreamedAnswer::choice_json(size_t index, const ToolCallReader::Piece& piece, const Event& event) {
   Choice& choice = choices_.at(index);
   Json json{{"index", index}};
   if (shape_.endpoint == ApiEndpoint::kChat) {
     Json delta = Json::object();
     if (!choice.has_begun) delta["role"] = "assistant";
-    if (!choice.has_begun || !event.text.empty()) delta["content"] = event.text;
+    if (!choice.has_begun || !piece.text.empty()) delta["content"] = piece.text;
+    for (const ToolCall& call : piece.calls) {
+      Json one{{"index", choice.n_calls}};
+      one.update(call_json(head_, index, choice.n_calls++, call));
+      delta["tool_calls"].push_back(std::move(one));
+    }
     json["delta"] = std::move(delta);
   } else {
-    json["text"] = event.text;
+    json["text"] = piece.text;
   }
   choice.has_begun = true;
   json["logprobs"] = nullptr;
@@ -253,7 +305,7 @@ Json StreamedAnswer::choice_json(size_t index, const Event& event) {
     json["logprobs"] = choice.logprobs.take();
   }
   const bool has_ended = event.kind == Event::Kind::kFinished;
-  json["finish_reason"] = has_ended ? Json(to_string(event.finish_reason)) : Json();
+  json["finish_reason"] = has_ended ? finish_reason(shape_, event.finish_reason, choice.n_calls) : Json();
   return json;
 }
 
@@ -291,10 +343,11 @@ Result<std::string> StreamedAnswer::take(size_t prompt_idx, const Event& event) 
   }
   if (event.kind != Event::Kind::kTokens && event.kind != Event::Kind::kFinished) return std::string();
   if (has_failed(event)) return error_of(event.finish_reason, event.error);
-  const bool says_nothing = event.kind == Event::Kind::kTokens && event.text.empty() && !shape_.has_logprobs;
-  if (says_nothing) return std::string();
   const size_t index = prompt_idx * static_cast<size_t>(shape_.n_choices) + static_cast<size_t>(event.choice_idx);
-  return chunk(choice_json(index, event));
+  const ToolCallReader::Piece piece = piece_of(&choices_.at(index), event);
+  const bool is_known = !piece.text.empty() || !piece.calls.empty() || shape_.has_logprobs;
+  if (event.kind == Event::Kind::kTokens && !is_known) return std::string();
+  return chunk(choice_json(index, piece, event));
 }
 
 std::string StreamedAnswer::end() const {

@@ -13,6 +13,7 @@
 #include "bass/engine.h"
 #include "bass/request.h"
 #include "server/api_call.h"
+#include "server/tool_calls.h"
 
 namespace bass {
 
@@ -97,6 +98,8 @@ class WholeAnswer {
   };
   void echo(size_t prompt_idx, const Event& event);
   [[nodiscard]] std::vector<Sample*> answered(size_t prompt_idx);
+  /// Of an assistant: its text, and what it has called.
+  [[nodiscard]] nlohmann::ordered_json message_json(size_t choice_idx, std::string text) const;
 
   ApiShape shape_;
   ApiHead head_;
@@ -118,6 +121,8 @@ class StreamedAnswer {
  private:
   struct Choice {
     ApiLogprobs logprobs;
+    ToolCallReader calls;
+    size_t n_calls = 0;
     bool has_begun = false;
   };
   std::span<Choice> choices_of(size_t prompt_idx) {
@@ -126,7 +131,9 @@ class StreamedAnswer {
   }
   [[nodiscard]] nlohmann::ordered_json head_json() const;
   [[nodiscard]] std::string chunk(nlohmann::ordered_json choice) const;
-  nlohmann::ordered_json choice_json(size_t index, const Event& event);
+  /// What an event adds to the choice: with tools, what is known to be text, and calls.
+  ToolCallReader::Piece piece_of(Choice* choice, const Event& event);
+  nlohmann::ordered_json choice_json(size_t index, const ToolCallReader::Piece& piece, const Event& event);
   std::string echo(size_t prompt_idx, const Event& event);
 
   ApiShape shape_;

@@ -313,5 +313,74 @@ TEST(StreamedAnswer, EndsWithTheErrorOfASample) {
   EXPECT_EQ(answer.take(0, event).status().message(), "broken");
 }
 
+ApiShape with_tools(bool must_call_named = false) {
+  ApiShape shape = shape_of(ApiEndpoint::kChat, 1, 1);
+  shape.tools = {"add"};
+  shape.must_call_named = must_call_named;
+  return shape;
+}
+
+constexpr const char* kTwoCalls =
+    "So: <tool_call>{\"name\": \"add\", \"arguments\": {\"a\": 1}}</tool_call>\n"
+    "<tool_call>{\"name\": \"add\", \"arguments\": {}}</tool_call>";
+
+TEST(WholeAnswer, HasTheToolsThatAreCalled) {
+  WholeAnswer answer(with_tools(), kHead, kTexts);
+  answer.take(0, tokens(0, kTwoCalls, {}));
+  answer.take(0, finished(0));
+  const Json choice = finish(&answer)["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+  EXPECT_EQ(choice["message"]["content"], "So:");
+  const Json& calls = choice["message"]["tool_calls"];
+  ASSERT_EQ(calls.size(), 2);
+  EXPECT_EQ(calls[0]["function"], (Json{{"name", "add"}, {"arguments", "{\"a\":1}"}}));
+  EXPECT_EQ(calls[0]["type"], "function");
+  EXPECT_NE(calls[0]["id"], calls[1]["id"]);
+}
+
+TEST(WholeAnswer, ACallThatWasNamedEndsAsTextDoes) {
+  WholeAnswer answer(with_tools(true), kHead, kTexts);
+  answer.take(0, tokens(0, R"({"name":"add","arguments":{}})", {}));
+  answer.take(0, finished(0));
+  const Json choice = finish(&answer)["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "stop");
+  EXPECT_EQ(choice["message"]["content"], nullptr);
+  EXPECT_EQ(choice["message"]["tool_calls"].size(), 1);
+}
+
+TEST(WholeAnswer, ACallThatWasCutIsText) {
+  WholeAnswer answer(with_tools(), kHead, kTexts);
+  answer.take(0, tokens(0, R"({"name":"add","argum)", {}));
+  answer.take(0, finished(0, FinishReason::kLength));
+  const Json choice = finish(&answer)["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_EQ(choice["message"]["content"], R"({"name":"add","argum)");
+  EXPECT_FALSE(choice["message"].contains("tool_calls"));
+}
+
+TEST(StreamedAnswer, CallsComeWhole) {
+  StreamedAnswer answer(with_tools(), kHead, kTexts);
+  std::string stream;
+  for (const char c : std::string(kTwoCalls)) stream += answer.take(0, tokens(0, std::string(1, c), {})).value();
+  stream += answer.take(0, finished(0)).value();
+  std::string content;
+  std::vector<Json> calls;
+  Json reason;
+  for (size_t at = 0; at < stream.size();) {
+    const size_t end = stream.find("\n\n", at);
+    const Json choice = Json::parse(stream.substr(at + 6, end - at - 6))["choices"][0];
+    content += choice["delta"].value("content", "");
+    for (const Json& call : choice["delta"].value("tool_calls", Json::array())) calls.push_back(call);
+    reason = choice["finish_reason"];
+    at = end + 2;
+  }
+  EXPECT_EQ(content, "So:");
+  EXPECT_EQ(reason, "tool_calls");
+  ASSERT_EQ(calls.size(), 2);
+  EXPECT_EQ(calls[0]["index"], 0);
+  EXPECT_EQ(calls[1]["index"], 1);
+  EXPECT_EQ(calls[0]["function"]["arguments"], "{\"a\":1}");
+}
+
 }  // namespace
 }  // namespace bass

@@ -13,6 +13,7 @@
 #include "engine/messages.h"
 #include "engine/user_json.h"
 #include "server/api_keys.h"
+#include "server/tool_calls.h"
 #include "text/utf8.h"
 
 namespace bass {
@@ -48,6 +49,7 @@ class CallReader {
     BASS_RETURN_IF_ERROR(read_stream_options(body));
     BASS_RETURN_IF_ERROR(settle_samples());
     BASS_RETURN_IF_ERROR(settle_logprobs());
+    BASS_RETURN_IF_ERROR(settle_tools());
     BASS_RETURN_IF_ERROR(check_options(options_));
     settle_lengths();
     BASS_RETURN_IF_ERROR(is_chat() ? read_chat(body) : read_prompts(body));
@@ -73,6 +75,8 @@ class CallReader {
     if (key == "max_tokens") return set(as_whole(key, value, -1, find_option(key)->max), &max_tokens_);
     if (key == "max_completion_tokens") return set(as_whole(key, value, -1, find_option("max_tokens")->max), &max_new_);
     if (key == "response_format") return read_response_format(value);
+    if (key == "tools" && is_chat()) return value == Json::array() ? ok_status() : set_row(key, value);
+    if (key == "tool_choice" && is_chat()) return read_tool_choice(value);
     if (key == "stop" && value.is_string()) return set_row(key, Json::array({value}));
     if (take_off_value(key, value)) return ok_status();
     if (const std::optional<Status> other = check_other_key(key, value)) return *other;
@@ -106,8 +110,9 @@ class CallReader {
     return set_option_from_json(*option, value, &options_);
   }
 
-  static bool is_key(const Option& option) {
+  [[nodiscard]] bool is_key(const Option& option) const {
     constexpr std::array<std::string_view, 3> kOtherwise{"chat", "system", "top_logprobs"};
+    if (option.name == "tools" && !is_chat()) return false;
     return option.is_per_request && std::ranges::find(kOtherwise, option.name) == kOtherwise.end();
   }
 
@@ -115,7 +120,7 @@ class CallReader {
   [[nodiscard]] std::vector<std::string> known_keys() const {
     std::vector<std::string> keys{"model",   "stream_options",        "stream",         "logprobs",
                                   "best_of", "max_completion_tokens", "response_format"};
-    keys.insert(keys.end(), is_chat() ? std::initializer_list<std::string>{"messages", "top_logprobs"}
+    keys.insert(keys.end(), is_chat() ? std::initializer_list<std::string>{"messages", "top_logprobs", "tool_choice"}
                                       : std::initializer_list<std::string>{"prompt", "echo"});
     for (const Option& option : options_table()) {
       if (is_key(option)) keys.emplace_back(option.name);
@@ -147,6 +152,48 @@ class CallReader {
       return invalid_argument("\"response_format\": \"json_schema\" must be an object whose \"schema\" is the schema");
     }
     return set_row("json_schema", schema);
+  }
+
+  // "none", "auto", "required", or {"type": "function", "function": {"name": NAME}}.
+  Status read_tool_choice(const Json& value) {
+    if (value == "none" || value == "auto" || value == "required") {
+      tool_choice_ = value.get<std::string>();
+      return ok_status();
+    }
+    const Json function = value.is_object() ? value.value("function", Json()) : Json();
+    const Json name = function.is_object() ? function.value("name", Json()) : Json();
+    if (!name.is_string()) {
+      return invalid_argument(
+          fmt::format("\"tool_choice\" {}: must be \"none\", \"auto\", \"required\" or {{\"type\": \"function\", "
+                      "\"function\": {{\"name\": \"...\"}}}}",
+                      shown(value)));
+    }
+    called_ = name.get<std::string>();
+    return ok_status();
+  }
+
+  // Where a call is wanted, the answer is one: {"name": ..., "arguments": ...}.
+  Status settle_tools() {
+    Request& request = options_.request;
+    const bool must_call = called_.has_value() || tool_choice_ == "required";
+    if (!request.tools) {
+      return must_call ? invalid_argument("\"tool_choice\": there is nothing to call without \"tools\"") : ok_status();
+    }
+    if (tool_choice_ == "none") {
+      request.tools.reset();
+      return ok_status();
+    }
+    BASS_ASSIGN_OR_RETURN(std::vector<Tool> tools, read_tools(*request.tools));
+    for (const Tool& tool : tools) call_.shape.tools.push_back(tool.name);
+    if (!must_call) return ok_status();
+    if (request.json_schema || request.regex)
+      return invalid_argument("\"tool_choice\": the answer is a call, and cannot follow a schema or pattern as well");
+    call_.shape.must_call_named = called_.has_value();
+    if (called_) std::erase_if(tools, [&](const Tool& tool) { return tool.name != *called_; });
+    if (tools.empty())
+      return invalid_argument(fmt::format("\"tool_choice\": {} is none of the \"tools\"", shown(Json(*called_))));
+    const Status status = set_row("json_schema", tool_call_schema(tools));
+    return status.ok() ? status : invalid_argument(fmt::format("\"tools\": {}", status.message()));
   }
 
   // True or false for a chat, whose "top_logprobs" are a key of their own; a number of these for a completion.
@@ -290,6 +337,8 @@ class CallReader {
 
   GenerateOptions options_;
   ApiCall call_;
+  std::string tool_choice_ = "auto";
+  std::optional<std::string> called_;  // the tool that the caller has named
   std::optional<int> n_best_of_;
   std::optional<int> max_tokens_;
   std::optional<int> max_new_;  // "max_completion_tokens", which goes first

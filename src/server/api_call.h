@@ -29,6 +29,8 @@ struct ApiShape {
   int n_top = 0;                    ///< most probable tokens that are told in each one's place
   bool has_echo = false;            ///< texts, and log-probabilities, begin with the prompt's
   std::vector<std::string> echoed;  ///< [n_prompts] then, as they came; empty: of token ids
+  std::vector<std::string> tools;   ///< of a chat: names of what may be called; empty: answers are text
+  bool must_call_named = false;     ///< the caller has named the one that is called
 };
 
 struct ApiCall {

@@ -100,7 +100,6 @@ TEST(ApiCall, AConversationIsRead) {
   EXPECT_EQ(call.requests[0].messages[1].role, "assistant");
 }
 
-// As clients that have tools send their conversations again, to a model that has none.
 TEST(ApiCall, ConversationsWithToolsAreRead) {
   const auto read = [](const std::string& message) {
     const std::string body = R"({"messages": [{"role": "user", "content": "x"}, )" + message + "]}";
@@ -108,23 +107,81 @@ TEST(ApiCall, ConversationsWithToolsAreRead) {
     EXPECT_TRUE(call.ok()) << call.status().message();
     return call.ok() ? call->requests[0].messages.back() : ChatMessage{};
   };
-  EXPECT_EQ(read(R"({"role": "assistant", "content": null, "id": "m1", "reasoning_content": "hm", "tool_calls": [
+  const ChatMessage two =
+      read(R"({"role": "assistant", "content": null, "id": "m1", "reasoning_content": "hm", "tool_calls": [
                      {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"x\": [1]}"}},
-                     {"id": "b", "type": "function", "function": {"name": "g", "arguments": "no JSON"}}]})")
-                .content,
-            "{\"name\":\"f\",\"arguments\":{\"x\":[1]}}\n{\"name\":\"g\",\"arguments\":\"no JSON\"}");
-  EXPECT_EQ(read(R"({"role": "assistant", "content": "I ask.", "tool_calls": [
-                     {"function": {"name": "f", "arguments": {}}}]})")
-                .content,
-            "I ask.\n{\"name\":\"f\",\"arguments\":{}}");
-  EXPECT_EQ(read(R"({"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}})").content,
-            "{\"name\":\"f\",\"arguments\":{}}");
+                     {"id": "b", "type": "function", "function": {"name": "g", "arguments": "no JSON"}}]})");
+  EXPECT_EQ(two.content, "");
+  EXPECT_EQ(two.tool_calls, R"([{"id":"a","type":"function","function":{"name":"f","arguments":{"x":[1]}}},)"
+                            R"({"id":"b","type":"function","function":{"name":"g","arguments":"no JSON"}}])");
+  const ChatMessage said = read(R"({"role": "assistant", "content": "I ask.", "tool_calls": [
+                     {"function": {"name": "f", "arguments": {}}}]})");
+  EXPECT_EQ(said.content, "I ask.");
+  EXPECT_EQ(said.tool_calls, R"([{"type":"function","function":{"name":"f","arguments":{}}}])");
+  EXPECT_EQ(read(R"({"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}})").tool_calls,
+            said.tool_calls);
+  EXPECT_EQ(read(R"({"role": "assistant", "content": "Hi", "tool_calls": []})").tool_calls, "");
+  EXPECT_EQ(read(R"({"role": "tool", "tool_call_id": "a", "content": "5"})").tool_call_id, "a");
   EXPECT_EQ(read(R"({"role": "tool", "tool_call_id": "a", "content": "5"})").role, "tool");
   EXPECT_EQ(read(R"({"role": "function", "name": "f", "content": "5"})").role, "tool");
   EXPECT_THAT(error_of(ApiEndpoint::kChat, R"({"messages": [{"role": "assistant", "tool_calls": [5]}]})"),
               HasSubstr("\"messages\"[0]: \"tool_calls\": must be like"));
   EXPECT_THAT(error_of(ApiEndpoint::kChat, R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})"),
               HasSubstr("images and sounds are not supported"));
+}
+
+constexpr const char* kTwoTools =
+    R"(, "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}},
+                   {"type": "function", "function": {"name": "g"}}])";
+
+TEST(ApiCall, ToolsAreForTheTemplateAndTheAnswer) {
+  const ApiCall call = chat(kTwoTools);
+  EXPECT_THAT(call.shape.tools, ElementsAre("f", "g"));
+  EXPECT_TRUE(call.requests[0].tools.has_value());
+  EXPECT_FALSE(call.requests[0].json_schema.has_value()) << "the model chooses";
+  EXPECT_THAT(chat(std::string(kTwoTools) + R"(, "tool_choice": "auto", "regex": "a")").shape.tools,
+              ElementsAre("f", "g"));
+  for (const char* none : {R"(, "tools": [])", R"(, "tools": null)", R"(, "tool_choice": "none")"}) {
+    EXPECT_TRUE(chat(none).shape.tools.empty()) << none;
+    EXPECT_FALSE(chat(none).requests[0].tools.has_value()) << none;
+  }
+  const ApiCall unused = chat(std::string(kTwoTools) + R"(, "tool_choice": "none")");
+  EXPECT_FALSE(unused.requests[0].tools.has_value());
+  EXPECT_TRUE(unused.shape.tools.empty());
+}
+
+TEST(ApiCall, ACallThatIsWantedIsASchema) {
+  const ApiCall any = chat(std::string(kTwoTools) + R"(, "tool_choice": "required")");
+  EXPECT_THAT(*any.requests[0].json_schema, HasSubstr(R"({"anyOf":[)"));
+  EXPECT_FALSE(any.shape.must_call_named);
+  const ApiCall named =
+      chat(std::string(kTwoTools) + R"(, "tool_choice": {"type": "function", "function": {"name": "g"}})");
+  EXPECT_THAT(*named.requests[0].json_schema, HasSubstr(R"({"const":"g"})"));
+  EXPECT_THAT(*named.requests[0].json_schema, ::testing::Not(HasSubstr(R"("f")")));
+  EXPECT_TRUE(named.shape.must_call_named);
+}
+
+TEST(ApiCall, ToolsThatCannotBeAreTold) {
+  const auto error = [](const std::string& rest) {
+    return error_of(ApiEndpoint::kChat, R"({"messages": [{"role": "user", "content": "hi"}])" + rest + "}");
+  };
+  EXPECT_THAT(error(R"(, "tools": [{"type": "function"}])"), HasSubstr("[0]: must be like"));
+  EXPECT_THAT(error(R"(, "tools": [{"function": {"name": ""}}])"), HasSubstr("[0]: \"name\": must be"));
+  EXPECT_THAT(error(R"(, "tools": [{"function": {"name": "f"}}, {"function": {"name": "f"}}])"),
+              HasSubstr("there already"));
+  EXPECT_THAT(error(R"(, "tools": [{"function": {"name": "f", "parameters": 5}}])"), HasSubstr("\"parameters\""));
+  EXPECT_THAT(error(R"(, "tools": {})"), HasSubstr("must be a list"));
+  EXPECT_THAT(error(R"(, "tool_choice": "required")"), HasSubstr("nothing to call without \"tools\""));
+  EXPECT_THAT(error(R"(, "tool_choice": "f")"), HasSubstr("\"tool_choice\" \"f\": must be"));
+  EXPECT_THAT(error(std::string(kTwoTools) + R"(, "tool_choice": {"function": {"name": "h"}})"),
+              HasSubstr("\"h\" is none of"));
+  EXPECT_THAT(error(std::string(kTwoTools) + R"(, "tool_choice": "required", "regex": "a")"),
+              HasSubstr("cannot follow"));
+  EXPECT_THAT(
+      error(R"(, "tool_choice": "required", "tools": [{"function": {"name": "f", "parameters": {"not": {}}}}])"),
+      HasSubstr("\"tools\": "));
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "tools": [{"function": {"name": "f"}}]})"),
+              HasSubstr("only chats have tools"));
 }
 
 TEST(ApiCall, LengthsDoNotDependOnTheOrderOfKeys) {
@@ -203,7 +260,7 @@ TEST(ApiCall, ResponseFormatsAreSchemas) {
 TEST(ApiCall, WhatCannotBeDoneIsAnErrorOnlyWhereItIsAsked) {
   chat(R"(, "tools": [], "tool_choice": "auto", "response_format": {"type": "text"}, "top_logprobs": 0,
            "reasoning_effort": "none", "user": "u", "metadata": {"a": "b"}, "store": false)");
-  for (const char* rest : {R"("tools": [{}])", R"("tool_choice": "required")", R"("modalities": ["audio"])",
+  for (const char* rest : {R"("functions": [{}])", R"("function_call": {"name": "f"})", R"("modalities": ["audio"])",
                            R"("audio": {})", R"("echo": true)", R"("chat": false)"}) {
     const std::string body = fmt::format(R"({{"messages": [{{"role": "user", "content": "hi"}}], {}}})", rest);
     EXPECT_THAT(error_of(ApiEndpoint::kChat, body), HasSubstr("; leave it out")) << rest;

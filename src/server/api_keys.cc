@@ -36,12 +36,13 @@ struct Unsupported {
   std::string_view harmless;  // a JSON list of values, besides null
   std::string_view what = "this is not supported here";
 };
-constexpr std::string_view kNoTools = "tools are not supported here";
+constexpr std::string_view kOfChats = "only chats have tools (/v1/chat/completions)";
+constexpr std::string_view kOldTools = "it is \"tools\" and \"tool_choice\" here";
 constexpr std::string_view kTextAlone = "only text is supported here";
-constexpr std::array<Unsupported, 22> kUnsupported{{{"tools", "[[]]", kNoTools},
-                                                    {"tool_choice", R"(["none", "auto"])", kNoTools},
-                                                    {"functions", "[[]]", kNoTools},
-                                                    {"function_call", R"(["none", "auto"])", kNoTools},
+constexpr std::array<Unsupported, 22> kUnsupported{{{"tools", "[[]]", kOfChats},
+                                                    {"tool_choice", R"(["none", "auto"])", kOfChats},
+                                                    {"functions", "[[]]", kOldTools},
+                                                    {"function_call", R"(["none", "auto"])", kOldTools},
                                                     {"modalities", R"([["text"]])", kTextAlone},
                                                     {"audio", "[]", kTextAlone},
                                                     {"prediction", "[]"},

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/check.h"
+#include "text/chat_tools.h"
 #include "text/jinja/template.h"
 #include "text/utf8.h"
 
@@ -16,10 +18,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json variables_of(const ChatFormat& format, std::span<const ChatMessage> messages) {
-  Json list = Json::array();
-  for (const ChatMessage& message : messages) list.push_back({{"role", message.role}, {"content", message.content}});
-  Json variables = {{"messages", std::move(list)},
-                    {"tools", nullptr},
+  Json tools;
+  if (!format.tools.empty()) tools = Json::parse(format.tools, nullptr, /*allow_exceptions=*/false);
+  Json variables = {{"messages", template_messages(format.chat_template, messages, tools)},
+                    {"tools", tools},
                     {"documents", nullptr},
                     {"add_generation_prompt", format.add_generation_prompt}};
   if (format.bos_token.has_value()) variables["bos_token"] = *format.bos_token;
@@ -50,8 +52,12 @@ std::vector<ChatMessage> conversation_of(const std::optional<std::string>& syste
 
 Status check_messages(std::span<const ChatMessage> messages) {
   for (const ChatMessage& message : messages) {
-    if (is_valid_utf8(message.role) && is_valid_utf8(message.content)) continue;
-    return invalid_argument("a message is not valid UTF-8; convert it first");
+    const std::string_view texts[] = {message.role, message.content, message.tool_calls, message.tool_call_id,
+                                      message.name};
+    if (!std::ranges::all_of(texts, is_valid_utf8))
+      return invalid_argument("a message is not valid UTF-8; convert it first");
+    if (!message.tool_calls.empty() && !Json::parse(message.tool_calls, nullptr, /*allow_exceptions=*/false).is_array())
+      return invalid_argument("a message's tool_calls are no JSON list; give OpenAI's, or nothing");
   }
   return ok_status();
 }

@@ -18,6 +18,7 @@ struct ChatFormat {
   std::optional<std::string_view> bos_token;  ///< texts of the vocabulary's tokens, for the template
   std::optional<std::string_view> eos_token;
   bool add_generation_prompt = true;  ///< begin the assistant's answer
+  std::string_view tools;             ///< functions that may be called (Request::tools); empty: none
 };
 
 /// The template of a model, whose tokenizer outlives it.
@@ -26,14 +27,15 @@ ChatFormat chat_format(const Tokenizer& tokenizer);
 /// A user's message, behind a system message if there is one.
 std::vector<ChatMessage> conversation_of(const std::optional<std::string>& system, std::string message);
 
-/// Error (kInvalidArgument): one of them is no UTF-8.
+/// Error (kInvalidArgument): one of them is no UTF-8, or its tool_calls no JSON list.
 Status check_messages(std::span<const ChatMessage> messages);
 
-/// What the template prints when it gets the messages as transformers hands them over: `messages`,
-/// `add_generation_prompt`, `bos_token` and `eos_token` where there are such tokens, `tools` and `documents` none. The
-/// special tokens in it are to be parsed and none to be added: a template prints its own begin token. That holds for
-/// the messages' contents too, as in transformers: a content that spells a special token becomes that token.
-/// Errors (kInvalidArgument): no template, no messages, what the template refuses, with its line.
+/// What the template prints when it gets the messages as transformers hands them over: `messages`, `tools`,
+/// `add_generation_prompt`, `bos_token` and `eos_token` where there are such tokens, `documents` none; for templates
+/// that do not know tools chat_tools.h has words. The special tokens in it are to be parsed and none to be added: a
+/// template prints its own begin token. That holds for the messages' contents too, as in transformers: a content that
+/// spells a special token becomes that token. Errors (kInvalidArgument): no template, no messages, what the template
+/// refuses, with its line.
 Result<std::string> format_chat(const ChatFormat& format, std::span<const ChatMessage> messages);
 
 }  // namespace bass

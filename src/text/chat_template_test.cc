@@ -26,6 +26,49 @@ TEST(ChatTemplateTest, GivesTheTemplateWhatTransformersGives) {
             "None None False </s> [{'role': 'user', 'content': 'Hi'}] False");
 }
 
+constexpr std::string_view kTools = R"([{"type":"function","function":{"name":"add","parameters":{"type":"object"}}}])";
+const ChatMessage kCall{
+    .role = "assistant",
+    .content = "Well:",
+    .tool_calls =
+        R"([{"id":"a1","type":"function","function":{"name":"add","arguments":{"a":2}}},{"function":{"name":"f","arguments":{}}}])"};
+const ChatMessage kAnswer{.role = "tool", .content = "4", .tool_call_id = "a1", .name = "add"};
+
+TEST(ChatTemplateTest, ToolsAreObjectsToATemplateThatKnowsThem) {
+  constexpr std::string_view kKnows =
+      "{{ tools | tojson }}|{{ tools[0].function.name }}|{% for m in messages %}{{ m.content }}{% if m.tool_calls %} "
+      "calls {{ m.tool_calls[0].function.arguments | tojson }} {{ m.tool_calls | length }}{% endif %}"
+      "{% if m.role == 'tool' %} of {{ m.tool_call_id }} {{ m.name }}{% endif %}|{% endfor %}";
+  const std::vector<ChatMessage> chat = {{"user", "2+2?"}, kCall, kAnswer};
+  EXPECT_EQ(format_chat({.chat_template = kKnows, .tools = kTools}, chat).value(),
+            R"([{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]|add|2+2?|)"
+            R"(Well: calls {"a": 2} 2|4 of a1 add|)");
+}
+
+TEST(ChatTemplateTest, ToolsAreTextToATemplateThatDoesNot) {
+  constexpr std::string_view kKnowsNot = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n\n{% endfor %}";
+  const std::vector<ChatMessage> chat = {{"user", "2+2?"}, kCall, kAnswer};
+  const std::string text = format_chat({.chat_template = kKnowsNot, .tools = kTools}, chat).value();
+  EXPECT_THAT(text, ::testing::StartsWith("system: You may call functions."));
+  EXPECT_THAT(text, HasSubstr("<tools>\n{\"name\":\"add\",\"parameters\":{\"type\":\"object\"}}\n</tools>"));
+  EXPECT_THAT(text, ::testing::EndsWith("user: 2+2?\n\nassistant: Well:\n"
+                                        "<tool_call>\n{\"name\":\"add\",\"arguments\":{\"a\":2}}\n</tool_call>\n"
+                                        "<tool_call>\n{\"name\":\"f\",\"arguments\":{}}\n</tool_call>\n\n"
+                                        "tool: 4\n\n"));
+  const std::vector<ChatMessage> with_system = {{"system", "Be brief."}, {"user", "2+2?"}};
+  EXPECT_THAT(format_chat({.chat_template = kKnowsNot, .tools = kTools}, with_system).value(),
+              ::testing::StartsWith("system: Be brief.\n\nYou may call functions."));
+  EXPECT_EQ(format_chat({.chat_template = kKnowsNot}, with_system).value(), "system: Be brief.\n\nuser: 2+2?\n\n");
+}
+
+TEST(ChatTemplateTest, CallsHaveToBeAList) {
+  for (const char* calls : {"{}", "[", "\xff"}) {
+    const std::vector<ChatMessage> chat = {{.role = "assistant", .content = "", .tool_calls = calls}};
+    EXPECT_FALSE(check_messages(chat).ok()) << calls;
+  }
+  EXPECT_TRUE(check_messages({&kCall, 1}).ok());
+}
+
 TEST(ChatTemplateTest, LeavesTheAnswerOut) {
   const std::vector<ChatMessage> chat = {{"user", "Hi"}};
   EXPECT_EQ(format_chat({.chat_template = kChatMl, .add_generation_prompt = false}, chat).value(),

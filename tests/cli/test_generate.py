@@ -156,6 +156,27 @@ def test_a_line_may_be_a_conversation(run, smollm2, tmp_path):
     assert same["n_prompt_tokens"] == one["n_prompt_tokens"] < longer["n_prompt_tokens"]
 
 
+def test_tools_are_told_to_the_model(run, smollm2, tmp_path):
+    tools = [{"type": "function", "function": {"name": "now", "description": "the time"}}]
+    question = {"role": "user", "content": "What time is it?"}
+    call = {"id": "a", "type": "function", "function": {"name": "now", "arguments": "{}"}}
+    lines = [{"messages": [question]}, {"messages": [question], "tools": tools}, {"messages": [question], "tools": json.dumps(tools)},
+             {"messages": [question, {"role": "assistant", "content": None, "tool_calls": [call]},
+                           {"role": "tool", "tool_call_id": "a", "content": "noon"}], "tools": tools}]
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    n = [prompt["n_prompt_tokens"] for prompt in
+         run("generate", "-m", smollm2, "--prompts", path, "--max-tokens", "1", "--json").json()["prompts"]]
+    assert n[0] + 20 < n[1] == n[2] < n[3]
+    asked = run("generate", "-m", smollm2, "--chat", "-p", question["content"], "--tools", json.dumps(tools), "--max-tokens", "1", "--json")
+    assert asked.json()["prompts"][0]["n_prompt_tokens"] == n[1]
+    for options, message in [(("--tools", "[]", "--chat"), "--tools []: must be a list of 1 to 1024 functions"),
+                             (("--tools", "[{}]", "--chat"), "[0]: must be like"),
+                             (("--tools", json.dumps(tools)), "tools: belong to a chat")]:
+        refused = run("generate", "-m", smollm2, "-p", "a", *options)
+        assert refused.code == 2 and message in refused.err
+
+
 def test_a_line_may_switch_chat_off(run, smollm2):
     lines = [{"prompt": "Hi"}, {"prompt": "Hi", "chat": False}, {"prompt": "Hi", "system": None}]
     done = run("generate", "-m", smollm2, "--chat", "--system", "Be", "--prompts", "-", "--max-tokens", "1", "--json",

@@ -298,6 +298,62 @@ def test_openai_client_sends_a_conversation_with_tools_again(server):
     assert answer.usage.completion_tokens <= 3 and answer.choices[0].message.content is not None
 
 
+ADD = {"type": "function", "function": {"name": "add", "description": "adds two numbers", "strict": True, "parameters": {
+    "type": "object", "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 9}, "b": {"$ref": "#/$defs/b"}},
+    "required": ["a", "b"], "additionalProperties": False, "$defs": {"b": {"enum": [4, 5]}}}}}
+NOW = {"type": "function", "function": {"name": "now"}}
+
+
+def calls_of(message):
+    return [(call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls or []]
+
+
+@pytest.mark.parametrize("choice, names, reason", [
+    ("required", {"add", "now"}, "tool_calls"),
+    ({"type": "function", "function": {"name": "add"}}, {"add"}, "stop"),
+])
+def test_openai_client_has_tools_called(server, choice, names, reason):
+    chat = {"model": "smollm2", "messages": [{"role": "user", "content": "What is 2 plus 4?"}], "tools": [ADD, NOW],
+            "tool_choice": choice, "max_tokens": 200, "seed": 1, "n": 3}
+    answer = server.client().chat.completions.create(**chat)
+    for one in answer.choices:
+        [(name, arguments)] = calls_of(one.message)
+        assert name in names and one.message.content is None and one.finish_reason == reason
+        assert name == "now" or (0 <= arguments["a"] <= 9 and arguments["b"] in (4, 5) and set(arguments) == {"a", "b"})
+    streamed, reasons = {}, {}
+    for piece in server.client().chat.completions.create(**chat, stream=True):
+        for one in piece.choices:
+            reasons[one.index] = one.finish_reason
+            for call in one.delta.tool_calls or []:
+                assert call.index == 0 and call.type == "function"
+                streamed[one.index] = (call.id, call.function.name, json.loads(call.function.arguments))
+            assert not one.delta.content
+    assert [streamed[i][1:] for i in range(3)] == [calls_of(one.message)[0] for one in answer.choices]
+    assert set(reasons.values()) == {reason}
+
+
+def test_a_model_may_call_or_talk(server):
+    """What it writes is given: here by a pattern, as this model does not know what tools are."""
+    call = r'<tool_call>\n\{"name": "add", "arguments": \{"a": [0-9], "b": [45]\}\}\n</tool_call>'
+    chat = {"messages": MESSAGES, "tools": [ADD], "seed": 1, "max_tokens": 120}
+    for stream in (False, True):
+        status, talked = server.post(CHAT, **chat, regex="Yes, I do[.]", stream=stream)
+        assert status == 200 and "tool_calls" not in str(talked)
+        status, called = server.post(CHAT, **chat, regex=r"I add[.]\n" + call + r"\n" + call, stream=stream)
+        assert status == 200
+    message = server.post(CHAT, **chat, regex=r"I add[.]\n" + call + r"\n" + call)[1]["choices"][0]["message"]
+    assert message["content"] == "I add." and [one["function"]["name"] for one in message["tool_calls"]] == ["add", "add"]
+
+
+def test_tools_are_in_the_prompt(server):
+    def n_prompt_tokens(**more):
+        return server.post(CHAT, messages=MESSAGES, max_tokens=1, **more)[1]["usage"]["prompt_tokens"]
+
+    plain = n_prompt_tokens()
+    assert n_prompt_tokens(tools=[ADD, NOW]) > n_prompt_tokens(tools=[NOW]) > plain + 20
+    assert n_prompt_tokens(tools=[ADD], tool_choice="none") == plain
+
+
 # What is refused
 
 BAD = [
@@ -313,7 +369,10 @@ BAD = [
     (CHAT, {"messages": MESSAGES, "stream": "yes"}, '"stream" "yes": must be true or false'),
     (CHAT, {"messages": MESSAGES, "stream_options": {"include_usage": True}}, 'has no place without "stream": true'),
     (CHAT, {"messages": MESSAGES, "stream": True, "stream_options": {"usage": True}}, 'unknown key "usage"'),
-    (CHAT, {"messages": MESSAGES, "tools": [{"type": "function"}]}, 'tools are not supported here; leave it out'),
+    (CHAT, {"messages": MESSAGES, "tools": [{"type": "function"}]}, '[0]: must be like {"type": "function", "function"'),
+    (CHAT, {"messages": MESSAGES, "tool_choice": "required"}, 'there is nothing to call without "tools"'),
+    (CHAT, {"messages": MESSAGES, "functions": [{"name": "f"}]}, 'it is "tools" and "tool_choice" here; leave it out'),
+    (COMPLETIONS, {"prompt": "a", "tools": [{"type": "function", "function": {"name": "f"}}]}, "only chats have tools"),
     (CHAT, {"messages": MESSAGES, "modalities": ["audio"]}, 'only text is supported here; leave it out'),
     (CHAT, {"messages": MESSAGES, "top_logprobs": 2}, '"top_logprobs": has no place without "logprobs": true'),
     (CHAT, {"messages": MESSAGES, "logprobs": True, "top_logprobs": 21}, '"top_logprobs" 21: must be a whole number from 0 to 20'),

@@ -158,6 +158,8 @@ def test_what_the_model_would_read(slow_engine):
     assert slow_engine.detokenize(ids).endswith("<|im_start|>user\nSay hello.<|im_end|>\n<|im_start|>assistant\n")
     assert slow_engine.prompt_tokens(["Some text", {"prompt": "Say hello.", "chat": True}]) == [
         slow_engine.tokenize("Some text", add_special=True), ids]
+    tools = [{"type": "function", "function": {"name": "now"}}]
+    assert '{"name":"now"}' in slow_engine.detokenize(slow_engine.prompt_tokens({"messages": messages, "tools": tools}))
     assert len(slow_engine.prompt_tokens("word " * 100_000)) >= 100_000, "longer than the context"
     with pytest.raises(bass.InvalidArgumentError, match=r"prompts\[1\].*empty"):
         slow_engine.prompt_tokens(["a", ""])

@@ -1,0 +1,24 @@
+// Functions that an assistant may call: "tools" of a request.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bass/status.h"
+
+namespace bass {
+
+struct Tool {
+  std::string name;
+  nlohmann::ordered_json
+      parameters;  ///< the JSON schema of its arguments; {"type": "object"} where nothing is said of them
+};
+
+/// OpenAI's list, [{"type": "function", "function": {"name": ..., "description"?, "parameters"?: SCHEMA, ...}}, ...],
+/// of at least one function; no name twice. Of the schemas only is looked at that they are objects: templates print
+/// all. Errors (kInvalidArgument): what is wrong with which.
+Result<std::vector<Tool>> read_tools(std::string_view json);
+
+}  // namespace bass

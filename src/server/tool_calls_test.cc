@@ -1,0 +1,102 @@
+#include "server/tool_calls.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "text/grammar/json_schema.h"
+
+namespace bass {
+namespace {
+
+/// The text, then calls as [name arguments]: what comes of an answer that comes in pieces of n bytes.
+std::string read(const std::string& answer, size_t n) {
+  ToolCallReader reader({"add", "now"});
+  std::string text, calls;
+  const auto note = [&](const ToolCallReader::Piece& piece) {
+    text += piece.text;
+    for (const ToolCall& call : piece.calls) calls += fmt::format("[{} {}]", call.name, call.arguments);
+  };
+  for (size_t at = 0; at < answer.size(); at += n) note(reader.take(answer.substr(at, n)));
+  note(reader.finish());
+  return text + calls;
+}
+
+void expect(const std::string& answer, const std::string& expected) {
+  for (const size_t n : {size_t{1}, size_t{2}, size_t{3}, size_t{7}, size_t{10}, answer.size() + 1})
+    EXPECT_EQ(read(answer, n), expected) << answer << ", " << n << " bytes at a time";
+}
+
+constexpr const char* kAdd = R"(<tool_call>
+{"name": "add", "arguments": {"a": 2}}
+</tool_call>)";
+
+TEST(ToolCallReader, TellsCallsFromText) {
+  expect(kAdd, R"([add {"a":2}])");
+  expect(std::string("Let me see. \n") + kAdd, R"(Let me see.[add {"a":2}])");
+  expect(std::string(kAdd) + "\n" + kAdd + "\n\n", R"([add {"a":2}][add {"a":2}])");
+  expect(std::string(kAdd) + "\nI wait. ", R"(I wait. [add {"a":2}])");
+  expect(std::string("Well") + kAdd + " \nI wait.",
+         "Well\nI wait."
+         R"([add {"a":2}])");
+  expect(R"(<tool_call>[{"name":"now","arguments":{}},{"name":"add","parameters":{"b":1}}]</tool_call>)",
+         R"([now {}][add {"b":1}])");
+  expect(R"(<tool_call>{"name":"add","arguments":"{\"a\":1}"}</tool_call>)", R"([add {"a":1}])");
+}
+
+TEST(ToolCallReader, TheLastEndMayBeMissing) {
+  expect(R"(So: <tool_call>{"name": "now", "arguments": {}})", "So:[now {}]");
+  expect(R"(So: <tool_call>{"name": "now", "argu)", R"(So: <tool_call>{"name": "now", "argu)");
+}
+
+TEST(ToolCallReader, AWholeAnswerMayBeACall) {
+  expect(R"( {"name": "add", "parameters": {"a": 2}} )", R"([add {"a":2}])");
+  expect(R"([{"name": "add", "arguments": {"a": 2}}, {"name": "now", "arguments": {}}])", R"([add {"a":2}][now {}])");
+}
+
+TEST(ToolCallReader, AnythingElseIsText) {
+  for (const char* text :
+       {"", " ", "A text.\n", "{", "{\"a\": 1}", "[1, 2]", "a < b", "<tool_", "<tool_call>",
+        "<tool_call>{}</tool_call>", "x <tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call> y",
+        "{\"name\": \"add\"}", "{\"name\": \"add\", \"arguments\": 5}", "<tool_call></tool_call>",
+        "<tool_call><tool_call>", "\n\n<tool_call>\n\n"}) {
+    expect(text, text);
+  }
+}
+
+TEST(ToolCallReader, TextComesAsSoonAsItIsCertain) {
+  ToolCallReader reader({"add"});
+  EXPECT_EQ(reader.take("One ").text, "One");
+  EXPECT_EQ(reader.take("two <too").text, " two");
+  EXPECT_EQ(reader.take("k").text, " <took");
+  EXPECT_EQ(reader.take(" <tool_call>{").text, "");
+}
+
+std::string schema_of(const char* tools) { return tool_call_schema(read_tools(tools).value()).dump(); }
+
+TEST(ToolCallSchema, IsOfOneOrOfSeveral) {
+  EXPECT_EQ(schema_of(R"([{"type":"function","function":{"name":"now"}}])"),
+            R"({"type":"object","properties":{"name":{"const":"now"},"arguments":{"type":"object"}},)"
+            R"("required":["name","arguments"],"additionalProperties":false})");
+  const std::string two = schema_of(R"([{"function":{"name":"f"}},{"function":{"name":"g","parameters":{}}}])");
+  EXPECT_THAT(two, ::testing::StartsWith(R"({"anyOf":[{)"));
+  EXPECT_TRUE(json_schema_grammar(two).ok());
+}
+
+// As pydantic writes them.
+TEST(ToolCallSchema, ReferencesStillReachWhatTheyMean) {
+  const std::string parameters =
+      R"({"type":"object","properties":{"p":{"$ref":"#/$defs/Point"},"$ref":{"type":"string"}},"required":["p"],)"
+      R"("$defs":{"Point":{"type":"object","properties":{"x":{"type":"integer"},"next":{"$ref":"#/$defs/Point"}}}}})";
+  const std::string one = R"({"function":{"name":"f","parameters":)" + parameters + "}}";
+  const std::string another = R"({"function":{"name":"g","parameters":)" + parameters + "}}";
+  for (const std::string& tools : {"[" + one + "]", "[" + one + "," + another + "]"}) {
+    const std::string schema = schema_of(tools.c_str());
+    EXPECT_TRUE(json_schema_grammar(schema).ok()) << json_schema_grammar(schema).status().message();
+  }
+  EXPECT_FALSE(json_schema_grammar(R"({"properties":{"a":)" + parameters + "}}").ok())
+      << "as they were they reach nothing";
+}
+
+}  // namespace
+}  // namespace bass
