@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "cli/terminal_text.h"
-#include "engine/user_json.h"
+#include "text/user_json.h"
 
 namespace bass {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "cli/input.h"
 #include "engine/messages.h"
-#include "engine/user_json.h"
+#include "text/user_json.h"
 #include "text/suggest.h"
 
 namespace bass {

@@ -88,7 +88,8 @@ std::string request_digest(const GenerateOptions& options, const std::string& mo
   json["prompt"] = prompt.request.prompt;
   for (const ChatMessage& message : prompt.request.messages) {
     Json said{message.role, message.content};
-    if (!message.tool_calls.empty()) said.push_back(message.tool_calls);
+    const std::array more{message.tool_calls, message.tool_call_id, message.name};
+    if (std::ranges::any_of(more, [](const std::string& text) { return !text.empty(); })) said.push_back(more);
     json["messages"].push_back(std::move(said));
   }
   if (!prompt.request.prompt_tokens.empty()) json["prompt_tokens"] = prompt.request.prompt_tokens;

@@ -12,7 +12,7 @@
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/model_store.h"
-#include "engine/user_json.h"
+#include "text/user_json.h"
 #include "text/chat_template.h"
 
 namespace bass {

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <utility>
 
-#include "engine/user_json.h"
+#include "text/user_json.h"
 
 namespace bass {
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
-#include "engine/user_json.h"
+#include "text/user_json.h"
 
 namespace bass {
 namespace {
@@ -63,17 +63,11 @@ Result<std::string> read_role(const Json& message) {
                   role.is_null() ? "is missing" : role.dump()));
 }
 
-/// Of {"name": ..., "arguments": ...}: an entry of OpenAI's list, the arguments as the object that they are, if they
-/// are one.
+/// An entry of OpenAI's list.
 Json call_json(const Json& function, const Json& id) {
-  Json called{{"name", function.value("name", Json())}, {"arguments", function.value("arguments", Json())}};
-  if (called["arguments"].is_string()) {
-    if (Result<Json> arguments = parse_user_json(called["arguments"].get<std::string>()); arguments.ok())
-      called["arguments"] = std::move(arguments).value();
-  }
   Json call = id.is_null() ? Json::object() : Json{{"id", id}};
   call["type"] = "function";
-  call["function"] = std::move(called);
+  call["function"] = {{"name", function.value("name", Json())}, {"arguments", function.value("arguments", Json())}};
   return call;
 }
 

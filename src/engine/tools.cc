@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "engine/user_json.h"
+#include "text/user_json.h"
 
 namespace bass {
 namespace {
@@ -24,7 +24,8 @@ Result<Tool> read_tool(const Json& json) {
                         name.get_ref<const std::string&>().size() <= kMaxNameLen;
   if (!has_name) return invalid_argument(fmt::format("\"name\": must be a text of 1 to {} bytes", kMaxNameLen));
   Json parameters = function.value("parameters", Json());
-  if (parameters.is_null() || parameters.empty()) parameters = {{"type", "object"}};
+  if (parameters.is_null() || parameters.empty())
+    parameters = {{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
   if (!parameters.is_object()) return invalid_argument("\"parameters\": must be a JSON schema, which is an object");
   return Tool{name.get<std::string>(), std::move(parameters)};
 }

@@ -13,7 +13,7 @@ namespace bass {
 struct Tool {
   std::string name;
   nlohmann::ordered_json
-      parameters;  ///< the JSON schema of its arguments; {"type": "object"} where nothing is said of them
+      parameters;  ///< the JSON schema of its arguments; of an object without any where nothing is said
 };
 
 /// OpenAI's list, [{"type": "function", "function": {"name": ..., "description"?, "parameters"?: SCHEMA, ...}}, ...],

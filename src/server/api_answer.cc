@@ -212,7 +212,7 @@ std::vector<WholeAnswer::Sample*> WholeAnswer::answered(size_t prompt_idx) {
 
 Json WholeAnswer::message_json(size_t choice_idx, std::string text) const {
   std::vector<ToolCall> calls;
-  if (!shape_.tools.empty()) {
+  if (shape_.tools != nullptr) {
     ToolCallReader reader(shape_.tools);
     ToolCallReader::Piece piece = reader.take(text);
     ToolCallReader::Piece rest = reader.finish();
@@ -273,7 +273,7 @@ Json StreamedAnswer::head_json() const {
 }
 
 ToolCallReader::Piece StreamedAnswer::piece_of(Choice* choice, const Event& event) {
-  if (shape_.tools.empty()) return {event.text, {}};
+  if (shape_.tools == nullptr) return {event.text, {}};
   ToolCallReader::Piece piece = choice->calls.take(event.text);
   if (event.kind != Event::Kind::kFinished) return piece;
   ToolCallReader::Piece rest = choice->calls.finish();

@@ -315,7 +315,7 @@ TEST(StreamedAnswer, EndsWithTheErrorOfASample) {
 
 ApiShape with_tools(bool must_call_named = false) {
   ApiShape shape = shape_of(ApiEndpoint::kChat, 1, 1);
-  shape.tools = {"add"};
+  shape.tools = std::make_shared<const CallableTools>(CallableTools{{"add"}});
   shape.must_call_named = must_call_named;
   return shape;
 }
@@ -333,7 +333,7 @@ TEST(WholeAnswer, HasTheToolsThatAreCalled) {
   EXPECT_EQ(choice["message"]["content"], "So:");
   const Json& calls = choice["message"]["tool_calls"];
   ASSERT_EQ(calls.size(), 2);
-  EXPECT_EQ(calls[0]["function"], (Json{{"name", "add"}, {"arguments", "{\"a\":1}"}}));
+  EXPECT_EQ(calls[0]["function"], (Json{{"name", "add"}, {"arguments", "{\"a\": 1}"}}));
   EXPECT_EQ(calls[0]["type"], "function");
   EXPECT_NE(calls[0]["id"], calls[1]["id"]);
 }
@@ -379,7 +379,7 @@ TEST(StreamedAnswer, CallsComeWhole) {
   ASSERT_EQ(calls.size(), 2);
   EXPECT_EQ(calls[0]["index"], 0);
   EXPECT_EQ(calls[1]["index"], 1);
-  EXPECT_EQ(calls[0]["function"]["arguments"], "{\"a\":1}");
+  EXPECT_EQ(calls[0]["function"]["arguments"], "{\"a\": 1}");
 }
 
 }  // namespace

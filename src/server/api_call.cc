@@ -11,9 +11,9 @@
 
 #include "base/check.h"
 #include "engine/messages.h"
-#include "engine/user_json.h"
 #include "server/api_keys.h"
-#include "server/tool_calls.h"
+#include "text/grammar/json_schema.h"
+#include "text/user_json.h"
 #include "text/utf8.h"
 
 namespace bass {
@@ -77,6 +77,7 @@ class CallReader {
     if (key == "response_format") return read_response_format(value);
     if (key == "tools" && is_chat()) return value == Json::array() ? ok_status() : set_row(key, value);
     if (key == "tool_choice" && is_chat()) return read_tool_choice(value);
+    if (key == "parallel_tool_calls" && is_chat()) return set(as_bool(key, value), &may_call_several_);
     if (key == "stop" && value.is_string()) return set_row(key, Json::array({value}));
     if (take_off_value(key, value)) return ok_status();
     if (const std::optional<Status> other = check_other_key(key, value)) return *other;
@@ -120,7 +121,8 @@ class CallReader {
   [[nodiscard]] std::vector<std::string> known_keys() const {
     std::vector<std::string> keys{"model",   "stream_options",        "stream",         "logprobs",
                                   "best_of", "max_completion_tokens", "response_format"};
-    keys.insert(keys.end(), is_chat() ? std::initializer_list<std::string>{"messages", "top_logprobs", "tool_choice"}
+    keys.insert(keys.end(), is_chat() ? std::initializer_list<std::string>{"messages", "top_logprobs", "tool_choice",
+                                                                           "parallel_tool_calls"}
                                       : std::initializer_list<std::string>{"prompt", "echo"});
     for (const Option& option : options_table()) {
       if (is_key(option)) keys.emplace_back(option.name);
@@ -139,7 +141,7 @@ class CallReader {
   Status read_response_format(const Json& value) {
     const Json type = value.is_object() ? value.value("type", Json()) : Json();
     if (type == "text") return ok_status();
-    if (type == "json_object") return set_row("json_schema", value.value("schema", Json{{"type", "object"}}));
+    if (type == "json_object") return set_schema("response_format", value.value("schema", Json{{"type", "object"}}));
     if (type != "json_schema") {
       return invalid_argument(
           fmt::format("\"response_format\" {}: must be {{\"type\": \"text\"}}, {{\"type\": \"json_object\"}} or "
@@ -151,7 +153,17 @@ class CallReader {
     if (!schema.is_object()) {
       return invalid_argument("\"response_format\": \"json_schema\" must be an object whose \"schema\" is the schema");
     }
-    return set_row("json_schema", schema);
+    return set_schema("response_format", schema);
+  }
+
+  /// What answers have to fit, as the caller's key has it.
+  Status set_schema(const char* key, const Json& schema) {
+    std::string text = schema.dump(-1, ' ', false, Json::error_handler_t::replace);
+    const Status status = json_schema_grammar(text).status();
+    if (!status.ok()) return Status(status.code(), fmt::format("\"{}\": {}", key, status.message()));
+    options_.request.json_schema = std::move(text);
+    call_.shape.schema_key = key;
+    return ok_status();
   }
 
   // "none", "auto", "required", or {"type": "function", "function": {"name": NAME}}.
@@ -172,6 +184,13 @@ class CallReader {
     return ok_status();
   }
 
+  // A schema is one of what is said: the answer may be a call all the same.
+  Status let_call(std::span<const Tool> tools) {
+    if (!options_.request.json_schema) return ok_status();
+    BASS_ASSIGN_OR_RETURN(Json schema, parse_user_json(*options_.request.json_schema));
+    return set_schema("tools", tool_call_or(std::move(schema), tools));
+  }
+
   // Where a call is wanted, the answer is one: {"name": ..., "arguments": ...}.
   Status settle_tools() {
     Request& request = options_.request;
@@ -184,16 +203,17 @@ class CallReader {
       return ok_status();
     }
     BASS_ASSIGN_OR_RETURN(std::vector<Tool> tools, read_tools(*request.tools));
-    for (const Tool& tool : tools) call_.shape.tools.push_back(tool.name);
-    if (!must_call) return ok_status();
+    CallableTools callable{.only_one = !may_call_several_};
+    for (const Tool& tool : tools) callable.names.push_back(tool.name);
+    call_.shape.tools = std::make_shared<const CallableTools>(std::move(callable));
+    if (!must_call) return let_call(tools);
     if (request.json_schema || request.regex)
       return invalid_argument("\"tool_choice\": the answer is a call, and cannot follow a schema or pattern as well");
     call_.shape.must_call_named = called_.has_value();
     if (called_) std::erase_if(tools, [&](const Tool& tool) { return tool.name != *called_; });
     if (tools.empty())
       return invalid_argument(fmt::format("\"tool_choice\": {} is none of the \"tools\"", shown(Json(*called_))));
-    const Status status = set_row("json_schema", tool_call_schema(tools));
-    return status.ok() ? status : invalid_argument(fmt::format("\"tools\": {}", status.message()));
+    return set_schema("tools", tool_call_schema(tools));
   }
 
   // True or false for a chat, whose "top_logprobs" are a key of their own; a number of these for a completion.
@@ -338,6 +358,7 @@ class CallReader {
   GenerateOptions options_;
   ApiCall call_;
   std::string tool_choice_ = "auto";
+  bool may_call_several_ = true;
   std::optional<std::string> called_;  // the tool that the caller has named
   std::optional<int> n_best_of_;
   std::optional<int> max_tokens_;
@@ -347,6 +368,12 @@ class CallReader {
 };
 
 }  // namespace
+
+Status by_callers_key(const ApiShape& shape, const Status& status) {
+  constexpr std::string_view kSchema = "json_schema: ";
+  if (!status.message().starts_with(kSchema)) return status;
+  return {status.code(), fmt::format("\"{}\": {}", shape.schema_key, status.message().substr(kSchema.size()))};
+}
 
 Result<ApiCall> read_api_call(ApiEndpoint endpoint, std::string_view body, const GenerateOptions& defaults) {
   if (const std::optional<size_t> at = find_invalid_utf8(body))

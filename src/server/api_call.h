@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/options.h"
+#include "server/tool_calls.h"
 
 namespace bass {
 
@@ -26,11 +28,12 @@ struct ApiShape {
   bool has_usage = false;          ///< the stream ends with how many tokens there were
   bool has_running_usage = false;  ///< and each piece says how many there were so far
   bool has_logprobs = false;
-  int n_top = 0;                    ///< most probable tokens that are told in each one's place
-  bool has_echo = false;            ///< texts, and log-probabilities, begin with the prompt's
-  std::vector<std::string> echoed;  ///< [n_prompts] then, as they came; empty: of token ids
-  std::vector<std::string> tools;   ///< of a chat: names of what may be called; empty: answers are text
-  bool must_call_named = false;     ///< the caller has named the one that is called
+  int n_top = 0;                               ///< most probable tokens that are told in each one's place
+  bool has_echo = false;                       ///< texts, and log-probabilities, begin with the prompt's
+  std::vector<std::string> echoed;             ///< [n_prompts] then, as they came; empty: of token ids
+  std::string schema_key = "json_schema";      ///< where the caller wrote what answers have to fit
+  std::shared_ptr<const CallableTools> tools;  ///< of a chat; none: answers are text
+  bool must_call_named = false;                ///< the caller has named the one that is called
 };
 
 struct ApiCall {
@@ -47,5 +50,8 @@ inline constexpr int64_t kMaxSamples = 1 << 16;  ///< of a call, and of all call
 /// A call from its body. defaults: what it does not say; the names, types and ranges of what it may say are those of
 /// the options table, null stands for the default. Error (kInvalidArgument): a sentence that names the key.
 Result<ApiCall> read_api_call(ApiEndpoint endpoint, std::string_view body, const GenerateOptions& defaults);
+
+/// What the engine has against a request of the call, by the key that the caller wrote.
+Status by_callers_key(const ApiShape& shape, const Status& status);
 
 }  // namespace bass

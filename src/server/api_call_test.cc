@@ -112,13 +112,13 @@ TEST(ApiCall, ConversationsWithToolsAreRead) {
                      {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"x\": [1]}"}},
                      {"id": "b", "type": "function", "function": {"name": "g", "arguments": "no JSON"}}]})");
   EXPECT_EQ(two.content, "");
-  EXPECT_EQ(two.tool_calls, R"([{"id":"a","type":"function","function":{"name":"f","arguments":{"x":[1]}}},)"
+  EXPECT_EQ(two.tool_calls, R"([{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\": [1]}"}},)"
                             R"({"id":"b","type":"function","function":{"name":"g","arguments":"no JSON"}}])");
   const ChatMessage said = read(R"({"role": "assistant", "content": "I ask.", "tool_calls": [
                      {"function": {"name": "f", "arguments": {}}}]})");
   EXPECT_EQ(said.content, "I ask.");
   EXPECT_EQ(said.tool_calls, R"([{"type":"function","function":{"name":"f","arguments":{}}}])");
-  EXPECT_EQ(read(R"({"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}})").tool_calls,
+  EXPECT_EQ(read(R"({"role": "assistant", "function_call": {"name": "f", "arguments": {}}})").tool_calls,
             said.tool_calls);
   EXPECT_EQ(read(R"({"role": "assistant", "content": "Hi", "tool_calls": []})").tool_calls, "");
   EXPECT_EQ(read(R"({"role": "tool", "tool_call_id": "a", "content": "5"})").tool_call_id, "a");
@@ -136,18 +136,20 @@ constexpr const char* kTwoTools =
 
 TEST(ApiCall, ToolsAreForTheTemplateAndTheAnswer) {
   const ApiCall call = chat(kTwoTools);
-  EXPECT_THAT(call.shape.tools, ElementsAre("f", "g"));
+  EXPECT_THAT(call.shape.tools->names, ElementsAre("f", "g"));
+  EXPECT_FALSE(call.shape.tools->only_one);
+  EXPECT_TRUE(chat(std::string(kTwoTools) + R"(, "parallel_tool_calls": false)").shape.tools->only_one);
   EXPECT_TRUE(call.requests[0].tools.has_value());
   EXPECT_FALSE(call.requests[0].json_schema.has_value()) << "the model chooses";
-  EXPECT_THAT(chat(std::string(kTwoTools) + R"(, "tool_choice": "auto", "regex": "a")").shape.tools,
+  EXPECT_THAT(chat(std::string(kTwoTools) + R"(, "tool_choice": "auto", "regex": "a")").shape.tools->names,
               ElementsAre("f", "g"));
   for (const char* none : {R"(, "tools": [])", R"(, "tools": null)", R"(, "tool_choice": "none")"}) {
-    EXPECT_TRUE(chat(none).shape.tools.empty()) << none;
+    EXPECT_EQ(chat(none).shape.tools, nullptr) << none;
     EXPECT_FALSE(chat(none).requests[0].tools.has_value()) << none;
   }
   const ApiCall unused = chat(std::string(kTwoTools) + R"(, "tool_choice": "none")");
   EXPECT_FALSE(unused.requests[0].tools.has_value());
-  EXPECT_TRUE(unused.shape.tools.empty());
+  EXPECT_EQ(unused.shape.tools, nullptr);
 }
 
 TEST(ApiCall, ACallThatIsWantedIsASchema) {
@@ -159,6 +161,15 @@ TEST(ApiCall, ACallThatIsWantedIsASchema) {
   EXPECT_THAT(*named.requests[0].json_schema, HasSubstr(R"({"const":"g"})"));
   EXPECT_THAT(*named.requests[0].json_schema, ::testing::Not(HasSubstr(R"("f")")));
   EXPECT_TRUE(named.shape.must_call_named);
+}
+
+TEST(ApiCall, ASchemaLeavesCallsPossible) {
+  const ApiCall call =
+      chat(std::string(kTwoTools) + R"(, "response_format": {"type": "json_schema", "json_schema": {"schema":
+      {"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}}})");
+  EXPECT_THAT(*call.requests[0].json_schema,
+              HasSubstr(R"({"anyOf":[{"type":"array","items":{"$ref":"#/anyOf/0/$defs/n"})"));
+  EXPECT_THAT(*call.requests[0].json_schema, HasSubstr(R"({"const":"g"})"));
 }
 
 TEST(ApiCall, ToolsThatCannotBeAreTold) {
@@ -251,6 +262,15 @@ TEST(ApiCall, ResponseFormatsAreSchemas) {
         fmt::format(R"({{"messages": [{{"role": "user", "content": "hi"}}], "response_format": {}}})", format);
     EXPECT_THAT(error_of(ApiEndpoint::kChat, body), HasSubstr("\"response_format\"")) << format;
   }
+  EXPECT_THAT(error_of(ApiEndpoint::kChat,
+                       R"({"messages": [{"role": "user", "content": "hi"}], "response_format": {"type": "json_schema",
+                           "json_schema": {"schema": {"properties": {"a": {"not": {}}}}}}})"),
+              ::testing::StartsWith("\"response_format\": "));
+  ApiShape shape;
+  shape.schema_key = "response_format";
+  EXPECT_EQ(by_callers_key(shape, invalid_argument("json_schema: no text fits it")).message(),
+            "\"response_format\": no text fits it");
+  EXPECT_EQ(by_callers_key(shape, invalid_argument("the prompt is empty")).message(), "the prompt is empty");
   const std::string bad = R"({"prompt": "a", "json_schema": {"not": {}}})";
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, bad), HasSubstr("\"json_schema\""));
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "guided_regex": "a"})"),

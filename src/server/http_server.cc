@@ -383,7 +383,9 @@ class HttpServerImpl final : public HttpServer {
     for (Request& request : call->requests) {
       request.job = job;
       const Result<RequestId> id = engine_->submit(std::move(request), pump_.queue());
-      if (!id.ok()) return api_error(id.status(), endpoint == ApiEndpoint::kChat ? "messages" : "prompt");
+      if (!id.ok()) {
+        return api_error(by_callers_key(*shape, id.status()), endpoint == ApiEndpoint::kChat ? "messages" : "prompt");
+      }
       hold->requests().push_back(id.value());
     }
     return std::nullopt;

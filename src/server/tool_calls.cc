@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <array>
 #include <optional>
 #include <utility>
 
-#include "engine/user_json.h"
 #include "text/chat_tools.h"
+#include "text/user_json.h"
 
 namespace bass {
 namespace {
@@ -16,49 +16,92 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kBlanks = " \t\r\n";
+// Of marks without a call in an answer: behind each of them JSON may be looked for up to the end.
+constexpr int kMaxFalseMarks = 64;
 
-std::optional<ToolCall> read_call(const Json& json, std::span<const std::string> names) {
-  if (!json.is_object()) return std::nullopt;
-  const Json name = json.value("name", Json());
-  if (!name.is_string() || std::ranges::find(names, name.get_ref<const std::string&>()) == names.end())
-    return std::nullopt;
-  Json arguments = json.value("arguments", json.value("parameters", Json()));
-  if (arguments.is_string()) {
-    Result<Json> parsed = parse_user_json(arguments.get_ref<const std::string&>());
-    arguments = parsed.ok() ? std::move(parsed).value() : Json();
+size_t skip_blanks(std::string_view text, size_t at) {
+  return std::min(text.find_first_not_of(kBlanks, at), text.size());
+}
+
+/// The end of the value that begins there, in valid JSON.
+size_t value_end(std::string_view json, size_t begin) {
+  const char first = json[begin];
+  if (first == '{' || first == '[') return JsonEnd(begin).find(json);
+  if (first != '"') return std::min(json.find_first_of(",]} \t\r\n", begin), json.size());
+  size_t at = begin + 1;
+  while (json[at] != '"') at += json[at] == '\\' ? 2 : 1;
+  return at + 1;
+}
+
+/// The values in a valid JSON list, or behind the keys of an object, as they are written, and these keys.
+std::vector<std::pair<std::string_view, std::string_view>> parts_of(std::string_view json) {
+  const bool is_object = json.front() == '{';
+  std::vector<std::pair<std::string_view, std::string_view>> parts;
+  size_t at = skip_blanks(json, 1);
+  while (json[at] != '}' && json[at] != ']') {
+    std::string_view key;
+    if (is_object) {
+      const size_t end = value_end(json, at);
+      key = json.substr(at + 1, end - at - 2);
+      at = skip_blanks(json, skip_blanks(json, end) + 1);  // the colon
+    }
+    const size_t end = value_end(json, at);
+    parts.emplace_back(key, json.substr(at, end - at));
+    at = skip_blanks(json, end);
+    if (json[at] == ',') at = skip_blanks(json, at + 1);
   }
-  if (!arguments.is_object()) return std::nullopt;
-  return ToolCall{name.get<std::string>(), arguments.dump(-1, ' ', false, Json::error_handler_t::replace)};
+  return parts;
+}
+
+std::optional<std::string> text_of(std::string_view json) {
+  const Json text = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  return text.is_string() ? std::optional(text.get<std::string>()) : std::nullopt;
+}
+
+/// json: valid, and without blanks around it
+std::optional<ToolCall> read_call(std::string_view json, std::span<const std::string> names) {
+  if (!json.starts_with('{')) return std::nullopt;
+  std::optional<std::string> name, arguments;
+  for (const auto& [key, value] : parts_of(json)) {
+    if (key == "name") name = text_of(value);
+    const bool is_text = value.starts_with('"');
+    if (key == "arguments" || (key == "parameters" && !arguments))
+      arguments = is_text ? text_of(value) : std::string(value);
+  }
+  if (!name || !arguments || std::ranges::find(names, *name) == names.end()) return std::nullopt;
+  const Result<Json> parsed = parse_user_json(*arguments);
+  if (!parsed.ok() || !parsed.value().is_object()) return std::nullopt;
+  return ToolCall{std::move(*name), std::move(*arguments)};
 }
 
 /// How many bytes at the end of the text may be the beginning of a call, with the blanks before it.
 size_t n_uncertain(std::string_view text) {
   size_t n = std::min(text.size(), kCallBegin.size() - 1);
   while (!kCallBegin.starts_with(text.substr(text.size() - n))) --n;
-  const std::string_view before = text.substr(0, text.size() - n);
-  const size_t last = before.find_last_not_of(kBlanks);
-  return text.size() - (last == before.npos ? 0 : last + 1);
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+  const size_t last = text.substr(0, text.size() - n).find_last_not_of(kBlanks);
+  return text.size() - (last == text.npos ? 0 : last + 1);
 }
 
 /// References into a schema that now stands at `place` of another one.
 void move_references(const std::string& place, Json* schema) {
-  if (schema->is_object() && schema->contains("$ref") && (*schema)["$ref"].is_string()) {
-    const auto& target = (*schema)["$ref"].get_ref<const std::string&>();
-    if (target.starts_with('#')) (*schema)["$ref"] = place + target.substr(1);
-  }
-  for (Json& part : *schema) {
-    if (part.is_structured()) move_references(place, &part);
+  constexpr std::array kValues{"const", "enum", "default", "examples"};
+  for (auto& [key, part] : schema->items()) {
+    if (schema->is_object() && key == "$ref" && part.is_string()) {
+      const auto& target = part.get_ref<const std::string&>();
+      if (target.starts_with('#')) part = place + target.substr(1);
+    }
+    const bool is_value = schema->is_object() && std::ranges::find(kValues, key) != kValues.end();
+    if (part.is_structured() && !is_value) move_references(place, &part);
   }
 }
 
 Json call_schema(const Tool& tool, const std::string& place) {
   Json arguments = tool.parameters;
+  constexpr std::array kOtherwise{"$ref", "anyOf", "oneOf", "allOf", "const", "enum"};
+  if (std::ranges::none_of(kOtherwise, [&](const char* key) { return arguments.contains(key); })) {
+    arguments["type"] = "object";  // as the protocol wants it
+    arguments.erase("nullable");
+  }
   move_references(place + "/properties/arguments", &arguments);
   return {{"type", "object"},
           {"properties", {{"name", {{"const", tool.name}}}, {"arguments", std::move(arguments)}}},
@@ -68,89 +111,159 @@ Json call_schema(const Tool& tool, const std::string& place) {
 
 }  // namespace
 
-std::vector<ToolCall> ToolCallReader::read_calls(std::string_view json) const {
-  const Result<Json> parsed = parse_user_json(json);
-  if (!parsed.ok()) return {};
-  const Json list = parsed.value().is_array() ? parsed.value() : Json::array({parsed.value()});
-  std::vector<ToolCall> calls;
-  for (const Json& one : list) {
-    std::optional<ToolCall> call = read_call(one, names_);
-    if (!call) return {};
-    calls.push_back(std::move(*call));
+size_t JsonEnd::find(std::string_view text) {
+  for (; at_ < text.size(); ++at_) {
+    const char c = text[at_];
+    if (is_in_string_) {
+      is_in_string_ = is_escaped_ || c != '"';
+      is_escaped_ = !is_escaped_ && c == '\\';
+      continue;
+    }
+    is_in_string_ = c == '"';
+    depth_ += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
+    if (depth_ == 0) return ++at_;
   }
-  return calls;
+  return text.npos;
 }
 
-void ToolCallReader::add_text(std::string_view text, Piece* piece) {
-  if (std::exchange(follows_call_, false)) {
-    const size_t begin = text.find_first_not_of(kBlanks);
-    follows_call_ = begin == text.npos;
-    text.remove_prefix(follows_call_ ? text.size() : begin);
-    if (has_text_ && !text.empty()) piece->text += '\n';
+void ToolCallReader::add_text(size_t n_bytes, Piece* piece) {
+  std::string_view text = std::string_view(pending_).substr(0, n_bytes);
+  if (follows_call_) {
+    text.remove_prefix(skip_blanks(text, 0));
+    if (!text.empty()) {
+      follows_call_ = false;
+      if (has_text_) piece->text += '\n';
+    }
   }
   has_text_ = has_text_ || !text.empty();
   piece->text += text;
+  pending_.erase(0, n_bytes);
 }
 
-bool ToolCallReader::advance(Piece* piece) {
-  const size_t begin = pending_.find(kCallBegin);
-  if (begin == pending_.npos) {
-    const size_t n_certain = pending_.size() - n_uncertain(pending_);
-    add_text(std::string_view(pending_).substr(0, n_certain), piece);
-    pending_.erase(0, n_certain);
+bool ToolCallReader::add_calls(std::string_view json, Piece* piece) {
+  if (!parse_user_json(json).ok()) return false;
+  std::vector<ToolCall> calls;
+  const auto read = [&](std::string_view one) {
+    std::optional<ToolCall> call = read_call(one, tools_->names);
+    if (call) calls.push_back(std::move(*call));
+    return call.has_value();
+  };
+  if (json.starts_with('{') && !read(json)) return false;
+  if (json.starts_with('[') &&
+      !std::ranges::all_of(parts_of(json), [&](const auto& part) { return read(part.second); }))
     return false;
+  for (ToolCall& call : calls) {
+    if (std::exchange(has_called_, true) && tools_->only_one) break;
+    piece->calls.push_back(std::move(call));
   }
-  const size_t text_end = pending_.find_last_not_of(kBlanks, begin == 0 ? 0 : begin - 1);
-  if (begin > 0 && text_end != pending_.npos) {  // the blanks stay: perhaps it is no call
-    add_text(std::string_view(pending_).substr(0, text_end + 1), piece);
-    pending_.erase(0, text_end + 1);
-    return true;
-  }
-  const size_t json_begin = begin + kCallBegin.size();
-  const size_t json_end = pending_.find(kCallEnd, json_begin);
-  if (json_end == pending_.npos) return false;
-  const std::string_view all = pending_;
-  std::vector<ToolCall> calls = read_calls(all.substr(json_begin, json_end - json_begin));
-  if (calls.empty()) add_text(all.substr(0, json_end + kCallEnd.size()), piece);
-  follows_call_ = !calls.empty();
-  std::ranges::move(calls, std::back_inserter(piece->calls));
-  pending_.erase(0, json_end + kCallEnd.size());
+  return !calls.empty();
+}
+
+// A list that does not begin with an object is none of calls.
+bool ToolCallReader::begin(bool is_end) {
+  const size_t first = skip_blanks(pending_, 0);
+  const bool is_list = first < pending_.size() && pending_[first] == '[';
+  const size_t object = is_list ? skip_blanks(pending_, first + 1) : first;
+  if (object == pending_.size() && !is_end) return false;
+  const bool is_json = object < pending_.size() && pending_[object] == '{';
+  state_ = is_json ? State::kWhole : State::kText;
+  json_end_ = JsonEnd(first);
   return true;
 }
 
-ToolCallReader::Piece ToolCallReader::take(std::string_view text) {
-  Piece piece;
-  const bool is_first = pending_.find_first_not_of(kBlanks) == pending_.npos && !has_text_ && !follows_call_;
-  pending_ += text;
-  if (is_first) {
-    const size_t begin = pending_.find_first_not_of(kBlanks);
-    is_json_ = begin != pending_.npos && (pending_[begin] == '{' || pending_[begin] == '[');
+bool ToolCallReader::take_whole(bool is_end, Piece* piece) {
+  const size_t end = json_end_.find(pending_);
+  const bool is_more = end != pending_.npos && skip_blanks(pending_, end) < pending_.size();
+  if (!is_end && !is_more) {
+    if (end != pending_.npos) json_end_ = JsonEnd(skip_blanks(pending_, 0));
+    return false;
   }
-  while (!is_json_ && advance(&piece)) {
+  const size_t first = skip_blanks(pending_, 0);
+  if (is_more || end == pending_.npos || !add_calls(std::string_view(pending_).substr(first, end - first), piece)) {
+    state_ = State::kText;
+    return true;
+  }
+  pending_.clear();
+  return false;
+}
+
+bool ToolCallReader::take_text(bool is_end, Piece* piece) {
+  const size_t mark = n_false_marks_ < kMaxFalseMarks ? pending_.find(kCallBegin) : pending_.npos;
+  if (mark == pending_.npos) {
+    add_text(is_end ? pending_.size() : pending_.size() - n_uncertain(pending_), piece);
+    return false;
+  }
+  const size_t last = std::string_view(pending_).substr(0, mark).find_last_not_of(kBlanks);
+  if (last != pending_.npos) add_text(last + 1, piece);  // the blanks stay: perhaps it is no call
+  state_ = State::kMarked;
+  return true;
+}
+
+bool ToolCallReader::take_marked(bool is_end, Piece* piece) {
+  const size_t mark_end = pending_.find(kCallBegin) + kCallBegin.size();
+  const size_t first = skip_blanks(pending_, mark_end);
+  if (first == pending_.size() && !is_end) return false;
+  const bool is_json = first < pending_.size() && (pending_[first] == '{' || pending_[first] == '[');
+  if (is_json && !is_scanning_) json_end_ = JsonEnd(first);
+  is_scanning_ = is_json;
+  const size_t end = is_json ? json_end_.find(pending_) : pending_.npos;
+  if (is_json && end == pending_.npos && !is_end) return false;
+  is_scanning_ = false;
+  if (end == pending_.npos || !add_calls(std::string_view(pending_).substr(first, end - first), piece)) {
+    ++n_false_marks_;
+    add_text(mark_end, piece);
+    state_ = State::kText;
+    return true;
+  }
+  pending_.erase(0, end);
+  follows_call_ = true;
+  state_ = State::kAfterCall;
+  return true;
+}
+
+bool ToolCallReader::pass_end_mark(bool is_end) {
+  const size_t first = skip_blanks(pending_, 0);
+  const std::string_view rest = std::string_view(pending_).substr(first);
+  if (kCallEnd.starts_with(rest)) {  // so far; of an answer that was cut here nothing is lost
+    if (is_end || rest == kCallEnd) pending_.clear();
+    if (rest == kCallEnd) state_ = State::kText;
+    return rest == kCallEnd;
+  }
+  if (rest.starts_with(kCallEnd)) pending_.erase(0, first + kCallEnd.size());
+  state_ = State::kText;
+  return true;
+}
+
+bool ToolCallReader::advance(bool is_end, Piece* piece) {
+  if (pending_.empty()) return false;
+  switch (state_) {
+    case State::kBlank:
+      return begin(is_end);
+    case State::kWhole:
+      return take_whole(is_end, piece);
+    case State::kText:
+      return take_text(is_end, piece);
+    case State::kMarked:
+      return take_marked(is_end, piece);
+    case State::kAfterCall:
+      return pass_end_mark(is_end);
+  }
+  return false;
+}
+
+ToolCallReader::Piece ToolCallReader::take(std::string_view text) {
+  if (tools_ == nullptr) return {std::string(text), {}};
+  Piece piece;
+  pending_ += text;
+  while (advance(/*is_end=*/false, &piece)) {
   }
   return piece;
 }
 
 ToolCallReader::Piece ToolCallReader::finish() {
   Piece piece;
-  is_json_ = false;
-  if (!has_text_ && !follows_call_) piece.calls = read_calls(trimmed(pending_));
-  if (!piece.calls.empty()) {
-    pending_.clear();
-    return piece;
+  while (tools_ != nullptr && advance(/*is_end=*/true, &piece)) {
   }
-  while (advance(&piece)) {
-  }
-  const std::string_view rest = pending_;
-  const size_t begin = rest.find(kCallBegin);
-  if (begin != rest.npos) {
-    std::vector<ToolCall> calls = read_calls(trimmed(rest.substr(begin + kCallBegin.size())));
-    if (calls.empty()) add_text(rest, &piece);
-    std::ranges::move(calls, std::back_inserter(piece.calls));
-  } else {
-    add_text(rest, &piece);
-  }
-  pending_.clear();
   return piece;
 }
 
@@ -158,6 +271,13 @@ Json tool_call_schema(std::span<const Tool> tools) {
   if (tools.size() == 1) return call_schema(tools[0], "#");
   Json any = Json::array();
   for (size_t i = 0; i < tools.size(); ++i) any.push_back(call_schema(tools[i], fmt::format("#/anyOf/{}", i)));
+  return {{"anyOf", std::move(any)}};
+}
+
+Json tool_call_or(Json other, std::span<const Tool> tools) {
+  move_references("#/anyOf/0", &other);
+  Json any = Json::array({std::move(other)});
+  for (const Tool& tool : tools) any.push_back(call_schema(tool, fmt::format("#/anyOf/{}", any.size())));
   return {{"anyOf", std::move(any)}};
 }
 

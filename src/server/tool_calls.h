@@ -1,6 +1,8 @@
 // Calls of tools in what an assistant writes, and the schema of an answer that has to be one.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -13,16 +15,37 @@ namespace bass {
 
 struct ToolCall {
   std::string name;
-  std::string arguments;  ///< a JSON object
+  std::string arguments;  ///< a JSON object, as it was written
 };
 
-/// Tells text and calls of one answer apart while it comes. Calls are what stands between <tool_call> and </tool_call>
-/// (of the last one the end may be missing), or an answer that as a whole is a call or a list of them: a JSON object
-/// with a known "name" and "arguments", or "parameters", that are an object. Anything else is text.
+/// What the answers of a call may call.
+struct CallableTools {
+  std::vector<std::string> names;
+  bool only_one = false;  ///< a call an answer: further ones are dropped
+};
+
+/// Finds the end of a JSON object or list in a text that grows.
+class JsonEnd {
+ public:
+  /// begin: of the opening bracket
+  explicit JsonEnd(size_t begin = 0) : at_(begin) {}
+  /// The place behind the closing bracket; npos: it has not come yet.
+  size_t find(std::string_view text);
+
+ private:
+  size_t at_;
+  int depth_ = 0;
+  bool is_in_string_ = false;
+  bool is_escaped_ = false;
+};
+
+/// Tells text and calls of one answer apart while it comes. A call is a JSON object with a known "name" and
+/// "arguments", or "parameters", that are an object, or a list of such, behind a <tool_call> (a </tool_call> may
+/// follow), or as the whole answer. Anything else is text.
 class ToolCallReader {
  public:
-  /// names: of the tools that there are
-  explicit ToolCallReader(std::vector<std::string> names) : names_(std::move(names)) {}
+  /// none: all is text
+  explicit ToolCallReader(std::shared_ptr<const CallableTools> tools) : tools_(std::move(tools)) {}
 
   struct Piece {
     std::string text;  ///< without blanks between it and a call; a line feed between texts around one
@@ -34,19 +57,40 @@ class ToolCallReader {
   Piece finish();
 
  private:
-  /// Moves the next text or call from pending_ to the piece. False: more has to come.
-  bool advance(Piece* piece);
-  void add_text(std::string_view text, Piece* piece);
-  [[nodiscard]] std::vector<ToolCall> read_calls(std::string_view json) const;
+  enum class State : uint8_t {
+    kBlank,      // nothing but blanks has come
+    kWhole,      // it began as JSON does
+    kText,       //
+    kMarked,     // what is pending begins with blanks and <tool_call>
+    kAfterCall,  // a </tool_call> may follow
+  };
 
-  std::vector<std::string> names_;
+  /// Takes the next part of what is pending. False: more has to come, or nothing is left.
+  bool advance(bool is_end, Piece* piece);
+  bool begin(bool is_end);
+  bool take_whole(bool is_end, Piece* piece);
+  bool take_text(bool is_end, Piece* piece);
+  bool take_marked(bool is_end, Piece* piece);
+  bool pass_end_mark(bool is_end);
+  void add_text(size_t n_bytes, Piece* piece);
+  /// False: it is no call.
+  bool add_calls(std::string_view json, Piece* piece);
+
+  std::shared_ptr<const CallableTools> tools_;
   std::string pending_;
-  bool is_json_ = false;   // the answer began as JSON does: nothing is certain before its end
-  bool has_text_ = false;  // text has been given out
-  bool follows_call_ = false;
+  State state_ = State::kBlank;
+  JsonEnd json_end_;
+  int n_false_marks_ = 0;
+  bool is_scanning_ = false;   // json_end_ has begun behind the mark
+  bool has_text_ = false;      // text has been given out
+  bool follows_call_ = false;  // and none since the last call
+  bool has_called_ = false;
 };
 
 /// A call of one of them, of any: {"name": ..., "arguments": ...}.
 nlohmann::ordered_json tool_call_schema(std::span<const Tool> tools);
+
+/// A call of one of them, or what the other schema says.
+nlohmann::ordered_json tool_call_or(nlohmann::ordered_json other, std::span<const Tool> tools);
 
 }  // namespace bass

@@ -4,14 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "text/grammar/json_schema.h"
 
 namespace bass {
 namespace {
 
+const auto kTools = std::make_shared<const CallableTools>(CallableTools{{"add", "now"}});
+
 /// The text, then calls as [name arguments]: what comes of an answer that comes in pieces of n bytes.
 std::string read(const std::string& answer, size_t n) {
-  ToolCallReader reader({"add", "now"});
+  ToolCallReader reader(kTools);
   std::string text, calls;
   const auto note = [&](const ToolCallReader::Piece& piece) {
     text += piece.text;
@@ -32,13 +36,13 @@ constexpr const char* kAdd = R"(<tool_call>
 </tool_call>)";
 
 TEST(ToolCallReader, TellsCallsFromText) {
-  expect(kAdd, R"([add {"a":2}])");
-  expect(std::string("Let me see. \n") + kAdd, R"(Let me see.[add {"a":2}])");
-  expect(std::string(kAdd) + "\n" + kAdd + "\n\n", R"([add {"a":2}][add {"a":2}])");
-  expect(std::string(kAdd) + "\nI wait. ", R"(I wait. [add {"a":2}])");
+  expect(kAdd, R"([add {"a": 2}])");
+  expect(std::string("Let me see. \n") + kAdd, R"(Let me see.[add {"a": 2}])");
+  expect(std::string(kAdd) + "\n" + kAdd + "\n\n", R"([add {"a": 2}][add {"a": 2}])");
+  expect(std::string(kAdd) + "\nI wait. ", R"(I wait. [add {"a": 2}])");
   expect(std::string("Well") + kAdd + " \nI wait.",
          "Well\nI wait."
-         R"([add {"a":2}])");
+         R"([add {"a": 2}])");
   expect(R"(<tool_call>[{"name":"now","arguments":{}},{"name":"add","parameters":{"b":1}}]</tool_call>)",
          R"([now {}][add {"b":1}])");
   expect(R"(<tool_call>{"name":"add","arguments":"{\"a\":1}"}</tool_call>)", R"([add {"a":1}])");
@@ -49,38 +53,99 @@ TEST(ToolCallReader, TheLastEndMayBeMissing) {
   expect(R"(So: <tool_call>{"name": "now", "argu)", R"(So: <tool_call>{"name": "now", "argu)");
 }
 
+TEST(ToolCallReader, MarksNeedNotBePaired) {
+  expect("I will use <tool_call> for that.\n<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>",
+         "I will use <tool_call> for that.[now {}]");
+  expect("<tool_call>{\"name\":\"now\",\"arguments\":{}}\n<tool_call>{\"name\":\"add\",\"arguments\":{}}</tool_call>",
+         "[now {}][add {}]");
+  expect("<tool_call>{\"name\":\"add\",\"arguments\":{\"a\":\"}\\\"</tool_call>{\"}}</tool_call>",
+         "[add {\"a\":\"}\\\"</tool_call>{\"}]");
+  expect("<tool_call>{\"name\":\"now\",\"arguments\":{}}\n</tool_", "[now {}]");
+  expect("<tool_call>[<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>", "<tool_call>[[now {}]");
+}
+
+TEST(ToolCallReader, ArgumentsAreAsTheyWereWritten) {
+  expect(R"({"arguments": {"id": 123456789012345678901234, "x": 1e5 ,"y":[{},"a\u0041\"]"]}, "name": "add"})",
+         R"([add {"id": 123456789012345678901234, "x": 1e5 ,"y":[{},"a\u0041\"]"]}])");
+}
+
+TEST(ToolCallReader, OneCallIsTheFirst) {
+  ToolCallReader reader(std::make_shared<const CallableTools>(CallableTools{{"add", "now"}, /*only_one=*/true}));
+  ToolCallReader::Piece piece = reader.take(std::string(kAdd) + kAdd + "Then.");
+  EXPECT_EQ(piece.calls.size(), 1);
+  EXPECT_EQ(piece.text + reader.finish().text, "Then.");
+}
+
+// A pattern can have a model write them.
+TEST(ToolCallReader, ManyMarksTakeNoLongTime) {
+  std::string text;
+  for (int i = 0; i < 40'000; ++i) text += "<tool_call>[ ";
+  const auto begin = std::chrono::steady_clock::now();
+  ToolCallReader reader(kTools);
+  std::string read;
+  for (size_t at = 0; at < text.size(); at += 4) read += reader.take(text.substr(at, 4)).text;
+  EXPECT_EQ(read + reader.finish().text, text);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
 TEST(ToolCallReader, AWholeAnswerMayBeACall) {
-  expect(R"( {"name": "add", "parameters": {"a": 2}} )", R"([add {"a":2}])");
-  expect(R"([{"name": "add", "arguments": {"a": 2}}, {"name": "now", "arguments": {}}])", R"([add {"a":2}][now {}])");
+  expect(R"( {"name": "add", "parameters": {"a": 2}} )", R"([add {"a": 2}])");
+  expect(R"([{"name": "add", "arguments": {"a": 2}}, {"name": "now", "arguments": {}}])", R"([add {"a": 2}][now {}])");
 }
 
 TEST(ToolCallReader, AnythingElseIsText) {
-  for (const char* text :
-       {"", " ", "A text.\n", "{", "{\"a\": 1}", "[1, 2]", "a < b", "<tool_", "<tool_call>",
-        "<tool_call>{}</tool_call>", "x <tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call> y",
-        "{\"name\": \"add\"}", "{\"name\": \"add\", \"arguments\": 5}", "<tool_call></tool_call>",
-        "<tool_call><tool_call>", "\n\n<tool_call>\n\n"}) {
+  for (const char* text : {"",
+                           " ",
+                           "A text.\n",
+                           "{",
+                           "{\"a\": 1}",
+                           "[1, 2]",
+                           "a < b",
+                           "<tool_",
+                           "<tool_call>",
+                           "<tool_call>{}</tool_call>",
+                           "x <tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call> y",
+                           "{\"name\": \"add\"}",
+                           "{\"name\": \"add\", \"arguments\": 5}",
+                           "<tool_call></tool_call>",
+                           "<tool_call><tool_call>",
+                           "[1] One",
+                           "[ ",
+                           "[{",
+                           "[{}]",
+                           "{} {}",
+                           "\n\n<tool_call>\n\n"}) {
     expect(text, text);
   }
 }
 
 TEST(ToolCallReader, TextComesAsSoonAsItIsCertain) {
-  ToolCallReader reader({"add"});
+  ToolCallReader reader(kTools);
   EXPECT_EQ(reader.take("One ").text, "One");
   EXPECT_EQ(reader.take("two <too").text, " two");
   EXPECT_EQ(reader.take("k").text, " <took");
   EXPECT_EQ(reader.take(" <tool_call>{").text, "");
+  EXPECT_EQ(ToolCallReader(kTools).take("[1] One").text, "[1] One");
 }
 
 std::string schema_of(const char* tools) { return tool_call_schema(read_tools(tools).value()).dump(); }
 
 TEST(ToolCallSchema, IsOfOneOrOfSeveral) {
   EXPECT_EQ(schema_of(R"([{"type":"function","function":{"name":"now"}}])"),
-            R"({"type":"object","properties":{"name":{"const":"now"},"arguments":{"type":"object"}},)"
+            R"({"type":"object","properties":{"name":{"const":"now"},)"
+            R"("arguments":{"type":"object","properties":{},"additionalProperties":false}},)"
             R"("required":["name","arguments"],"additionalProperties":false})");
   const std::string two = schema_of(R"([{"function":{"name":"f"}},{"function":{"name":"g","parameters":{}}}])");
   EXPECT_THAT(two, ::testing::StartsWith(R"({"anyOf":[{)"));
   EXPECT_TRUE(json_schema_grammar(two).ok());
+}
+
+TEST(ToolCallSchema, ArgumentsAreAnObject) {
+  const std::string loose = schema_of(R"([{"function":{"name":"f","parameters":{"title":"F","nullable":true}}}])");
+  EXPECT_THAT(loose, ::testing::HasSubstr(R"("arguments":{"title":"F","type":"object"})"));
+  const std::string with_values = schema_of(R"([{"function":{"name":"f","parameters":{"properties":
+      {"a":{"const":{"$ref":"#/x"}}}}}}])");
+  EXPECT_THAT(with_values, ::testing::HasSubstr(R"({"const":{"$ref":"#/x"}})"));
 }
 
 // As pydantic writes them.

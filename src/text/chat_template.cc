@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "text/chat_tools.h"
 #include "text/jinja/template.h"
+#include "text/user_json.h"
 #include "text/utf8.h"
 
 namespace bass {
@@ -17,21 +18,70 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json variables_of(const ChatFormat& format, std::span<const ChatMessage> messages) {
-  Json tools;
-  if (!format.tools.empty()) tools = Json::parse(format.tools, nullptr, /*allow_exceptions=*/false);
-  Json variables = {{"messages", template_messages(format.chat_template, messages, tools)},
-                    {"tools", tools},
-                    {"documents", nullptr},
-                    {"add_generation_prompt", format.add_generation_prompt}};
-  if (format.bos_token.has_value()) variables["bos_token"] = *format.bos_token;
-  if (format.eos_token.has_value()) variables["eos_token"] = *format.eos_token;
-  return variables;
-}
+/// One conversation, which the template may have to be told of in several ways.
+class ChatRenderer {
+ public:
+  ChatRenderer(const ChatFormat& format, const jinja::Template& chat_template, const Json& tools)
+      : format_(format), template_(chat_template), tools_(tools) {}
+
+  Result<std::string> render(std::span<const ChatMessage> messages) const {
+    Json list = template_messages(format_.chat_template, messages, CallArguments::kObjects);
+    Result<std::string> text = print(list, tools_);
+    if (!text.ok() && has_calls(messages)) {
+      Json others = template_messages(format_.chat_template, messages, CallArguments::kTexts);
+      Result<std::string> other_text = print(others, tools_);
+      if (other_text.ok()) {
+        list = std::move(others);
+        text = std::move(other_text);
+      }
+    }
+    return tools_.is_null() || !is_ignored(list, text) ? text : print_words(list);
+  }
+
+ private:
+  /// Whether the template prints the same without tools.
+  [[nodiscard]] bool is_ignored(const Json& list, const Result<std::string>& text) const {
+    const Result<std::string> without = print(list, nullptr);
+    return text.ok() && without.ok() && text.value() == without.value();
+  }
+
+  [[nodiscard]] Result<std::string> print_words(const Json& list) const {
+    Result<std::string> text = print(with_tools_told(list, tools_, ToolsPlace::kSystem), nullptr);
+    if (text.ok() || list.front()["role"] == "system") return text;
+    return print(with_tools_told(list, tools_, ToolsPlace::kUser), nullptr);  // it may take no system message
+  }
+
+  [[nodiscard]] Result<std::string> print(const Json& messages, const Json& tools) const {
+    Json variables = {{"messages", messages},
+                      {"tools", tools},
+                      {"documents", nullptr},
+                      {"add_generation_prompt", format_.add_generation_prompt}};
+    if (format_.bos_token.has_value()) variables["bos_token"] = *format_.bos_token;
+    if (format_.eos_token.has_value()) variables["eos_token"] = *format_.eos_token;
+    return template_.render(variables, now_);
+  }
+
+  const ChatFormat& format_;
+  const jinja::Template& template_;
+  const Json& tools_;
+  std::time_t now_ = std::time(nullptr);
+};
 
 Result<std::string> render(const ChatFormat& format, std::span<const ChatMessage> messages) {
   BASS_ASSIGN_OR_RETURN(const jinja::Template chat_template, jinja::Template::parse(format.chat_template));
-  return chat_template.render(variables_of(format, messages), std::time(nullptr));
+  Json tools;
+  if (!format.tools.empty()) {
+    BASS_ASSIGN_OR_RETURN(tools, parse_user_json(format.tools));
+  }
+  return ChatRenderer(format, chat_template, tools).render(messages);
+}
+
+Status check_calls(const std::string& calls) {
+  if (calls.empty()) return ok_status();
+  const Result<Json> list = parse_user_json(calls);
+  if (!list.ok()) return invalid_argument(fmt::format("a message's tool_calls: {}", list.status().message()));
+  return list.value().is_array() ? ok_status()
+                                 : invalid_argument("a message's tool_calls: must be a list, as OpenAI's");
 }
 
 }  // namespace
@@ -56,8 +106,7 @@ Status check_messages(std::span<const ChatMessage> messages) {
                                       message.name};
     if (!std::ranges::all_of(texts, is_valid_utf8))
       return invalid_argument("a message is not valid UTF-8; convert it first");
-    if (!message.tool_calls.empty() && !Json::parse(message.tool_calls, nullptr, /*allow_exceptions=*/false).is_array())
-      return invalid_argument("a message's tool_calls are no JSON list; give OpenAI's, or nothing");
+    BASS_RETURN_IF_ERROR(check_calls(message.tool_calls));
   }
   return ok_status();
 }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <string>
 #include <vector>
 
 namespace bass {
@@ -54,17 +56,68 @@ TEST(ChatTemplateTest, ToolsAreTextToATemplateThatDoesNot) {
   EXPECT_THAT(text, ::testing::EndsWith("user: 2+2?\n\nassistant: Well:\n"
                                         "<tool_call>\n{\"name\":\"add\",\"arguments\":{\"a\":2}}\n</tool_call>\n"
                                         "<tool_call>\n{\"name\":\"f\",\"arguments\":{}}\n</tool_call>\n\n"
-                                        "tool: 4\n\n"));
+                                        "user: <tool_response>\n4\n</tool_response>\n\n"));
   const std::vector<ChatMessage> with_system = {{"system", "Be brief."}, {"user", "2+2?"}};
   EXPECT_THAT(format_chat({.chat_template = kKnowsNot, .tools = kTools}, with_system).value(),
               ::testing::StartsWith("system: Be brief.\n\nYou may call functions."));
   EXPECT_EQ(format_chat({.chat_template = kKnowsNot}, with_system).value(), "system: Be brief.\n\nuser: 2+2?\n\n");
 }
 
+TEST(ChatTemplateTest, WhatToolsSayIsTheUsersWhereTheTemplateKnowsNoTools) {
+  constexpr std::string_view kAlternates =
+      "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('turns') }}"
+      "{% endif %}[{{ m.content }}]{% endfor %}";
+  const std::vector<ChatMessage> chat = {{"user", "2+2?"}, kCall,           kAnswer,
+                                         kAnswer,          {"user", "So?"}, {"assistant", "4"}};
+  const std::string text = format_chat({.chat_template = kAlternates}, chat).value();
+  EXPECT_THAT(text, HasSubstr("[<tool_response>\n4\n</tool_response>\n<tool_response>\n4\n</tool_response>\nSo?][4]"));
+  // It takes no system message either: there the user's first words are behind the tools.
+  EXPECT_THAT(format_chat({.chat_template = kAlternates, .tools = kTools}, chat).value(),
+              ::testing::StartsWith("[You may call functions."));
+}
+
+TEST(ChatTemplateTest, ArgumentsAreTextsWhereObjectsCannotBePrinted) {
+  constexpr std::string_view kAdds =
+      "{% for m in messages %}{% if m.tool_calls %}{% if m.content is none %}says nothing {% endif %}"
+      "{{ 'calls ' + m.tool_calls[0]['function']['arguments'] }}{% endif %}{% endfor %}";
+  ChatMessage silent = kCall;
+  silent.content.clear();
+  const std::vector<ChatMessage> chat = {{"user", "2+2?"}, silent};
+  EXPECT_EQ(format_chat({.chat_template = kAdds}, chat).value(), R"(says nothing calls {"a":2})");
+  // As OpenAI's list has them.
+  silent.tool_calls = R"([{"function":{"name":"add","arguments":"{\"a\": 2}"}}])";
+  constexpr std::string_view kPrints =
+      "{% for m in messages %}{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments | tojson }}"
+      "{% endif %}{% endfor %}";
+  EXPECT_EQ(format_chat({.chat_template = kPrints}, {&silent, 1}).value(), R"({"a": 2})");
+}
+
+TEST(ChatTemplateTest, ToolsThatATemplateOnlyMentionsAreToldInWords) {
+  constexpr std::string_view kMentions =
+      "{% for m in messages %}{% if 'tools' in m %}{{ m.tools }}{% endif %}{{ m.content }}|{% endfor %}";
+  const std::vector<ChatMessage> chat = {{"user", "Hi"}};
+  EXPECT_THAT(format_chat({.chat_template = kMentions, .tools = kTools}, chat).value(),
+              HasSubstr("You may call functions."));
+}
+
+// Others' JSON: the time that an object takes must not grow with the square of its keys.
+TEST(ChatTemplateTest, LargeArgumentsTakeNoLongTime) {
+  std::string arguments = "{";
+  for (int i = 0; i < 40'000; ++i) arguments += (i > 0 ? ",\"k" : "\"k") + std::to_string(i) + "\":1";
+  const ChatMessage call{.role = "assistant",
+                         .content = "",
+                         .tool_calls = R"([{"function":{"name":"f","arguments":)" + arguments + "}}}]"};
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(check_messages({&call, 1}).ok());
+  EXPECT_TRUE(format_chat({.chat_template = kChatMl}, {&call, 1}).ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));  // it was five
+}
+
 TEST(ChatTemplateTest, CallsHaveToBeAList) {
-  for (const char* calls : {"{}", "[", "\xff"}) {
+  for (const std::string& calls :
+       {std::string("{}"), std::string("["), std::string("\xff"), std::string(200'000, '[')}) {
     const std::vector<ChatMessage> chat = {{.role = "assistant", .content = "", .tool_calls = calls}};
-    EXPECT_FALSE(check_messages(chat).ok()) << calls;
+    EXPECT_FALSE(check_messages(chat).ok()) << calls.substr(0, 10);
   }
   EXPECT_TRUE(check_messages({&kCall, 1}).ok());
 }

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
+
+#include "text/user_json.h"
 
 namespace bass {
 namespace {
@@ -16,11 +19,26 @@ bool mentions(std::string_view chat_template, std::string_view name) {
   return chat_template.find(name) != chat_template.npos;
 }
 
+/// The object that a call's arguments are, also where they are a text that says it; else as they came.
+Json arguments_of(const Json& function) {
+  Json arguments = function.value("arguments", Json());
+  if (!arguments.is_string()) return arguments;
+  Result<Json> parsed = parse_user_json(arguments.get_ref<const std::string&>());
+  return parsed.ok() && parsed.value().is_object() ? std::move(parsed).value() : std::move(arguments);
+}
+
 /// Of an assistant's message: a list, empty where it called nothing.
-Json calls_of(const ChatMessage& message) {
+Json calls_of(const ChatMessage& message, CallArguments as) {
   if (message.tool_calls.empty()) return Json::array();
-  Json calls = Json::parse(message.tool_calls, nullptr, /*allow_exceptions=*/false);
-  return calls.is_array() ? std::move(calls) : Json::array();
+  Result<Json> calls = parse_user_json(message.tool_calls);
+  if (!calls.ok() || !calls.value().is_array()) return Json::array();
+  for (Json& call : calls.value()) {
+    if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
+    Json arguments = arguments_of(call["function"]);
+    if (as == CallArguments::kTexts && !arguments.is_string()) arguments = dump(arguments);
+    call["function"]["arguments"] = std::move(arguments);
+  }
+  return std::move(calls).value();
 }
 
 /// {"name": ..., "arguments": ...}
@@ -38,47 +56,76 @@ std::string with_calls(std::string said, const Json& calls) {
   return said;
 }
 
-Json message_json(const ChatMessage& message, bool knows_calls) {
+Json told_message(const ChatMessage& message, CallArguments as) {
   Json json{{"role", message.role}, {"content", message.content}};
-  if (Json calls = calls_of(message); !calls.empty()) {
-    if (knows_calls) {
-      json["tool_calls"] = std::move(calls);
-    } else {
-      json["content"] = with_calls(message.content, calls);
-    }
+  if (Json calls = calls_of(message, as); !calls.empty()) {
+    if (message.content.empty()) json["content"] = nullptr;
+    json["tool_calls"] = std::move(calls);
   }
   if (!message.tool_call_id.empty()) json["tool_call_id"] = message.tool_call_id;
   if (!message.name.empty()) json["name"] = message.name;
   return json;
 }
 
+/// Calls, and what came of them, as text.
+Json plain_messages(std::span<const ChatMessage> messages, bool knows_role) {
+  Json list = Json::array();
+  bool follows_result = false;
+  for (const ChatMessage& message : messages) {
+    const bool is_result = message.role == "tool" && !knows_role;
+    std::string content = is_result ? fmt::format("<tool_response>\n{}\n</tool_response>", message.content)
+                                    : with_calls(message.content, calls_of(message, CallArguments::kObjects));
+    const std::string role = is_result ? "user" : message.role;
+    const bool follows_user = !list.empty() && list.back()["role"] == "user" && role == "user";
+    if (follows_user && (is_result || follows_result)) {
+      list.back()["content"].get_ref<std::string&>() += "\n" + content;
+    } else {
+      list.push_back({{"role", role}, {"content", std::move(content)}});
+    }
+    follows_result = is_result;
+  }
+  return list;
+}
+
 std::string tools_text(const Json& tools) {
   std::string text = "You may call functions. These are there, each with a JSON schema of its arguments:\n<tools>\n";
-  for (const Json& tool : tools) text += dump(tool.value("function", tool)) + "\n";
+  for (const Json& tool : tools) text += dump(tool.is_object() ? tool.value("function", tool) : tool) + "\n";
   return text + fmt::format(
                     "</tools>\nTo call one, write its name and its arguments as JSON between these marks, and wait for "
                     "the result:\n{}\n{{\"name\": \"NAME\", \"arguments\": {{...}}}}\n{}",
                     kCallBegin, kCallEnd);
 }
 
-void add_tools_text(const Json& tools, Json* messages) {
-  const std::string text = tools_text(tools);
-  if (messages->empty() || messages->front()["role"] != "system") {
-    messages->insert(messages->begin(), Json{{"role", "system"}, {"content", text}});
-    return;
-  }
-  auto& content = messages->front()["content"].get_ref<std::string&>();
-  content += (content.empty() ? "" : "\n\n") + text;
-}
-
 }  // namespace
 
-Json template_messages(std::string_view chat_template, std::span<const ChatMessage> messages, const Json& tools) {
+bool has_calls(std::span<const ChatMessage> messages) {
+  return std::ranges::any_of(messages, [](const ChatMessage& message) { return !message.tool_calls.empty(); });
+}
+
+Json template_messages(std::string_view chat_template, std::span<const ChatMessage> messages, CallArguments arguments) {
+  if (!mentions(chat_template, "tool_calls")) {
+    const bool knows_role = mentions(chat_template, "'tool'") || mentions(chat_template, "\"tool\"");
+    return plain_messages(messages, knows_role);
+  }
   Json list = Json::array();
-  const bool knows_calls = mentions(chat_template, "tool_calls");
-  for (const ChatMessage& message : messages) list.push_back(message_json(message, knows_calls));
-  if (!tools.is_null() && !mentions(chat_template, "tools")) add_tools_text(tools, &list);
+  for (const ChatMessage& message : messages) list.push_back(told_message(message, arguments));
   return list;
+}
+
+Json with_tools_told(Json messages, const Json& tools, ToolsPlace place) {
+  const char* const role = place == ToolsPlace::kSystem ? "system" : "user";
+  const auto is_it = [&](const Json& message) { return message["role"] == role && message["content"].is_string(); };
+  const auto first = place == ToolsPlace::kUser ? std::ranges::find_if(messages, is_it) : messages.begin();
+  std::string text = tools_text(tools);
+  if (first == messages.end() || !is_it(*first)) {
+    messages.insert(messages.begin(), Json{{"role", role}, {"content", std::move(text)}});
+    return messages;
+  }
+  auto& content = (*first)["content"].get_ref<std::string&>();
+  const std::string_view between = content.empty() ? "" : "\n\n";
+  content = place == ToolsPlace::kUser ? fmt::format("{}{}{}", text, between, content)
+                                       : fmt::format("{}{}{}", content, between, text);
+  return messages;
 }
 
 }  // namespace bass

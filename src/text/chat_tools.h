@@ -1,23 +1,34 @@
 // What a chat template is told of functions that an assistant may call; and, where it knows none, of that in words.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "bass/request.h"
-#include "bass/status.h"
 
 namespace bass {
 
 inline constexpr std::string_view kCallBegin = "<tool_call>", kCallEnd = "</tool_call>";
 
-/// The template's variable "messages". A template that knows "tool_calls" gets them as transformers hands them over,
-/// with arguments that are objects; for another they are text behind what was said: each call a JSON object of "name"
-/// and "arguments", between kCallBegin and kCallEnd. So are `tools` (null: none) part of the system message where the
-/// template does not know them.
+/// Templates print arguments as JSON, or put them together with texts, whichever their author's programs pass.
+enum class CallArguments : uint8_t { kObjects, kTexts };
+
+bool has_calls(std::span<const ChatMessage> messages);
+
+/// The template's variable "messages". One that knows "tool_calls" gets them as transformers hands them over, beside a
+/// content that is null where nothing was said. For another they are text behind what was said, each call a JSON object
+/// of "name" and "arguments" between kCallBegin and kCallEnd; and what tools have answered is said by the user, between
+/// <tool_response> and </tool_response>, together with what the user says before and after it, as many such templates
+/// want turns to alternate.
 nlohmann::ordered_json template_messages(std::string_view chat_template, std::span<const ChatMessage> messages,
-                                         const nlohmann::ordered_json& tools);
+                                         CallArguments arguments);
+
+/// Adds to such messages what there is to call, and how, in words: in the system message, or, where a template takes
+/// none, in front of what the user says first.
+enum class ToolsPlace : uint8_t { kSystem, kUser };
+nlohmann::ordered_json with_tools_told(nlohmann::ordered_json messages, const nlohmann::ordered_json& tools,
+                                       ToolsPlace place);
 
 }  // namespace bass

@@ -345,6 +345,34 @@ def test_a_model_may_call_or_talk(server):
     assert message["content"] == "I add." and [one["function"]["name"] for one in message["tool_calls"]] == ["add", "add"]
 
 
+def test_an_answer_of_a_schema_may_be_a_call(server):
+    """Agents send both: what an answer has to look like, and tools."""
+    shape = {"type": "json_schema", "json_schema": {"schema": {"type": "object", "properties": {"ok": {"enum": [True]}},
+                                                               "required": ["ok"], "additionalProperties": False}}}
+    chat = {"messages": MESSAGES, "tools": [ADD, NOW], "response_format": shape, "temperature": 8, "max_tokens": 150, "n": 24, "seed": 3}
+    status, answer = server.post(CHAT, **chat)
+    assert status == 200
+    whole = [choice["message"] for choice in answer["choices"] if choice["finish_reason"] != "length"]
+    assert {"tool_calls" in message for message in whole} == {True, False}
+    assert all("tool_calls" in message or json.loads(message["content"]) == {"ok": True} for message in whole)
+
+
+def test_one_call_where_several_are_not_wanted(server):
+    call = r'<tool_call>\{"name": "now", "arguments": \{\}\}</tool_call>'
+    chat = {"messages": MESSAGES, "tools": [NOW], "max_tokens": 120, "regex": call + call + call}
+    assert len(server.post(CHAT, **chat)[1]["choices"][0]["message"]["tool_calls"]) == 3
+    assert len(server.post(CHAT, **chat, parallel_tool_calls=False)[1]["choices"][0]["message"]["tool_calls"]) == 1
+
+
+def test_large_arguments_of_strangers_take_no_long_time(server):
+    arguments = "{" + ",".join(f'"k{i}":1' for i in range(40_000)) + "}"
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    start = time.monotonic()
+    status, answer = server.post(CHAT, messages=[*MESSAGES, {"role": "assistant", "content": None, "tool_calls": [call]}])
+    assert status == 400 and answer["error"]["code"] == "context_length_exceeded"
+    assert time.monotonic() - start < 3
+
+
 def test_tools_are_in_the_prompt(server):
     def n_prompt_tokens(**more):
         return server.post(CHAT, messages=MESSAGES, max_tokens=1, **more)[1]["usage"]["prompt_tokens"]

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "cli/input.h"
-#include "engine/user_json.h"
+#include "text/user_json.h"
 #include "speculation/step_costs.h"
 
 namespace bass {

@@ -18,7 +18,7 @@
 #include "cli/scoring.h"
 #include "cli/shipped_draft.h"
 #include "engine/options.h"
-#include "engine/user_json.h"
+#include "text/user_json.h"
 #include "python/module/py_job.h"
 
 namespace bass::python {

@@ -1,4 +1,4 @@
-#include "engine/user_json.h"
+#include "text/user_json.h"
 
 #include <fmt/format.h>
 
