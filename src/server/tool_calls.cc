@@ -224,12 +224,12 @@ bool ToolCallReader::take_marked(bool is_end, Piece* piece) {
 bool ToolCallReader::pass_end_mark(bool is_end) {
   const size_t first = skip_blanks(pending_, 0);
   const std::string_view rest = std::string_view(pending_).substr(first);
-  if (kCallEnd.starts_with(rest)) {  // so far; of an answer that was cut here nothing is lost
-    if (is_end || rest == kCallEnd) pending_.clear();
-    if (rest == kCallEnd) state_ = State::kText;
-    return rest == kCallEnd;
+  const bool is_whole = rest.starts_with(kCallEnd);
+  if (!is_whole && kCallEnd.starts_with(rest)) {  // so far; of an answer that was cut here nothing is lost
+    if (is_end) pending_.clear();
+    return false;
   }
-  if (rest.starts_with(kCallEnd)) pending_.erase(0, first + kCallEnd.size());
+  if (is_whole) pending_.erase(0, first + kCallEnd.size());
   state_ = State::kText;
   return true;
 }

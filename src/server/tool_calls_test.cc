@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
+#include <random>
 
 #include "text/grammar/json_schema.h"
 
@@ -74,6 +76,42 @@ TEST(ToolCallReader, OneCallIsTheFirst) {
   ToolCallReader::Piece piece = reader.take(std::string(kAdd) + kAdd + "Then.");
   EXPECT_EQ(piece.calls.size(), 1);
   EXPECT_EQ(piece.text + reader.finish().text, "Then.");
+}
+
+// Whatever it is, and however it comes, it is the same.
+TEST(ToolCallReader, PiecesDoNotMatter) {
+  constexpr std::array kParts{"<tool_call>",
+                              "</tool_call>",
+                              "{\"name\":\"now\",\"arguments\":{}}",
+                              "{",
+                              "}",
+                              "[",
+                              "]",
+                              ",",
+                              "\"",
+                              "\\",
+                              " ",
+                              "\n",
+                              "a",
+                              "<",
+                              "/",
+                              "{\"name\": \"add\", \"parameters\": {\"a\": [1]}}",
+                              "<tool_",
+                              "call>",
+                              "\"arguments\":",
+                              "5"};
+  std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): the same texts each run
+  int n_with_calls = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string text;
+    const size_t n_parts = 1 + random() % 12;
+    for (size_t i = 0; i < n_parts; ++i) text += kParts[random() % kParts.size()];
+    const std::string whole = read(text, text.size());
+    ASSERT_EQ(read(text, 1), whole) << text;
+    ASSERT_EQ(read(text, 1 + random() % 9), whole) << text;
+    n_with_calls += whole.find("[add {") != whole.npos || whole.find("[now {") != whole.npos ? 1 : 0;
+  }
+  EXPECT_GT(n_with_calls, 500);
 }
 
 // A pattern can have a model write them.
