@@ -93,8 +93,13 @@ TEST_P(Identity, GreedyAndSeededMatchEqualRegularDecoding) {
     requests[i].speculation.verify = VerifyRule::kMatch;
     if (i % 5 == 4) requests[i].speculation.drafter = DrafterChoice::kOff;  // off inside a batch where others draft
   }
-  expect_same_outputs(expected, run_all(*engine, requests));
-  const SpeculationStats stats = engine->stats().speculation;
+  // Times of a busy machine may tell goodput that nothing pays; by and by it looks again.
+  constexpr int kMaxRuns = 10;
+  SpeculationStats stats;
+  for (int run = 0; run < kMaxRuns && stats.drafted == 0; ++run) {
+    expect_same_outputs(expected, run_all(*engine, requests));
+    stats = engine->stats().speculation;
+  }
   EXPECT_GT(stats.drafted, 0) << "nothing was drafted: the test proves nothing";
   if (test.draft == "self") {  // n-grams are tried first, and may be wrong
     EXPECT_GT(stats.accepted, stats.drafted / 2);
