@@ -13,9 +13,9 @@
 #include "cli/number_lists.h"
 #include "cli/save_file.h"
 #include "cli/terminal_text.h"
-#include "text/user_json.h"
 #include "executor/cpu/feature_reader.h"
 #include "model/fingerprint.h"
+#include "text/user_json.h"
 
 namespace bass {
 namespace {

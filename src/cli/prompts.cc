@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "cli/input.h"
 #include "engine/messages.h"
-#include "text/user_json.h"
 #include "text/suggest.h"
+#include "text/user_json.h"
 
 namespace bass {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "base/check.h"
 #include "cli/input.h"
-#include "text/user_json.h"
 #include "text/suggest.h"
+#include "text/user_json.h"
 
 namespace bass {
 namespace {

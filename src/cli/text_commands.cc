@@ -12,8 +12,8 @@
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/model_store.h"
-#include "text/user_json.h"
 #include "text/chat_template.h"
+#include "text/user_json.h"
 
 namespace bass {
 namespace {

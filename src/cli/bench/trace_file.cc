@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "cli/input.h"
-#include "text/user_json.h"
 #include "speculation/step_costs.h"
+#include "text/user_json.h"
 
 namespace bass {
 namespace {

@@ -18,8 +18,8 @@
 #include "cli/scoring.h"
 #include "cli/shipped_draft.h"
 #include "engine/options.h"
-#include "text/user_json.h"
 #include "python/module/py_job.h"
+#include "text/user_json.h"
 
 namespace bass::python {
 
