@@ -85,22 +85,38 @@ size_t n_uncertain(std::string_view text) {
 /// References into a schema that now stands at `place` of another one.
 void move_references(const std::string& place, Json* schema) {
   constexpr std::array kValues{"const", "enum", "default", "examples"};
+  constexpr std::array kSchemasByName{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"};
+  const auto is_in = [](const auto& keys, const std::string& key) {
+    return std::ranges::find(keys, key) != keys.end();
+  };
   for (auto& [key, part] : schema->items()) {
-    if (schema->is_object() && key == "$ref" && part.is_string()) {
-      const auto& target = part.get_ref<const std::string&>();
-      if (target.starts_with('#')) part = place + target.substr(1);
+    const bool has_key = schema->is_object();
+    if (has_key && key == "$ref" && part.is_string() && part.get_ref<const std::string&>().starts_with('#')) {
+      part = place + part.get<std::string>().substr(1);
+    } else if (has_key && is_in(kSchemasByName, key) && part.is_object()) {
+      for (Json& one : part) move_references(place, &one);
+    } else if (part.is_structured() && !(has_key && is_in(kValues, key))) {
+      move_references(place, &part);
     }
-    const bool is_value = schema->is_object() && std::ranges::find(kValues, key) != kValues.end();
-    if (part.is_structured() && !is_value) move_references(place, &part);
   }
+}
+
+/// What may be null may as well not be there.
+void drop_null(const char* keyword, Json* schema) {
+  if (!schema->contains(keyword) || !(*schema)[keyword].is_array()) return;
+  Json kept = Json::array();
+  for (Json& one : (*schema)[keyword]) {
+    if (one != Json{{"type", "null"}}) kept.push_back(std::move(one));
+  }
+  (*schema)[keyword] = std::move(kept);
 }
 
 Json call_schema(const Tool& tool, const std::string& place) {
   Json arguments = tool.parameters;
-  constexpr std::array kOtherwise{"$ref", "anyOf", "oneOf", "allOf", "const", "enum"};
-  if (std::ranges::none_of(kOtherwise, [&](const char* key) { return arguments.contains(key); })) {
+  if (!arguments.contains("const") && !arguments.contains("enum")) {
     arguments["type"] = "object";  // as the protocol wants it
     arguments.erase("nullable");
+    for (const char* const several : {"anyOf", "oneOf"}) drop_null(several, &arguments);
   }
   move_references(place + "/properties/arguments", &arguments);
   return {{"type", "object"},
@@ -225,7 +241,7 @@ bool ToolCallReader::pass_end_mark(bool is_end) {
   const size_t first = skip_blanks(pending_, 0);
   const std::string_view rest = std::string_view(pending_).substr(first);
   const bool is_whole = rest.starts_with(kCallEnd);
-  if (!is_whole && kCallEnd.starts_with(rest)) {  // so far; of an answer that was cut here nothing is lost
+  if (!is_whole && kCallEnd.starts_with(rest) && !(is_end && rest == "<")) {  // so far; the answer was cut in it
     if (is_end) pending_.clear();
     return false;
   }

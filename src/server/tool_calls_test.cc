@@ -8,6 +8,7 @@
 #include <chrono>
 #include <random>
 
+#include "text/grammar/grammar_testing.h"
 #include "text/grammar/json_schema.h"
 
 namespace bass {
@@ -63,6 +64,7 @@ TEST(ToolCallReader, MarksNeedNotBePaired) {
   expect("<tool_call>{\"name\":\"add\",\"arguments\":{\"a\":\"}\\\"</tool_call>{\"}}</tool_call>",
          "[add {\"a\":\"}\\\"</tool_call>{\"}]");
   expect("<tool_call>{\"name\":\"now\",\"arguments\":{}}\n</tool_", "[now {}]");
+  expect("<tool_call>{\"name\":\"now\",\"arguments\":{}} <", "<[now {}]");
   expect("<tool_call>[<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>", "<tool_call>[[now {}]");
 }
 
@@ -181,9 +183,27 @@ TEST(ToolCallSchema, IsOfOneOrOfSeveral) {
 TEST(ToolCallSchema, ArgumentsAreAnObject) {
   const std::string loose = schema_of(R"([{"function":{"name":"f","parameters":{"title":"F","nullable":true}}}])");
   EXPECT_THAT(loose, ::testing::HasSubstr(R"("arguments":{"title":"F","type":"object"})"));
+  for (const char* root :
+       {R"("anyOf":[{"type":"object"},{"type":"null"}])", R"("$ref":"#/$defs/a","$defs":{"a":{"type":"object"}})",
+        R"("type":["object","null"])", R"("allOf":[{"properties":{"a":{}}}])"}) {
+    const std::string schema =
+        schema_of(fmt::format(R"([{{"function":{{"name":"f","parameters":{{{}}}}}}}])", root).c_str());
+    const Result<Grammar> grammar = json_schema_grammar(schema);
+    ASSERT_TRUE(grammar.ok()) << root << ": " << grammar.status().message();
+    EXPECT_FALSE(matches(grammar.value(), R"({"name":"f","arguments":null})")) << root;
+    EXPECT_TRUE(matches(grammar.value(), R"({"name":"f","arguments":{}})")) << root;
+  }
+  EXPECT_FALSE(
+      json_schema_grammar(schema_of(R"([{"function":{"name":"f","parameters":{"anyOf":[{"type":"null"}]}}}])")).ok());
   const std::string with_values = schema_of(R"([{"function":{"name":"f","parameters":{"properties":
       {"a":{"const":{"$ref":"#/x"}}}}}}])");
   EXPECT_THAT(with_values, ::testing::HasSubstr(R"({"const":{"$ref":"#/x"}})"));
+}
+
+TEST(ToolCallSchema, PropertiesMayBeNamedAsKeywords) {
+  const std::string schema = schema_of(R"([{"function":{"name":"f","parameters":{"type":"object","properties":{
+      "default":{"$ref":"#/$defs/enum"}},"$defs":{"enum":{"type":"array","items":{"$ref":"#/$defs/S"}},"S":{"type":"string"}}}}}])");
+  EXPECT_TRUE(json_schema_grammar(schema).ok()) << json_schema_grammar(schema).status().message();
 }
 
 // As pydantic writes them.

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <ctime>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -25,30 +27,45 @@ class ChatRenderer {
       : format_(format), template_(chat_template), tools_(tools) {}
 
   Result<std::string> render(std::span<const ChatMessage> messages) const {
-    Json list = template_messages(format_.chat_template, messages, CallArguments::kObjects);
-    Result<std::string> text = print(list, tools_);
-    if (!text.ok() && has_calls(messages)) {
-      Json others = template_messages(format_.chat_template, messages, CallArguments::kTexts);
-      Result<std::string> other_text = print(others, tools_);
-      if (other_text.ok()) {
-        list = std::move(others);
-        text = std::move(other_text);
-      }
-    }
-    return tools_.is_null() || !is_ignored(list, text) ? text : print_words(list);
+    const auto [list, text] = tell(messages);
+    return tools_.is_null() || !is_printed(list, nullptr, text) ? text : print_words(list);
   }
 
  private:
-  /// Whether the template prints the same without tools.
-  [[nodiscard]] bool is_ignored(const Json& list, const Result<std::string>& text) const {
-    const Result<std::string> without = print(list, nullptr);
-    return text.ok() && without.ok() && text.value() == without.value();
+  struct Told {
+    Json messages;
+    Result<std::string> text;
+  };
+  /// As the template prints most of the calls; what it says against them first, where it prints them in no way.
+  [[nodiscard]] Told tell(std::span<const ChatMessage> messages) const {
+    std::optional<Told> best;
+    int64_t n_missing = 0;
+    for (const CallStyle style : {CallStyle{}, CallStyle{.has_null = true}, CallStyle{.has_texts = true},
+                                  CallStyle{.has_texts = true, .has_null = true}}) {
+      Json list = template_messages(format_.chat_template, messages, style);
+      Result<std::string> text = print(list, tools_);
+      const int64_t n = text.ok() ? n_calls_missing(text.value(), messages) : std::numeric_limits<int64_t>::max();
+      const bool is_better = !best || n < n_missing;
+      if (is_better) best = Told{std::move(list), std::move(text)};
+      if (is_better) n_missing = n;
+      const bool has_calls = std::ranges::any_of(messages, [](const auto& m) { return !m.tool_calls.empty(); });
+      if (n_missing == 0 || !has_calls) break;
+    }
+    return std::move(*best);
   }
 
+  /// Whether the template prints just this of the messages.
+  [[nodiscard]] bool is_printed(const Json& list, const Json& tools, const Result<std::string>& text) const {
+    const Result<std::string> printed = print(list, tools);
+    return text.ok() && printed.ok() && text.value() == printed.value();
+  }
+
+  /// It may take no system message, or print none.
   [[nodiscard]] Result<std::string> print_words(const Json& list) const {
     Result<std::string> text = print(with_tools_told(list, tools_, ToolsPlace::kSystem), nullptr);
-    if (text.ok() || list.front()["role"] == "system") return text;
-    return print(with_tools_told(list, tools_, ToolsPlace::kUser), nullptr);  // it may take no system message
+    if (text.ok() && !is_printed(list, nullptr, text)) return text;
+    if (!text.ok() && list.front()["role"] == "system") return text;
+    return print(with_tools_told(list, tools_, ToolsPlace::kUser), nullptr);
   }
 
   [[nodiscard]] Result<std::string> print(const Json& messages, const Json& tools) const {

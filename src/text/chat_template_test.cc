@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -78,18 +79,47 @@ TEST(ChatTemplateTest, WhatToolsSayIsTheUsersWhereTheTemplateKnowsNoTools) {
 
 TEST(ChatTemplateTest, ArgumentsAreTextsWhereObjectsCannotBePrinted) {
   constexpr std::string_view kAdds =
-      "{% for m in messages %}{% if m.tool_calls %}{% if m.content is none %}says nothing {% endif %}"
-      "{{ 'calls ' + m.tool_calls[0]['function']['arguments'] }}{% endif %}{% endfor %}";
+      "{% for m in messages %}{% if m.tool_calls and m.content is none %}{{ m.tool_calls[0]['function']['name'] + ' ' "
+      "+ "
+      "m.tool_calls[0]['function']['arguments'] }}{% endif %}{% endfor %}";
   ChatMessage silent = kCall;
   silent.content.clear();
   const std::vector<ChatMessage> chat = {{"user", "2+2?"}, silent};
-  EXPECT_EQ(format_chat({.chat_template = kAdds}, chat).value(), R"(says nothing calls {"a":2})");
+  EXPECT_EQ(format_chat({.chat_template = kAdds}, chat).value(), R"(add {"a":2})");
   // As OpenAI's list has them.
   silent.tool_calls = R"([{"function":{"name":"add","arguments":"{\"a\": 2}"}}])";
   constexpr std::string_view kPrints =
       "{% for m in messages %}{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments | tojson }}"
       "{% endif %}{% endfor %}";
   EXPECT_EQ(format_chat({.chat_template = kPrints}, {&silent, 1}).value(), R"({"a": 2})");
+}
+
+TEST(ChatTemplateTest, WhatNobodySaidIsNullWhereTheTemplateWantsThat) {
+  ChatMessage silent = kCall;
+  silent.content.clear();
+  constexpr std::string_view kCalls = "{{ m.tool_calls[0].function.name }}{% endif %}{% endfor %}";
+  const std::string unguarded =
+      "{% for m in messages %}{% if m.tool_calls %}{% if 'x' in m.content %}x{% endif %}" + std::string(kCalls);
+  EXPECT_EQ(format_chat({.chat_template = unguarded}, {&silent, 1}).value(), "add");
+  const std::string prints = "{% for m in messages %}{% if m.tool_calls %}{{ m.content }}:" + std::string(kCalls);
+  EXPECT_EQ(format_chat({.chat_template = prints}, {&silent, 1}).value(), ":add");
+}
+
+TEST(ChatTemplateTest, ResultsKeepWhoseTheyAre) {
+  constexpr std::string_view kKnowsTheRole =
+      "{% for m in messages %}{% if m.role == 'tool' %}[{{ m.name }} {{ m.tool_call_id }}: {{ m.content }}]{% endif "
+      "%}{% endfor %}";
+  EXPECT_EQ(format_chat({.chat_template = kKnowsTheRole}, {&kAnswer, 1}).value(), "[add a1: 4]");
+}
+
+TEST(ChatTemplateTest, ToolsAreToldWhereSystemMessagesAreDropped) {
+  constexpr std::string_view kDrops =
+      "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}";
+  const std::vector<ChatMessage> chat = {{"system", "S"}, {"user", "Hi"}};
+  for (const size_t first : {0, 1}) {
+    EXPECT_THAT(format_chat({.chat_template = kDrops, .tools = kTools}, std::span(chat).subspan(first)).value(),
+                ::testing::StartsWith("You may call functions."));
+  }
 }
 
 TEST(ChatTemplateTest, ToolsThatATemplateOnlyMentionsAreToldInWords) {

@@ -28,14 +28,14 @@ Json arguments_of(const Json& function) {
 }
 
 /// Of an assistant's message: a list, empty where it called nothing.
-Json calls_of(const ChatMessage& message, CallArguments as) {
+Json calls_of(const ChatMessage& message, bool has_texts) {
   if (message.tool_calls.empty()) return Json::array();
   Result<Json> calls = parse_user_json(message.tool_calls);
   if (!calls.ok() || !calls.value().is_array()) return Json::array();
   for (Json& call : calls.value()) {
     if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
     Json arguments = arguments_of(call["function"]);
-    if (as == CallArguments::kTexts && !arguments.is_string()) arguments = dump(arguments);
+    if (has_texts && !arguments.is_string()) arguments = dump(arguments);
     call["function"]["arguments"] = std::move(arguments);
   }
   return std::move(calls).value();
@@ -56,14 +56,19 @@ std::string with_calls(std::string said, const Json& calls) {
   return said;
 }
 
-Json told_message(const ChatMessage& message, CallArguments as) {
+/// Of a tool's answer.
+void add_labels(const ChatMessage& message, Json* json) {
+  if (!message.tool_call_id.empty()) (*json)["tool_call_id"] = message.tool_call_id;
+  if (!message.name.empty()) (*json)["name"] = message.name;
+}
+
+Json told_message(const ChatMessage& message, CallStyle style) {
   Json json{{"role", message.role}, {"content", message.content}};
-  if (Json calls = calls_of(message, as); !calls.empty()) {
-    if (message.content.empty()) json["content"] = nullptr;
+  if (Json calls = calls_of(message, style.has_texts); !calls.empty()) {
+    if (style.has_null && message.content.empty()) json["content"] = nullptr;
     json["tool_calls"] = std::move(calls);
   }
-  if (!message.tool_call_id.empty()) json["tool_call_id"] = message.tool_call_id;
-  if (!message.name.empty()) json["name"] = message.name;
+  add_labels(message, &json);
   return json;
 }
 
@@ -74,13 +79,14 @@ Json plain_messages(std::span<const ChatMessage> messages, bool knows_role) {
   for (const ChatMessage& message : messages) {
     const bool is_result = message.role == "tool" && !knows_role;
     std::string content = is_result ? fmt::format("<tool_response>\n{}\n</tool_response>", message.content)
-                                    : with_calls(message.content, calls_of(message, CallArguments::kObjects));
+                                    : with_calls(message.content, calls_of(message, /*has_texts=*/false));
     const std::string role = is_result ? "user" : message.role;
     const bool follows_user = !list.empty() && list.back()["role"] == "user" && role == "user";
     if (follows_user && (is_result || follows_result)) {
       list.back()["content"].get_ref<std::string&>() += "\n" + content;
     } else {
       list.push_back({{"role", role}, {"content", std::move(content)}});
+      if (!is_result) add_labels(message, &list.back());
     }
     follows_result = is_result;
   }
@@ -98,17 +104,25 @@ std::string tools_text(const Json& tools) {
 
 }  // namespace
 
-bool has_calls(std::span<const ChatMessage> messages) {
-  return std::ranges::any_of(messages, [](const ChatMessage& message) { return !message.tool_calls.empty(); });
+int64_t n_calls_missing(std::string_view text, std::span<const ChatMessage> messages) {
+  const auto is_missing = [text](const Json& call) {
+    const Json function = call.is_object() ? call.value("function", Json()) : Json();
+    const Json name = function.is_object() ? function.value("name", Json()) : Json();
+    return name.is_string() && text.find(name.get_ref<const std::string&>()) == text.npos;
+  };
+  int64_t n = 0;
+  for (const ChatMessage& message : messages)
+    n += std::ranges::count_if(calls_of(message, /*has_texts=*/true), is_missing);
+  return n;
 }
 
-Json template_messages(std::string_view chat_template, std::span<const ChatMessage> messages, CallArguments arguments) {
+Json template_messages(std::string_view chat_template, std::span<const ChatMessage> messages, CallStyle style) {
   if (!mentions(chat_template, "tool_calls")) {
     const bool knows_role = mentions(chat_template, "'tool'") || mentions(chat_template, "\"tool\"");
     return plain_messages(messages, knows_role);
   }
   Json list = Json::array();
-  for (const ChatMessage& message : messages) list.push_back(told_message(message, arguments));
+  for (const ChatMessage& message : messages) list.push_back(told_message(message, style));
   return list;
 }
 

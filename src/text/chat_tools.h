@@ -12,18 +12,22 @@ namespace bass {
 
 inline constexpr std::string_view kCallBegin = "<tool_call>", kCallEnd = "</tool_call>";
 
-/// Templates print arguments as JSON, or put them together with texts, whichever their author's programs pass.
-enum class CallArguments : uint8_t { kObjects, kTexts };
+/// How an assistant's message with calls is told. Templates print arguments as JSON, or put them together with texts;
+/// they look whether the content is null, or expect a text: whatever their author's programs pass.
+struct CallStyle {
+  bool has_texts = false;  ///< arguments are texts, not objects
+  bool has_null = false;   ///< a content that is empty is null
+};
 
-bool has_calls(std::span<const ChatMessage> messages);
+/// How many calls there are whose function's name is not in the text.
+int64_t n_calls_missing(std::string_view text, std::span<const ChatMessage> messages);
 
-/// The template's variable "messages". One that knows "tool_calls" gets them as transformers hands them over, beside a
-/// content that is null where nothing was said. For another they are text behind what was said, each call a JSON object
-/// of "name" and "arguments" between kCallBegin and kCallEnd; and what tools have answered is said by the user, between
-/// <tool_response> and </tool_response>, together with what the user says before and after it, as many such templates
-/// want turns to alternate.
+/// The template's variable "messages". One that knows "tool_calls" gets them as transformers hands them over. For
+/// another they are text behind what was said, each call a JSON object of "name" and "arguments" between kCallBegin and
+/// kCallEnd; and what tools have answered is said by the user, between <tool_response> and </tool_response>, together
+/// with what the user says before and after it, as many such templates want turns to alternate.
 nlohmann::ordered_json template_messages(std::string_view chat_template, std::span<const ChatMessage> messages,
-                                         CallArguments arguments);
+                                         CallStyle style);
 
 /// Adds to such messages what there is to call, and how, in words: in the system message, or, where a template takes
 /// none, in front of what the user says first.
