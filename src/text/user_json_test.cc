@@ -15,7 +15,7 @@ std::string nested(int depth, const std::string& open, const std::string& close)
   return text;
 }
 
-std::string error_of(const std::string& text) { return parse_user_json(text).status().message(); }
+std::string json_error(const std::string& text) { return parse_user_json(text).status().message(); }
 
 TEST(UserJson, KeepsTheOrderOfKeys) {
   const auto json = parse_user_json(R"({"b": 1, "a": [true, null]})");
@@ -46,24 +46,24 @@ TEST(UserJson, RefusesWhatIsNestedTooDeep) {
   EXPECT_TRUE(parse_user_json(nested(kMaxJsonDepth, "[", "]")).ok());
   EXPECT_TRUE(parse_user_json(nested(kMaxJsonDepth, "{\"a\":", "}")).ok());
   for (const int depth : {kMaxJsonDepth + 1, 1'000'000}) {
-    EXPECT_EQ(error_of(nested(depth, "[", "]")), "nested deeper than 64 levels; make it flatter");
-    EXPECT_EQ(error_of(nested(depth, "{\"a\":", "}")), "nested deeper than 64 levels; make it flatter");
-    EXPECT_EQ(error_of(nested(depth, "[{\"a\":", "")), "nested deeper than 64 levels; make it flatter");
+    EXPECT_EQ(json_error(nested(depth, "[", "]")), "nested deeper than 64 levels; make it flatter");
+    EXPECT_EQ(json_error(nested(depth, "{\"a\":", "}")), "nested deeper than 64 levels; make it flatter");
+    EXPECT_EQ(json_error(nested(depth, "[{\"a\":", "")), "nested deeper than 64 levels; make it flatter");
   }
 }
 
 TEST(UserJson, RefusesAKeyThatIsThereTwice) {
-  EXPECT_EQ(error_of(R"({"a": 1, "a": 2})"), "\"a\": is there twice");
-  EXPECT_EQ(error_of(R"([{"x": {"b": 1, "b": 2}}])"), "\"b\": is there twice");
+  EXPECT_EQ(json_error(R"({"a": 1, "a": 2})"), "\"a\": is there twice");
+  EXPECT_EQ(json_error(R"([{"x": {"b": 1, "b": 2}}])"), "\"b\": is there twice");
   EXPECT_TRUE(parse_user_json(R"({"a": {"a": 1}, "b": [{"a": 1}, {"a": 2}]})").ok());
 }
 
 TEST(UserJson, SaysWhereItStopsBeingJson) {
-  EXPECT_EQ(error_of("[1, 2"), "not valid JSON (at byte 6)");
-  EXPECT_EQ(error_of(std::string("[1]\0[2]", 7)), "not valid JSON (at byte 3)");
-  EXPECT_EQ(error_of("[1e999]"), "holds a number that is too large");
-  EXPECT_EQ(error_of("[1] 2"), "not valid JSON (at byte 5)");
-  EXPECT_EQ(error_of("{\"a\" 1}"), "not valid JSON (at byte 6)");
+  EXPECT_EQ(json_error("[1, 2"), "not valid JSON (at byte 6)");
+  EXPECT_EQ(json_error(std::string("[1]\0[2]", 7)), "not valid JSON (at byte 3)");
+  EXPECT_EQ(json_error("[1e999]"), "holds a number that is too large");
+  EXPECT_EQ(json_error("[1] 2"), "not valid JSON (at byte 5)");
+  EXPECT_EQ(json_error("{\"a\" 1}"), "not valid JSON (at byte 6)");
   EXPECT_FALSE(parse_user_json("").ok());
   EXPECT_FALSE(parse_user_json("\"\xFF\"").ok());
 }
