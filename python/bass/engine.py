@@ -209,8 +209,7 @@ class Engine:
     def prompt_tokens(self, prompts):
         """What the model would read of a prompt, or of each of several (see `generate`): token ids, of a conversation with
         what the chat template writes around it."""
-        known = [*options.PROMPT_KEYS, "chat", "system", "tools"]
-        ids = self._engine.prompt_tokens(*_lines(prompts, known))
+        ids = self._engine.prompt_tokens(*_lines(prompts, options.READ_KEYS))
         return ids[0] if _is_one(prompts) else ids
 
     def detokenize(self, token_ids: Iterable[int], errors: str = "replace") -> str:
@@ -230,8 +229,7 @@ class Engine:
     def score(self, prompts):
         """Log-probabilities of a text's tokens (of a conversation's, or of token ids; see `generate`), or of each of
         several."""
-        known = [*options.PROMPT_KEYS, "chat", "system", "tools"]
-        scores = [score_of(values) for values in json.loads(self._engine.score(*_lines(prompts, known)))]
+        scores = [score_of(values) for values in json.loads(self._engine.score(*_lines(prompts, options.READ_KEYS)))]
         return scores[0] if _is_one(prompts) else scores
 
     def info(self) -> dict:

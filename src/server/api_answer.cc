@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/check.h"
 #include "base/digest.h"
@@ -210,17 +209,12 @@ std::vector<WholeAnswer::Sample*> WholeAnswer::answered(size_t prompt_idx) {
   return all;
 }
 
-Json WholeAnswer::message_json(size_t choice_idx, std::string text) const {
-  std::vector<ToolCall> calls;
-  if (shape_.tools != nullptr) {
-    ToolCallReader reader(shape_.tools);
-    ToolCallReader::Piece piece = reader.take(text);
-    ToolCallReader::Piece rest = reader.finish();
-    text = piece.text + rest.text;
-    calls = std::move(piece.calls);
-    std::ranges::move(rest.calls, std::back_inserter(calls));
-  }
-  Json message{{"role", "assistant"}, {"content", std::move(text)}, {"refusal", nullptr}};
+Json WholeAnswer::message_json(size_t choice_idx, const std::string& text) const {
+  ToolCallReader reader(shape_.tools);
+  ToolCallReader::Piece piece = reader.take(text);
+  reader.finish(&piece);
+  const std::vector<ToolCall>& calls = piece.calls;
+  Json message{{"role", "assistant"}, {"content", std::move(piece.text)}, {"refusal", nullptr}};
   if (calls.empty()) return message;
   if (message["content"] == "") message["content"] = nullptr;
   for (size_t i = 0; i < calls.size(); ++i) message["tool_calls"].push_back(call_json(head_, choice_idx, i, calls[i]));
@@ -235,7 +229,7 @@ Result<std::string> WholeAnswer::finish() {
       Json choice{{"index", choices.size()}};
       size_t n_calls = 0;
       if (shape_.endpoint == ApiEndpoint::kChat) {
-        choice["message"] = message_json(choices.size(), std::move(sample->text));
+        choice["message"] = message_json(choices.size(), sample->text);
         n_calls = choice["message"].contains("tool_calls") ? choice["message"]["tool_calls"].size() : 0;
       } else {
         choice["text"] = std::move(sample->text);
@@ -273,12 +267,8 @@ Json StreamedAnswer::head_json() const {
 }
 
 ToolCallReader::Piece StreamedAnswer::piece_of(Choice* choice, const Event& event) {
-  if (shape_.tools == nullptr) return {event.text, {}};
   ToolCallReader::Piece piece = choice->calls.take(event.text);
-  if (event.kind != Event::Kind::kFinished) return piece;
-  ToolCallReader::Piece rest = choice->calls.finish();
-  piece.text += rest.text;
-  std::ranges::move(rest.calls, std::back_inserter(piece.calls));
+  if (event.kind == Event::Kind::kFinished) choice->calls.finish(&piece);
   return piece;
 }
 

@@ -99,7 +99,7 @@ class WholeAnswer {
   void echo(size_t prompt_idx, const Event& event);
   [[nodiscard]] std::vector<Sample*> answered(size_t prompt_idx);
   /// Of an assistant: its text, and what it has called.
-  [[nodiscard]] nlohmann::ordered_json message_json(size_t choice_idx, std::string text) const;
+  [[nodiscard]] nlohmann::ordered_json message_json(size_t choice_idx, const std::string& text) const;
 
   ApiShape shape_;
   ApiHead head_;
@@ -132,7 +132,7 @@ class StreamedAnswer {
   [[nodiscard]] nlohmann::ordered_json head_json() const;
   [[nodiscard]] std::string chunk(nlohmann::ordered_json choice) const;
   /// What an event adds to the choice: with tools, what is known to be text, and calls.
-  ToolCallReader::Piece piece_of(Choice* choice, const Event& event);
+  static ToolCallReader::Piece piece_of(Choice* choice, const Event& event);
   nlohmann::ordered_json choice_json(size_t index, const ToolCallReader::Piece& piece, const Event& event);
   std::string echo(size_t prompt_idx, const Event& event);
 

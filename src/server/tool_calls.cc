@@ -58,19 +58,24 @@ std::optional<std::string> text_of(std::string_view json) {
   return text.is_string() ? std::optional(text.get<std::string>()) : std::nullopt;
 }
 
+bool is_object(std::string_view json) {
+  const Result<Json> parsed = parse_user_json(json);
+  return parsed.ok() && parsed.value().is_object();
+}
+
 /// json: valid, and without blanks around it
 std::optional<ToolCall> read_call(std::string_view json, std::span<const std::string> names) {
   if (!json.starts_with('{')) return std::nullopt;
   std::optional<std::string> name, arguments;
+  bool is_known_object = false;
   for (const auto& [key, value] : parts_of(json)) {
     if (key == "name") name = text_of(value);
-    const bool is_text = value.starts_with('"');
-    if (key == "arguments" || (key == "parameters" && !arguments))
-      arguments = is_text ? text_of(value) : std::string(value);
+    if (key != "arguments" && (key != "parameters" || arguments)) continue;
+    is_known_object = value.starts_with('{');
+    arguments = value.starts_with('"') ? text_of(value) : std::string(value);
   }
   if (!name || !arguments || std::ranges::find(names, *name) == names.end()) return std::nullopt;
-  const Result<Json> parsed = parse_user_json(*arguments);
-  if (!parsed.ok() || !parsed.value().is_object()) return std::nullopt;
+  if (!is_known_object && !is_object(*arguments)) return std::nullopt;
   return ToolCall{std::move(*name), std::move(*arguments)};
 }
 
@@ -276,11 +281,9 @@ ToolCallReader::Piece ToolCallReader::take(std::string_view text) {
   return piece;
 }
 
-ToolCallReader::Piece ToolCallReader::finish() {
-  Piece piece;
-  while (tools_ != nullptr && advance(/*is_end=*/true, &piece)) {
+void ToolCallReader::finish(Piece* piece) {
+  while (tools_ != nullptr && advance(/*is_end=*/true, piece)) {
   }
-  return piece;
 }
 
 Json tool_call_schema(std::span<const Tool> tools) {

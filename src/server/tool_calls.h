@@ -53,8 +53,8 @@ class ToolCallReader {
   };
   /// What is certain once `text` has come too.
   Piece take(std::string_view text);
-  /// The rest, at the answer's end.
-  Piece finish();
+  /// Adds the rest, at the answer's end.
+  void finish(Piece* piece);
 
  private:
   enum class State : uint8_t {

@@ -25,7 +25,9 @@ std::string read(const std::string& answer, size_t n) {
     for (const ToolCall& call : piece.calls) calls += fmt::format("[{} {}]", call.name, call.arguments);
   };
   for (size_t at = 0; at < answer.size(); at += n) note(reader.take(answer.substr(at, n)));
-  note(reader.finish());
+  ToolCallReader::Piece rest;
+  reader.finish(&rest);
+  note(rest);
   return text + calls;
 }
 
@@ -77,7 +79,8 @@ TEST(ToolCallReader, OneCallIsTheFirst) {
   ToolCallReader reader(std::make_shared<const CallableTools>(CallableTools{{"add", "now"}, /*only_one=*/true}));
   ToolCallReader::Piece piece = reader.take(std::string(kAdd) + kAdd + "Then.");
   EXPECT_EQ(piece.calls.size(), 1);
-  EXPECT_EQ(piece.text + reader.finish().text, "Then.");
+  reader.finish(&piece);
+  EXPECT_EQ(piece.text, "Then.");
 }
 
 // Whatever it is, and however it comes, it is the same.
@@ -124,7 +127,9 @@ TEST(ToolCallReader, ManyMarksTakeNoLongTime) {
   ToolCallReader reader(kTools);
   std::string read;
   for (size_t at = 0; at < text.size(); at += 4) read += reader.take(text.substr(at, 4)).text;
-  EXPECT_EQ(read + reader.finish().text, text);
+  ToolCallReader::Piece rest;
+  reader.finish(&rest);
+  EXPECT_EQ(read + rest.text, text);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 

@@ -28,7 +28,9 @@ class ChatRenderer {
 
   Result<std::string> render(std::span<const ChatMessage> messages) const {
     const auto [list, text] = tell(messages);
-    return tools_.is_null() || !is_printed(list, nullptr, text) ? text : print_words(list);
+    if (tools_.is_null()) return text;
+    const Result<std::string> without = print(list, nullptr);
+    return are_same(text, without) ? print_words(list, without) : text;
   }
 
  private:
@@ -38,6 +40,7 @@ class ChatRenderer {
   };
   /// As the template prints most of the calls; what it says against them first, where it prints them in no way.
   [[nodiscard]] Told tell(std::span<const ChatMessage> messages) const {
+    const bool has_calls = std::ranges::any_of(messages, [](const auto& m) { return !m.tool_calls.empty(); });
     std::optional<Told> best;
     int64_t n_missing = 0;
     for (const CallStyle style : {CallStyle{}, CallStyle{.has_null = true}, CallStyle{.has_texts = true},
@@ -48,22 +51,19 @@ class ChatRenderer {
       const bool is_better = !best || n < n_missing;
       if (is_better) best = Told{std::move(list), std::move(text)};
       if (is_better) n_missing = n;
-      const bool has_calls = std::ranges::any_of(messages, [](const auto& m) { return !m.tool_calls.empty(); });
       if (n_missing == 0 || !has_calls) break;
     }
     return std::move(*best);
   }
 
-  /// Whether the template prints just this of the messages.
-  [[nodiscard]] bool is_printed(const Json& list, const Json& tools, const Result<std::string>& text) const {
-    const Result<std::string> printed = print(list, tools);
-    return text.ok() && printed.ok() && text.value() == printed.value();
+  static bool are_same(const Result<std::string>& a, const Result<std::string>& b) {
+    return a.ok() && b.ok() && a.value() == b.value();
   }
 
-  /// It may take no system message, or print none.
-  [[nodiscard]] Result<std::string> print_words(const Json& list) const {
+  /// It may take no system message, or print none. without: what it prints of the messages alone
+  [[nodiscard]] Result<std::string> print_words(const Json& list, const Result<std::string>& without) const {
     Result<std::string> text = print(with_tools_told(list, tools_, ToolsPlace::kSystem), nullptr);
-    if (text.ok() && !is_printed(list, nullptr, text)) return text;
+    if (text.ok() && !are_same(text, without)) return text;
     if (!text.ok() && list.front()["role"] == "system") return text;
     return print(with_tools_told(list, tools_, ToolsPlace::kUser), nullptr);
   }
