@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
 # The Debian packages that BASS needs, in one place, and how the scripts install what is missing.
-# Sourced by the other scripts. Run by itself it prints the names: all, or those of one list (build, test, draft, check, fuzz).
+# Sourced by the other scripts. Run by itself it prints the names: all, or those of the lists named (build, python,
+# test, draft, check, fuzz).
 
 # shellcheck disable=SC2034  # used by the scripts that source this file
 build_packages=(g++ cmake ninja-build pkg-config ccache libfmt-dev libcli11-dev nlohmann-json3-dev
                 libboost-dev libcurl4-openssl-dev libedit-dev libnuma-dev libpcre2-dev libssl-dev libutf8proc-dev libzip-dev python3
                 python3-pip ca-certificates)  # what bass pull trusts a hub by
+# What `pip install .` needs beside them.
 # shellcheck disable=SC2034
-test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3-venv python3-dev pybind11-dev qemu-user)
+python_packages=(python3-dev python3-venv)
+# shellcheck disable=SC2034
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev "${python_packages[@]}" pybind11-dev qemu-user)
 # PyTorch of Debian: the one of PyPI brings gigabytes of CUDA with it and cannot be loaded without.
 # shellcheck disable=SC2034
 draft_packages=(python3-torch libopenblas0-pthread)
@@ -49,14 +53,15 @@ install_packages() {
 }
 
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
-  case "${1:-all}" in
-    build) printf '%s\n' "${build_packages[@]}" ;;
-    test) printf '%s\n' "${test_packages[@]}" ;;
-    draft) printf '%s\n' "${draft_packages[@]}" ;;
-    check) printf '%s\n' "${check_packages[@]}" ;;
-    fuzz) printf '%s\n' "${fuzz_packages[@]}" ;;
-    all) printf '%s\n' "${build_packages[@]}" "${test_packages[@]}" "${draft_packages[@]}" "${check_packages[@]}" \
-           "${fuzz_packages[@]}" ;;
-    *) echo "usage: tools/deps.sh [build|test|draft|check|fuzz|all]" >&2; exit 2 ;;
-  esac
+  case "$*" in "" | all) set -- build test draft check fuzz ;; esac
+  for list in "$@"; do
+    case "$list" in
+      build | python | test | draft | check | fuzz) ;;
+      *) echo "usage: tools/deps.sh [all | build|python|test|draft|check|fuzz ...]" >&2; exit 2 ;;
+    esac
+  done
+  for list in "$@"; do
+    declare -n packages="${list}_packages"
+    printf '%s\n' "${packages[@]}"
+  done
 fi
