@@ -127,6 +127,8 @@ class CpuForward {
   friend class CpuOps;
 
   using Stage = ActivationStage;
+  /// Rows of gate and up that are computed at once; whole row blocks.
+  static constexpr int kGateUpRows = 96;
   /// Rows of own_normed_ for each thread, half of them used: so many that its bytes are whole cache lines.
   static constexpr int kOwnRows = 2 * kRowBlock;
   /// `shared_f32`: where the f32 rows lie if the weights read any; null: in the stage's own memory.
