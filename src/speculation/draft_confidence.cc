@@ -31,18 +31,13 @@ constexpr float kGridStep = 0.0667f;  // the last point: exp(-3.1), below the la
 using Survival = std::array<float, kGrid>;
 using SurvivalByBin = std::array<Survival, kBins>;
 
-// Adds `mass` so many points behind point i.
-void add_behind(float mass, int i, int distance, Survival* grid) {
-  if (i + distance < kGrid) (*grid)[static_cast<size_t>(i + distance)] += mass;  // no level is lower
-}
-
 // How far each bin's chance moves a survival on the grid: to the nearest point, as tokens that are equally sure are all
-// kept or all dropped.
+// kept or all dropped. At most beyond its end, where no level is.
 std::array<int, kBins> distances(const ConfidenceState& state, float offset) {
   std::array<int, kBins> result{};
   for (size_t bin = 0; bin < kBins; ++bin) {
     const float chance = chance_of_log_odds(state.model.bias + state.model.slope * state.log_odds[bin] + offset);
-    result[bin] = static_cast<int>(std::lround(-std::log(chance) / kGridStep));
+    result[bin] = static_cast<int>(std::min(std::lround(-std::log(chance) / kGridStep), long{kGrid}));
   }
   return result;
 }
@@ -50,17 +45,20 @@ std::array<int, kBins> distances(const ConfidenceState& state, float offset) {
 // Behind each bin of the last token: the bin of the next one and the survival up to it.
 SurvivalByBin next_survival(const ConfidenceState& state, const SurvivalByBin& last,
                             const std::array<int, kBins>& distance) {
-  SurvivalByBin result{};
+  SurvivalByBin result;
+  std::array<float, kBins> n_behind{};
   for (size_t from = 0; from < kBins; ++from) {
-    float n = 0;
-    for (const float count : state.next[from]) n += count;
-    for (size_t to = 0; to < kBins; ++to) {
-      const float part = state.next[from][to] / n;
-      for (int i = 0; i < kGrid; ++i) {
-        const float mass = last[from][static_cast<size_t>(i)];
-        if (mass > 0) add_behind(mass * part, i, distance[to], &result[to]);
-      }
+    for (const float count : state.next[from]) n_behind[from] += count;
+  }
+  for (size_t to = 0; to < kBins; ++to) {
+    std::array<float, 2 * kGrid>
+        moved{};  // loops of a fixed length are vectorised; what lies behind the grid is dropped
+    float* behind = moved.data() + distance[to];
+    for (size_t from = 0; from < kBins; ++from) {
+      const float part = state.next[from][to] / n_behind[from];
+      for (size_t i = 0; i < kGrid; ++i) behind[i] += last[from][i] * part;
     }
+    std::copy_n(moved.begin(), kGrid, result[to].begin());
   }
   return result;
 }
@@ -69,22 +67,42 @@ SurvivalByBin first_survival(const ConfidenceState& state, const std::array<int,
   SurvivalByBin result{};
   float n = 0;
   for (const float count : state.first) n += count;
-  for (size_t bin = 0; bin < kBins; ++bin) add_behind(state.first[bin] / n, 0, distance[bin], &result[bin]);
+  for (size_t bin = 0; bin < kBins; ++bin) {
+    if (distance[bin] < kGrid) result[bin][static_cast<size_t>(distance[bin])] = state.first[bin] / n;
+  }
   return result;
+}
+
+// What does not depend on what was learnt.
+struct Grid {
+  Survival chance;                                     // of each point
+  std::array<int, ExpectedStops::kLevels> end_points;  // points of at least the level's survival
+};
+
+Grid make_grid() {
+  Grid grid;
+  for (size_t i = 0; i < kGrid; ++i) grid.chance[i] = std::exp(-kGridStep * static_cast<float>(i));
+  for (int level = 0; level < ExpectedStops::kLevels; ++level) {
+    const float last = -std::log(stop_level(level)) / kGridStep;
+    int i = 0;
+    while (i < kGrid && static_cast<float>(i) <= last) ++i;
+    grid.end_points[static_cast<size_t>(level)] = i;
+  }
+  return grid;
 }
 
 // How many tokens have at least the survival of each level, and their sum.
 void count_levels(const SurvivalByBin& survival, int j, ExpectedStops* stops) {
+  static const Grid grid = make_grid();
   float n_kept = 0;
   float n_accepted = 0;
   int i = 0;
   for (int level = 0; level < ExpectedStops::kLevels; ++level) {
-    const float last = -std::log(stop_level(level)) / kGridStep;
-    for (; i < kGrid && static_cast<float>(i) <= last; ++i) {
+    for (; i < grid.end_points[static_cast<size_t>(level)]; ++i) {
       float mass = 0;
       for (const Survival& of_bin : survival) mass += of_bin[static_cast<size_t>(i)];
       n_kept += mass;
-      n_accepted += mass * std::exp(-kGridStep * static_cast<float>(i));
+      n_accepted += mass * grid.chance[static_cast<size_t>(i)];
     }
     stops->n_kept[level][j] = n_kept;
     stops->n_accepted[level][j] = n_accepted;

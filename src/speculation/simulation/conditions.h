@@ -76,90 +76,146 @@ struct Progress {
   [[nodiscard]] double goodput() const { return seconds > 0 ? tokens / seconds : 0; }
 };
 
-/// What each step of a policy's run brought, without the luck of its draws, and took, without its noise.
+/// What makes steps longer than they should be, step by step.
+class Disturbances {
+ public:
+  explicit Disturbances(const ChangingMachine& machine) : machine_(machine) {}
+
+  /// The next step's factor.
+  double next(std::mt19937_64* random) {
+    double outlier = uniform_(*random) < 0.01 ? 3 : 1;
+    if (machine_.disturbed > 0 && uniform_(*random) < machine_.disturbed) outlier *= 2;
+    if (machine_.bursts > 0 && n_left_ == 0 && uniform_(*random) < machine_.bursts) {
+      n_left_ = 2 + static_cast<int>(5 * uniform_(*random));
+      burst_ = 1.5 + 1.5 * uniform_(*random);
+    }
+    const double factor = outlier * (n_left_ > 0 ? burst_ : 1.0) * std::exp(machine_.noise * normal_(*random));
+    n_left_ = std::max(n_left_ - 1, 0);
+    return factor;
+  }
+
+ private:
+  const ChangingMachine& machine_;
+  std::uniform_real_distribution<> uniform_;
+  std::normal_distribution<> normal_;
+  int n_left_ = 0;  // steps of a burst
+  double burst_ = 1;
+};
+
+/// A policy's run, step by step.
+class ChangingRun {
+ public:
+  ChangingRun(const ChangingMachine& machine, LengthChooser* chooser, uint64_t seed)
+      : machine_(machine), chooser_(chooser), random_(seed), disturbances_(machine) {}
+
+  /// What the next step brought, without the luck of its draws, and took, without its noise.
+  Progress step() {
+    now_ = machine_.conditions(n_steps_++);
+    n_unread_.resize(static_cast<size_t>(now_.n_sequences), 1);
+    add_candidates();
+    load_ = now_.regular();
+    chooser_->choose(load_, candidates_);
+    progress_ = {1.0 * (now_.n_sequences - static_cast<int>(candidates_.size())), 0};
+    cost_ = {};
+    labels_.assign(candidates_.size(), {});
+    outcomes_.clear();
+    for (size_t i = 0; i < candidates_.size(); ++i) verify(i);
+    take_time();
+    chooser_->learn(cost_, now_.n_sequences, outcomes_);
+    return progress_;
+  }
+
+ private:
+  void add_candidates() {
+    const bool has_model = machine_.draft_pass_s > 0;
+    const bool has_ngram = now_.ngram_acceptance >= 0;
+    const int max_len = std::min(chooser_->max_len(), ChangingMachine::kMaxLen);
+    const int max_model_len = has_model ? max_len : 0;
+    candidates_.clear();
+    for (int i = 0; i < now_.n_sequences && (has_model || has_ngram); ++i) {
+      if (!has_model && now_.match_share < 1 && uniform_(random_) >= now_.match_share) continue;
+      const DraftSource source = has_ngram ? DraftSource::kNgram4 : DraftSource::kModel;
+      candidates_.push_back({source, has_ngram ? max_len : max_model_len, max_model_len, 0, now_.context_len(i)});
+      candidates_.back().can_look = machine_.can_look;
+      if (machine_.catch_up_s > 0) candidates_.back().n_unread = n_unread_[static_cast<size_t>(i)];
+    }
+  }
+
+  /// How many of `len` tokens are accepted. Chances differ from token to token; their mean is the acceptance.
+  int accept(int len, double acceptance, std::vector<AcceptanceLabel>* labels) {
+    const double spread = std::min(acceptance, 1 - acceptance);
+    int n_accepted = 0;
+    for (bool is_reached = true; is_reached && n_accepted < len; n_accepted += is_reached ? 1 : 0) {
+      const double chance = acceptance + spread * (2 * uniform_(random_) - 1);
+      labels->push_back({static_cast<float>(chance), 1.0f});
+      is_reached = uniform_(random_) < chance;
+    }
+    if (!machine_.has_labels) labels->clear();
+    return n_accepted;
+  }
+
+  void verify(size_t i) {
+    DraftCandidate& candidate = candidates_[i];
+    const bool is_model = candidate.source == DraftSource::kModel;
+    const double acceptance = is_model ? now_.model_acceptance : now_.ngram_acceptance;
+    const std::span<const float> confidences = end_draft(&candidate);
+    const auto n_looked_at = static_cast<int>(confidences.size());
+    const int len = candidate.len;
+    const int n_verified = candidate.is_free_look() ? 0 : len;
+    progress_.tokens += ChangingMachine::expected_tokens(acceptance, n_verified);
+    const int n_accepted = accept(len, acceptance, &labels_[i]);
+    if (len > 0 || n_looked_at > 0)
+      outcomes_.push_back({.n_drafted = len,
+                           .n_accepted = n_accepted,
+                           .source = candidate.source,
+                           .labels = labels_[i],
+                           .confidences = confidences,
+                           .is_look = candidate.is_look});
+    load_.n_rows += n_verified;
+    load_.n_seen += static_cast<double>(n_verified) * candidate.context_len;
+    cost_.n_draft_steps = std::max(cost_.n_draft_steps, n_looked_at);
+    cost_.n_model_drafts += n_looked_at;
+    if (machine_.catch_up_s == 0) return;
+    const int n_emitted = candidate.is_free_look() ? 1 : n_accepted + 1;
+    read_text(n_looked_at, n_emitted, &n_unread_[i], &cost_);  // every sequence is a candidate there
+  }
+
+  void take_time() {
+    cost_.is_clean = true;
+    cost_.n_rows = load_.n_rows;
+    cost_.n_read = load_.n_read;
+    cost_.n_seen = load_.n_seen;
+    const double reading_s = machine_.catch_up_s * (cost_.n_caught_up + cost_.n_behind) * now_.step_factor;
+    progress_.seconds = machine_.seconds(now_, load_, cost_.n_draft_steps) + reading_s;
+    const double disturbance = disturbances_.next(&random_);
+    cost_.draft_s = (cost_.n_draft_steps * machine_.draft_pass_s * now_.step_factor + reading_s) * disturbance;
+    cost_.step_s = progress_.seconds * disturbance - cost_.draft_s;
+    cost_.attention_s = machine_.attention_s(load_) * now_.step_factor * disturbance;
+  }
+
+  const ChangingMachine& machine_;
+  LengthChooser* chooser_;
+  std::mt19937_64 random_;
+  std::uniform_real_distribution<> uniform_;
+  Disturbances disturbances_;
+  int n_steps_ = 0;
+  std::vector<int> n_unread_;  // [sequences], where the draft model does not follow by itself
+  // Of the step.
+  Conditions now_;
+  StepLoad load_;
+  StepCost cost_;
+  Progress progress_;
+  std::vector<DraftCandidate> candidates_;
+  std::vector<std::vector<AcceptanceLabel>> labels_;  // of each candidate
+  std::vector<DraftOutcome> outcomes_;
+};
+
+/// What each step of a policy's run brought and took.
 inline std::vector<Progress> run_steps(const ChangingMachine& machine, LengthChooser* chooser, int n_steps,
                                        uint64_t seed = 1) {
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<> uniform;
-  std::normal_distribution<> normal;
+  ChangingRun run(machine, chooser, seed);
   std::vector<Progress> steps;
-  std::vector<int> n_unread;  // [sequences], where the draft model does not follow by itself
-  int n_disturbed = 0;
-  double burst = 1;
-  for (int step = 0; step < n_steps; ++step) {
-    const Conditions now = machine.conditions(step);
-    const bool has_model = machine.draft_pass_s > 0;
-    const bool has_ngram = now.ngram_acceptance >= 0;
-    const int max_len = std::min(chooser->max_len(), ChangingMachine::kMaxLen);
-    const int max_model_len = has_model ? max_len : 0;
-    std::vector<DraftCandidate> candidates;
-    n_unread.resize(static_cast<size_t>(now.n_sequences), 1);
-    for (int i = 0; i < now.n_sequences && (has_model || has_ngram); ++i) {
-      if (!has_model && now.match_share < 1 && uniform(random) >= now.match_share) continue;
-      const DraftSource source = has_ngram ? DraftSource::kNgram4 : DraftSource::kModel;
-      candidates.push_back({source, has_ngram ? max_len : max_model_len, max_model_len, 0, now.context_len(i)});
-      candidates.back().can_look = machine.can_look;
-      if (machine.catch_up_s > 0) candidates.back().n_unread = n_unread[static_cast<size_t>(i)];
-    }
-    StepLoad load = now.regular();
-    chooser->choose(load, candidates);
-    Progress progress{1.0 * (now.n_sequences - static_cast<int>(candidates.size())), 0};
-    StepCost cost;
-    cost.is_clean = true;
-    std::vector<std::vector<AcceptanceLabel>> labels(candidates.size());
-    std::vector<DraftOutcome> outcomes;
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      const bool is_model = candidates[i].source == DraftSource::kModel;
-      const double acceptance = is_model ? now.model_acceptance : now.ngram_acceptance;
-      const std::span<const float> confidences = end_draft(&candidates[i]);
-      const auto n_looked_at = static_cast<int>(confidences.size());
-      const int len = candidates[i].len;
-      const int n_verified = candidates[i].is_free_look() ? 0 : len;
-      progress.tokens += ChangingMachine::expected_tokens(acceptance, n_verified);
-      int n_accepted = 0;
-      for (bool is_reached = true; is_reached && n_accepted < len; n_accepted += is_reached ? 1 : 0) {
-        // Chances differ from token to token; their mean is the acceptance.
-        const double spread = std::min(acceptance, 1 - acceptance);
-        const double chance = acceptance + spread * (2 * uniform(random) - 1);
-        labels[i].push_back({static_cast<float>(chance), 1.0f});
-        is_reached = uniform(random) < chance;
-      }
-      if (!machine.has_labels) labels[i].clear();
-      if (len > 0 || n_looked_at > 0)
-        outcomes.push_back({.n_drafted = len,
-                            .n_accepted = n_accepted,
-                            .source = candidates[i].source,
-                            .labels = labels[i],
-                            .confidences = confidences,
-                            .is_look = candidates[i].is_look});
-      load.n_rows += n_verified;
-      load.n_seen += static_cast<double>(n_verified) * candidates[i].context_len;
-      cost.n_draft_steps = std::max(cost.n_draft_steps, n_looked_at);
-      cost.n_model_drafts += n_looked_at;
-      if (machine.catch_up_s > 0) {  // every sequence is a candidate there
-        const int n_emitted = candidates[i].is_free_look() ? 1 : n_accepted + 1;
-        read_text(n_looked_at, n_emitted, &n_unread[i], &cost);
-      }
-    }
-    cost.n_rows = load.n_rows;
-    cost.n_read = load.n_read;
-    cost.n_seen = load.n_seen;
-    const double reading_s = machine.catch_up_s * (cost.n_caught_up + cost.n_behind) * now.step_factor;
-    progress.seconds = machine.seconds(now, load, cost.n_draft_steps) + reading_s;
-    double outlier = uniform(random) < 0.01 ? 3 : 1;
-    if (machine.disturbed > 0 && uniform(random) < machine.disturbed) outlier *= 2;
-    if (machine.bursts > 0 && n_disturbed == 0 && uniform(random) < machine.bursts) {
-      n_disturbed = 2 + static_cast<int>(5 * uniform(random));
-      burst = 1.5 + 1.5 * uniform(random);
-    }
-    const double disturbance = outlier * (n_disturbed > 0 ? burst : 1.0) * std::exp(machine.noise * normal(random));
-    n_disturbed = std::max(n_disturbed - 1, 0);
-    cost.draft_s = (cost.n_draft_steps * machine.draft_pass_s * now.step_factor + reading_s) * disturbance;
-    cost.step_s = progress.seconds * disturbance - cost.draft_s;
-    cost.attention_s = machine.attention_s(load) * now.step_factor * disturbance;
-    steps.push_back(progress);
-    chooser->learn(cost, now.n_sequences, outcomes);
-  }
+  for (int i = 0; i < n_steps; ++i) steps.push_back(run.step());
   return steps;
 }
 
