@@ -15,6 +15,7 @@
 #include "model/decoder_weights.h"
 #include "model/fingerprint.h"
 #include "model/model_source.h"
+#include "text/user_json.h"
 
 namespace bass {
 namespace {
@@ -88,13 +89,11 @@ Json shipped_draft_json(const std::string& model, const Json& fingerprint) {
   return json;
 }
 
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 /// Long values, such as a chat template, are cut to a line.
 std::string value_text(const Json& value) {
   constexpr int kMaxColumns = 72;
   if (value.is_object()) return fmt::format("array of {}", value["array_len"].get<uint64_t>());
-  const std::string text = value.is_string() ? value.get<std::string>() : dump(value);
+  const std::string text = value.is_string() ? value.get<std::string>() : json_text(value);
   const std::string cut = cut_to_columns(text, kMaxColumns);
   return n_columns_of(text) > kMaxColumns ? cut + "..." : cut;
 }
@@ -144,7 +143,7 @@ class InfoCommand final : public Command {
   int run(Console* console) override {
     const Result<Json> json = read();
     if (!json.ok()) return fail(console, json.status());
-    return finish(console, options_.json ? dump(json.value()) + "\n" : file_text(json.value()));
+    return finish(console, options_.json ? json_line(json.value()) : file_text(json.value()));
   }
 
  private:

@@ -66,8 +66,7 @@ Status read_tokens(const Json& line, Request* request) {
     return invalid_argument("\"prompt_tokens\": must be a list of token ids, not empty");
   for (const Json& id : ids) {
     if (!id.is_number_integer() || id < 0 || id > std::numeric_limits<TokenId>::max()) {
-      return invalid_argument(
-          fmt::format("\"prompt_tokens\": {} is no token id", id.dump(-1, ' ', false, Json::error_handler_t::replace)));
+      return invalid_argument(fmt::format("\"prompt_tokens\": {} is no token id", json_text(id)));
     }
     request->prompt_tokens.push_back(id.get<TokenId>());
   }

@@ -21,9 +21,6 @@ std::string number_or_dash(const std::optional<double>& value);
 /// The object of a prompt, with the digest of what was asked if there is one.
 nlohmann::ordered_json prompt_json(const PromptResult& prompt, bool shows_origins, std::string_view request = "");
 
-/// JSON on one line, with its line feed; bytes that are no UTF-8 become U+FFFD.
-std::string json_line(const nlohmann::ordered_json& json);
-
 /// The object of docs/command_line.md on one line, with its line feed, in pieces: a prompt's is made when those before
 /// it have been taken, so that a run's results are not there three times at its end. shows_origins: with where each
 /// token came from; explanation: of speculation, null for none. The first error of `take` ends it.

@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "cli/report.h"
+#include "text/user_json.h"
 
 namespace bass {
 namespace {
@@ -92,15 +93,11 @@ Json speculation_json(const Summary& summary) {
           {"draft_length_histogram", std::move(histogram)}};
 }
 
-std::string json_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 }  // namespace
 
 nlohmann::ordered_json nullable(const std::optional<double>& value) {
   return value.has_value() ? Json(*value) : Json(nullptr);
 }
-
-std::string json_line(const nlohmann::ordered_json& json) { return json_text(json) + "\n"; }
 
 nlohmann::ordered_json prompt_json(const PromptResult& prompt, bool shows_origins, std::string_view request) {
   Json json{{"index", prompt.index}};

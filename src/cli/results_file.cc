@@ -21,6 +21,7 @@
 #include "cli/interrupt.h"
 #include "cli/report.h"
 #include "cli/temporary_file.h"
+#include "text/user_json.h"
 
 namespace bass {
 namespace {

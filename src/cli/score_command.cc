@@ -12,6 +12,7 @@
 #include "cli/report.h"
 #include "cli/scoring.h"
 #include "cli/terminal_text.h"
+#include "text/user_json.h"
 
 namespace bass {
 namespace {

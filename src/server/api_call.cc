@@ -158,7 +158,7 @@ class CallReader {
 
   /// What answers have to fit, as the caller's key has it.
   Status set_schema(const char* key, const Json& schema) {
-    std::string text = schema.dump(-1, ' ', false, Json::error_handler_t::replace);
+    std::string text = json_text(schema);
     const Status status = json_schema_grammar(text).status();
     if (!status.ok()) return Status(status.code(), fmt::format("\"{}\": {}", key, status.message()));
     options_.request.json_schema = std::move(text);

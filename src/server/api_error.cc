@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "engine/context_error.h"
+#include "text/user_json.h"
 
 namespace bass {
 namespace {
@@ -27,7 +28,7 @@ std::string ApiError::body() const {
                    {"type", type},
                    {"param", param.empty() ? param_of(message) : Json(param)},
                    {"code", code.empty() ? Json() : Json(code)}};
-  return Json{{"error", error}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_line({{"error", error}});
 }
 
 ApiError api_error(const Status& status, const std::string& text_key) {

@@ -113,4 +113,8 @@ Result<Json> parse_user_json(std::string_view text) {
   return builder.take();
 }
 
+std::string json_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string json_line(const Json& json) { return json_text(json) + "\n"; }
+
 }  // namespace bass

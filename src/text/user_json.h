@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 #include "bass/status.h"
@@ -15,5 +16,10 @@ inline constexpr int kMaxJsonDepth = 64;
 /// Errors (kInvalidArgument), to which the caller adds what text it was: no valid JSON and at which byte, nested too
 /// deep, a key twice in one object, a number too large for a double.
 Result<nlohmann::ordered_json> parse_user_json(std::string_view text);
+
+/// On one line. Bytes that are no UTF-8, for which the library throws, become U+FFFD.
+std::string json_text(const nlohmann::ordered_json& json);
+/// The same and a line feed.
+std::string json_line(const nlohmann::ordered_json& json);
 
 }  // namespace bass

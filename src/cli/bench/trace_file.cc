@@ -218,7 +218,7 @@ std::string trace_line(const TracedSequence& sequence) {
                   {"prompt_tokens", sequence.prompt_len},
                   {"tokens", sequence.n_tokens},
                   {"rounds", std::move(rounds)}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_line(json);
 }
 
 Result<Trace> read_trace(const std::string& path) {

@@ -14,6 +14,7 @@
 #include "python/job.h"
 #include "python/module/errors.h"
 #include "python/module/python_lock.h"
+#include "text/user_json.h"
 
 namespace bass::python {
 
