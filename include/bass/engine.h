@@ -44,13 +44,13 @@ struct EngineOptions {
   std::string draft_path = {};    ///< the same, of the same vocabulary; empty: none
   std::string quantize = "none";  ///< what unquantised matrices become at load: q8_0, q5_1, q5_0, q4_1, q4_0; none
   int max_batch = 32;             ///< sequences at once, 1 to 4096
-  int n_threads = 0;              ///< 0: all processors of this process, or as many as its container's quota is worth
-  std::optional<int> context_len = {};  ///< tokens a sequence: one that fills it ends with kLength; none: the model's,
-                                        ///< or what the KV caches hold of it
-  std::optional<int64_t> kv_memory_mib = {};  ///< budget of the KV caches; none: a quarter of what the models leave
-                                              ///< free (on a GPU half), at most what max_batch full contexts need
+  int n_threads = 0;              ///< up to 1024; 0: all processors of this process, or its container's quota
+  std::optional<int> context_len = {};  ///< tokens a sequence, >= 1: one that fills it ends with kLength; none: the
+                                        ///< model's, or what the KV caches hold of it
+  std::optional<int64_t> kv_memory_mib = {};  ///< budget of the KV caches, 1 to 1e9; none: a quarter of what the models
+                                              ///< leave free (on a GPU half), at most what max_batch full contexts need
   /// Of the KV caches' memory, how much texts that have ended may keep, for texts that begin like them; what running
-  /// texts share is not counted. 0: every prompt is read anew. None: a quarter.
+  /// texts share is not counted. Up to 1e9; 0: every prompt is read anew. None: a quarter.
   std::optional<int64_t> prefix_cache_mib = {};
   AttentionKind attention = AttentionKind::kFused;
   ActivationKind activations = ActivationKind::kInt8;
@@ -62,9 +62,9 @@ struct EngineOptions {
   /// These two and `gate` are the project's own tools': their types are not installed.
   StepProfile* profile = nullptr;  ///< filled while the engine runs, which it must outlive; none: nothing is timed
   DraftTrace* trace = nullptr;     ///< drafts are judged and thrown away; must outlive the engine; none: they are used
-  /// Measurements only: a drafted token is accepted with this chance, whatever the models say of it, so texts mean
-  /// nothing. Verification does all its work (under `block` that of the verdict without the script). Not with `trace`.
-  /// None: drafts are verified.
+  /// Measurements only: a drafted token is accepted with this chance, from 0 to 1, whatever the models say of it, so
+  /// texts mean nothing. Verification does all its work (under `block` that of the verdict without the script). Not
+  /// with `trace`. None: drafts are verified.
   std::optional<float> scripted_acceptance = {};
   /// An engine whose weights this one reads too, if both run on the CPU and have the same `quantize` and model_path,
   /// and the draft's if they have the same draft_path: nothing of these files is read again, and the weights are in
@@ -177,13 +177,15 @@ class Engine {
   [[nodiscard]] virtual const EngineOptions& options() const = 0;  ///< with what was chosen where none was given
   [[nodiscard]] virtual ModelInfo model_info() const = 0;
   [[nodiscard]] virtual std::optional<ModelInfo> draft_info() const = 0;
+  /// The instruction set that the CPU's kernels use ("avx512vnni"), or the GPU's name.
   [[nodiscard]] virtual std::string isa_name() const = 0;
   /// Why `auto` took the CPU, where this build could use a GPU; empty otherwise.
   [[nodiscard]] virtual std::string device_note() const = 0;
 
   /// Text to token ids, as the main model does it: bytes that its vocabulary has no token for are left out, as
   /// transformers leave them out (FileTokenizer::encode refuses them). `add_special`: begin and end tokens, if the
-  /// vocabulary asks for them; `parse_special`: the text of a special token becomes that token.
+  /// vocabulary asks for them; `parse_special`: the text of a special token becomes that token. Error: the text is not
+  /// valid UTF-8 where the vocabulary's rules need that.
   [[nodiscard]] virtual Result<std::vector<TokenId>> tokenize(std::string_view text, bool add_special,
                                                               bool parse_special) const = 0;
   /// What the model would read of the request: its prompt, or its messages as the chat template writes them, however

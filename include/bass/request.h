@@ -25,7 +25,8 @@ struct SamplingOptions {
   float repetition_penalty = 1.0f;                    ///< [0.01, 100]; 1 is off; over prompt and output
   float presence_penalty = 0.0f;                      ///< [-2, 2]; over the output
   float frequency_penalty = 0.0f;                     ///< [-2, 2]; over the output
-  std::vector<std::pair<TokenId, float>> logit_bias;  ///< added to these tokens' logits; [-1e6, 1e6]
+  std::vector<std::pair<TokenId, float>> logit_bias;  ///< added to these tokens' logits; [-1e6, 1e6]; at most
+                                                      ///< as many as the vocabulary has tokens
   bool ignore_eos = false;                            ///< end tokens are banned, not emitted
 };
 
@@ -84,7 +85,7 @@ struct Request {
   /// samples. Requests with a time budget, and those that do not share a --draft-length, are not weighed so. Jobs
   /// that wait take turns, a request each.
   uint64_t job = 0;
-  std::optional<double> time_budget_s;  ///< from submission; > 0, below 1e9. Looked at between steps: overrun by at
+  std::optional<double> time_budget_s;  ///< from submission; > 0, at most 1e8. Looked at between steps: overrun by at
                                         ///< most the time of 32 prompt tokens beside one round of decoding
   bool prompt_logprobs = false;         ///< report the log-probability of every prompt token (Event::kPrompt)
   /// 0 to 20: report so many of the most probable tokens in the place of each emitted one (Event::kTokens), and with
@@ -108,7 +109,13 @@ enum class TokenOrigin : uint8_t {
   kBonus,       ///< drawn after a fully accepted draft
 };
 
-enum class FinishReason : uint8_t { kStop, kLength, kDeadline, kCancelled, kError };
+enum class FinishReason : uint8_t {
+  kStop,      ///< an end token, a stop string, or nothing may follow under json_schema or regex
+  kLength,    ///< max_tokens, or the context is full
+  kDeadline,  ///< time_budget_s
+  kCancelled,
+  kError,  ///< Event::error says which
+};
 const char* to_string(FinishReason reason);
 
 struct TokenInfo {
@@ -196,8 +203,8 @@ struct Event {
   int n_cached_tokens = 0;  ///< of these, that other texts had brought into the cache (EngineOptions::prefix_cache_mib)
   std::vector<TokenId> prompt_tokens;
   std::vector<float> prompt_logprobs;                ///< of tokens 1.., n_prompt_tokens - 1 values
-  std::vector<TokenId> prompt_argmax;                ///< the most probable token in place of each of these
-  std::vector<std::pair<TokenId, float>> last_top5;  ///< most probable tokens after the prompt
+  std::vector<TokenId> prompt_argmax;                ///< with prompt_logprobs: the most probable token in their places
+  std::vector<std::pair<TokenId, float>> last_top5;  ///< with prompt_logprobs: those most probable after the prompt
 };
 
 }  // namespace bass

@@ -14,9 +14,11 @@ namespace bass {
 /// Thread-safe.
 class FileTokenizer {
  public:
+  /// path: as EngineOptions::model_path. Errors: kInvalidFile, kResourceExhausted without memory.
   static Result<std::unique_ptr<FileTokenizer>> load(const std::string& path);
   virtual ~FileTokenizer() = default;
-  /// Byte for byte. Error: a byte that no token of the vocabulary can spell.
+  /// Byte for byte. `add_special`, `parse_special`: as Engine::tokenize. Error: a byte that no token of the vocabulary
+  /// can spell.
   [[nodiscard]] virtual Result<std::vector<TokenId>> encode(std::string_view text, bool add_special,
                                                             bool parse_special) const = 0;
   /// A conversation as the model's chat template writes it, with the beginning of an answer. Errors: no template, one

@@ -129,5 +129,7 @@ class ThreadTeam {
 /// Processors that this process may run on: its affinity mask's, or as many whole ones as its control group's quota of
 /// time is worth, if those are fewer (a container's).
 int available_threads();
+/// n_wanted; all available ones where it is 0.
+inline int threads_or_all(int n_wanted) { return n_wanted > 0 ? n_wanted : available_threads(); }
 
 }  // namespace bass

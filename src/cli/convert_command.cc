@@ -115,7 +115,7 @@ class ConvertCommand final : public Command {
     const int64_t n_bytes = gguf_bytes(source);
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<SavedFile> file, SavedFile::create(output_));
     BASS_RETURN_IF_ERROR(file->reserve(n_bytes));
-    ThreadTeam team(options_.engine.n_threads > 0 ? options_.engine.n_threads : available_threads());
+    ThreadTeam team(threads_or_all(options_.engine.n_threads));
     Progress progress(&console->err, n_bytes);
     const auto write_part = [&](std::span<const std::byte> bytes) -> Status {
       BASS_RETURN_IF_ERROR(check_interrupted());

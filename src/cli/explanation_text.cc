@@ -10,17 +10,16 @@ namespace bass {
 namespace {
 
 /// As the engine resolves it for the command line's options.
-std::string_view verify_rule_name(const GenerateOptions& options) {
+VerifyRule used_rule(const GenerateOptions& options) {
   const Request& request = options.request;
-  const VerifyRule rule =
-      used_verify_rule(request.sampling.temperature, request.speculation.verify, request.seed.has_value());
-  return rule == VerifyRule::kMatch ? "match" : rule == VerifyRule::kBlock ? "block" : "rejection";
+  return used_verify_rule(request.sampling.temperature, request.speculation.verify, request.seed.has_value());
 }
 
 std::string settings_lines(const GenerationResult& result, const GenerateOptions& options) {
   return fmt::format("speculation     drafter {}, draft length {}, verification {}\ndraft model     {}\n",
                      option_value(*find_option("drafter"), options), options.request.speculation.draft_length,
-                     verify_rule_name(options), result.draft.has_value() ? for_terminal(*result.draft) : "none");
+                     verify_rule_name(used_rule(options)),
+                     result.draft.has_value() ? for_terminal(*result.draft) : "none");
 }
 
 std::string time_line(const Explanation& explanation) {

@@ -150,7 +150,7 @@ class FeaturesCommand final : public Command {
     BASS_ASSIGN_OR_RETURN(const std::vector<int> top, parse_list("--top", top_, kMaxTop, 0));
     if (top.size() != 1) return invalid_argument(fmt::format("--top {}: must be one number", top_));
     BASS_RETURN_IF_ERROR(check_save_path("-o", output_));
-    const int n_threads = options_.engine.n_threads > 0 ? options_.engine.n_threads : available_threads();
+    const int n_threads = threads_or_all(options_.engine.n_threads);
     BASS_ASSIGN_OR_RETURN(const ModelFile model, load_named_model(options_));
     if (model.config.main) {
       return invalid_file(fmt::format("{}: is a draft; name its main model", model.gguf->path()));

@@ -12,7 +12,7 @@
 namespace bass {
 namespace {
 
-// A signal handler can reach nothing but globals; these are the process's only mutable ones beside the log level.
+// A signal handler can reach nothing but globals; these and base/bus_guard.cc's are the process's only mutable ones.
 std::atomic<bool> is_asked{false};
 std::atomic<bool> cursor_is_hidden{false};
 std::atomic<bool> must_stop{false};  // it was not Ctrl-C

@@ -112,7 +112,7 @@ class SynthCommand final : public Command {
   Status write(const SyntheticModel& model) const {
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<SavedFile> file, SavedFile::create(output_));
     BASS_RETURN_IF_ERROR(file->reserve(synthetic_file_bytes(model)));
-    ThreadTeam team(options_.engine.n_threads > 0 ? options_.engine.n_threads : available_threads());
+    ThreadTeam team(threads_or_all(options_.engine.n_threads));
     const auto write_part = [&](std::span<const std::byte> bytes) -> Status {
       BASS_RETURN_IF_ERROR(check_interrupted());
       return file->write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});

@@ -91,56 +91,60 @@ int EngineCore::count_regular_batch() {
 
 EngineCore::Committed EngineCore::commit(const StepResult& result, Clock::time_point begin) {
   const CommitContext context = commit_context();
-  const int n_regular = count_regular_batch();
-  bool has_prefill = false;
-  int n_chunk_rows = 0;
-  int n_emitted = 0;
-  int n_ends = 0;
-  size_t n_rows = 0;
-  for (size_t i = 0; i < owners_.size(); ++i) {
-    const SegmentOwner& owner = owners_[i];
-    const SegmentResult& segment = result.segments[i];
-    n_rows += plan_.segments[i].tokens.size() + static_cast<size_t>(segment.n_drafted);
-    if (owner.sequence == nullptr) {
-      has_prefill = true;
-      n_chunk_rows += static_cast<int>(plan_.segments[i].tokens.size());
-      commit_prefill(context, owner.request, plan_.segments[i], segment);
-      continue;
-    }
-    has_prefill |= owner.sequence->output.empty();  // it feeds the prompt's last token
-    add_outcome(owner, segment);
-    if (options_.trace != nullptr) {
-      options_.trace->add(owner.request->id, owner.sequence->choice_idx, owner.sequence->draft_source,
-                          segment.evidence);
-    }
-    const int n = commit_decode(context, owner.sequence, plan_.segments[i], segment);
-    n_emitted += n;
-    if (!owner.sequence->is_finished) continue;
-    const int n_more = n < static_cast<int>(segment.tokens.size()) ? 1 : 0;
-    n_ends += n_more;
-    regular_batch_->end(regular_position(*owner.sequence) + n_more);
+  Committed committed{.is_decode = true, .n_regular = count_regular_batch()};
+  for (size_t i = 0; i < owners_.size(); ++i) commit_segment(context, i, result.segments[i], &committed);
+  committed.step_s = seconds_between(begin, Clock::now());
+  count_step(result, committed);
+  return committed;
+}
+
+void EngineCore::commit_segment(const CommitContext& context, size_t segment_idx, const SegmentResult& segment,
+                                Committed* committed) {
+  const SegmentOwner& owner = owners_[segment_idx];
+  const SegmentPlan& plan = plan_.segments[segment_idx];
+  const auto n_planned = static_cast<int>(plan.tokens.size());
+  committed->n_rows += n_planned + segment.n_drafted;
+  if (owner.sequence == nullptr) {
+    committed->is_decode = false;
+    committed->n_chunk_rows += n_planned;
+    commit_prefill(context, owner.request, plan, segment);
+    return;
   }
-  const double step_s = seconds_between(begin, Clock::now());
+  committed->is_decode &= !owner.sequence->output.empty();  // else it feeds the prompt's last token
+  add_outcome(owner, segment);
+  if (options_.trace != nullptr) {
+    options_.trace->add(owner.request->id, owner.sequence->choice_idx, owner.sequence->draft_source, segment.evidence);
+  }
+  const int n_emitted = commit_decode(context, owner.sequence, plan, segment);
+  committed->n_emitted += n_emitted;
+  committed->n_tokens += n_emitted;
+  if (!owner.sequence->is_finished) return;
+  const int n_ends = n_emitted < static_cast<int>(segment.tokens.size()) ? 1 : 0;
+  committed->n_tokens += n_ends;
+  regular_batch_->end(regular_position(*owner.sequence) + n_ends);
+}
+
+void EngineCore::count_step(const StepResult& result, const Committed& committed) {
+  const double step_s = committed.step_s;
   ++running_stats_.steps;
   running_stats_.busy_s += step_s;
   running_stats_.work.add(result.work);
   running_stats_.graphs.add(result.graphs);
-  if (n_chunk_rows > 0 && was_run(plan_, result)) prefill_row_s_ = step_s / static_cast<double>(n_rows);
+  if (committed.n_chunk_rows > 0 && was_run(plan_, result)) prefill_row_s_ = step_s / committed.n_rows;
   if (options_.profile != nullptr) {
     options_.profile->end_part(StepPart::kCommit);
-    options_.profile->end_step(/*is_decode=*/!has_prefill);
+    options_.profile->end_step(committed.is_decode);
   }
-  if (has_prefill) {
+  if (!committed.is_decode) {
     running_stats_.prefill_s += step_s;
-    return {false, n_emitted + n_ends, n_regular, step_s, n_chunk_rows};
+    return;
   }
   running_stats_.decode_s += step_s;
   running_stats_.decode_work.add(result.work);
-  running_stats_.decode_tokens += n_emitted;
+  running_stats_.decode_tokens += committed.n_emitted;
   running_stats_.draft_times.add(result.draft_times);
   ++running_stats_.decode_steps;
   ++n_decode_steps_;
-  return {true, n_emitted + n_ends, n_regular, step_s};
 }
 
 void EngineCore::add_outcome(const SegmentOwner& owner, const SegmentResult& segment) {

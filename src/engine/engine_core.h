@@ -72,7 +72,14 @@ class EngineCore final : public Engine {
   };
   [[nodiscard]] Result<ModelMemory> model_memory() const;
   [[nodiscard]] Status check_memory(const ModelMemory& memory) const;
-  Result<int> choose_n_pages(const ModelMemory& memory);
+  /// Of both models' KV caches.
+  struct CachePages {
+    int n = 0;
+    int n_idle = 0;  // of these, that texts which have ended may keep
+  };
+  Result<CachePages> choose_n_pages(const ModelMemory& memory);
+  [[nodiscard]] ExecutorOptions executor_options(int n_pages) const;
+  void make_scheduler(const CachePages& pages, int max_rows);
 
   // Any thread.
   Result<std::string> prompt_text(const Request& request) const;
@@ -105,15 +112,20 @@ class EngineCore final : public Engine {
   // A step whose tokens are handed out.
   struct Committed {
     bool is_decode = false;  // it carried no prompt token
-    int n_tokens = 0;        // that were decoded, end tokens included
-    int n_regular = 0;       // sequences that would run under regular decoding
-    double step_s = 0;       // from planning on
-    int n_chunk_rows = 0;    // tokens of prompts that no sequence decodes from
+    int n_rows = 0;
+    int n_emitted = 0;
+    int n_tokens = 0;      // that were decoded, end tokens included
+    int n_regular = 0;     // sequences that would run under regular decoding
+    double step_s = 0;     // from planning on
+    int n_chunk_rows = 0;  // tokens of prompts that no sequence decodes from
   };
   int count_regular_batch();
   void end_failed();
   static void add_outcome(const SegmentOwner& owner, const SegmentResult& segment);
   Committed commit(const StepResult& result, Clock::time_point begin);
+  void commit_segment(const CommitContext& context, size_t segment_idx, const SegmentResult& segment,
+                      Committed* committed);
+  void count_step(const StepResult& result, const Committed& committed);
   void update_policies(const StepResult& result, double device_s, const Committed& committed);
   [[nodiscard]] std::optional<double> account_rounds(const PolicyState& policy);
   void publish() noexcept;
@@ -132,8 +144,7 @@ class EngineCore final : public Engine {
   const EngineCore* weights_from_ = nullptr;  // while it loads: what it shares with that engine is not packed again
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<ConstraintCache> constraints_;
-  std::array<bool, 256> has_token_for_byte_{};  // bytes without one are left out of a prompt
-  int64_t max_token_bytes_ = 1;                 // of the longest token's text
+  int64_t max_token_bytes_ = 1;  // of the longest token's text
   int64_t kv_budget_bytes_ = 0;
   bool is_context_bounded_by_memory_ = false;  // it was not given, and the model's does not fit
   std::unique_ptr<Executor> executor_;

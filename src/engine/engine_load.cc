@@ -25,6 +25,7 @@ namespace {
 // Share of the free memory that the KV caches may take when --kv-memory is not given.
 constexpr int64_t kDefaultKvShare = 4;
 constexpr int64_t kGpuKvShare = 2;  // of a GPU's, which no other program needs
+constexpr int64_t kIdleShare = 4;   // of the KV caches, for texts that have ended
 
 ModelInfo describe(const ModelFile& model, KvKind kv) {
   ModelInfo info;
@@ -165,7 +166,7 @@ Status EngineCore::load_models() {
   BASS_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::create(main_->vocab));
   constraints_ = std::make_unique<ConstraintCache>(*tokenizer_, static_cast<int>(main_->vocab.tokens.size()));
   measure_vocabulary();
-  if (options_.n_threads == 0) options_.n_threads = available_threads();
+  options_.n_threads = threads_or_all(options_.n_threads);
   if (options_.context_len.value_or(0) > main_->config.context_len) {
     return invalid_argument(fmt::format("--context {}: {} was trained for {} tokens; give at most that",
                                         *options_.context_len, options_.model_path, main_->config.context_len));
@@ -174,8 +175,6 @@ Status EngineCore::load_models() {
 }
 
 void EngineCore::measure_vocabulary() {
-  has_token_for_byte_.fill(true);
-  for (const uint8_t byte : tokenizer_->missing_bytes()) has_token_for_byte_[byte] = false;
   for (TokenId id = 0; id < tokenizer_->vocab_size(); ++id) {
     max_token_bytes_ = std::max(max_token_bytes_, static_cast<int64_t>(tokenizer_->token_bytes(id).size()));
   }
@@ -190,59 +189,66 @@ Status EngineCore::check_script() const {
   return options_.trace == nullptr ? ok_status() : invalid_argument("drafts are traced or scripted, not both");
 }
 
+ExecutorOptions EngineCore::executor_options(int n_pages) const {
+  ExecutorOptions executor;
+  executor.n_threads = options_.n_threads;
+  executor.max_batch = options_.max_batch;
+  executor.max_step_tokens = options_.max_step_tokens;
+  executor.attention = options_.attention;
+  executor.activations = options_.activations;
+  executor.kv = options_.kv;
+  executor.n_main_pages = n_pages;
+  executor.n_draft_pages = draft_ ? n_pages : 0;
+  executor.context_len = *options_.context_len;
+  executor.profile = options_.profile;
+  executor.traces_drafts = options_.trace != nullptr;
+  executor.scripted_acceptance = options_.scripted_acceptance;
+  if (weights_from_ != nullptr) executor.weights_from = weights_from_->executor_.get();
+  return executor;
+}
+
 Status EngineCore::make_executor(const ExecutorWrapper& wrap) {
   BASS_RETURN_IF_ERROR(check_script());
   BASS_ASSIGN_OR_RETURN(const ModelMemory memory, model_memory());
   BASS_RETURN_IF_ERROR(check_memory(memory));
-  BASS_ASSIGN_OR_RETURN(const int n_pages, choose_n_pages(memory));
-  ExecutorOptions executor_options;
-  executor_options.n_threads = options_.n_threads;
-  executor_options.max_batch = options_.max_batch;
-  executor_options.max_step_tokens = options_.max_step_tokens;
-  executor_options.attention = options_.attention;
-  executor_options.activations = options_.activations;
-  executor_options.kv = options_.kv;
-  executor_options.n_main_pages = n_pages;
-  executor_options.n_draft_pages = draft_ ? n_pages : 0;
-  executor_options.context_len = *options_.context_len;
-  executor_options.profile = options_.profile;
-  executor_options.traces_drafts = options_.trace != nullptr;
-  executor_options.scripted_acceptance = options_.scripted_acceptance;
-  if (weights_from_ != nullptr) executor_options.weights_from = weights_from_->executor_.get();
+  BASS_ASSIGN_OR_RETURN(const CachePages pages, choose_n_pages(memory));
+  const ExecutorOptions executor = executor_options(pages.n);
   if (gpu_) {
-    BASS_ASSIGN_OR_RETURN(executor_, make_gpu_executor(std::move(gpu_), *main_, draft_.get(), executor_options));
+    BASS_ASSIGN_OR_RETURN(executor_, make_gpu_executor(std::move(gpu_), *main_, draft_.get(), executor));
   } else {
-    BASS_ASSIGN_OR_RETURN(executor_, make_cpu_executor(*main_, draft_.get(), executor_options));
+    BASS_ASSIGN_OR_RETURN(executor_, make_cpu_executor(*main_, draft_.get(), executor));
   }
   if (wrap) executor_ = wrap(std::move(executor_));
   BASS_RETURN_IF_ERROR(main_->gguf->check_intact());  // the weights were read just now
   if (draft_) BASS_RETURN_IF_ERROR(draft_->gguf->check_intact());
-
-  SchedulerOptions scheduler_options;
-  scheduler_options.max_batch = options_.max_batch;
-  scheduler_options.max_rows = executor_options.max_rows();
-  scheduler_options.page_len = executor_->page_len();
-  scheduler_options.n_pages = n_pages;
-  scheduler_options.has_draft = draft_ != nullptr;
-  scheduler_options.max_kept_distributions = executor_->max_kept_distributions();
-  scheduler_options.max_caught_up = options_.max_step_tokens;
-  if (options_.prefix_cache_mib.value_or(1) > 0) {
-    const int64_t max_pages =
-        options_.prefix_cache_mib ? (*options_.prefix_cache_mib << 20) / page_bytes() : n_pages / 4;
-    scheduler_options.max_idle_pages = static_cast<int>(std::min<int64_t>(max_pages, n_pages));
-    scheduler_options.reads_shared_once = options_.attention == AttentionKind::kFused;
-    scheduler_options.max_usual_text_lens = {main_->config.max_usual_text_len(),
-                                             draft_ ? draft_->config.max_usual_text_len() : std::nullopt};
-  }
-  if (!options_.kv_memory_mib) options_.kv_memory_mib = std::max<int64_t>(1, n_pages * page_bytes() >> 20);
-  if (!options_.prefix_cache_mib)
-    options_.prefix_cache_mib = int64_t{scheduler_options.max_idle_pages.value_or(0)} * page_bytes() >> 20;
   read_costs();
-  regular_batch_.emplace(options_.max_batch);
-  scheduler_ = std::make_unique<Scheduler>(scheduler_options, &costs_, executor_.get());
+  make_scheduler(pages, executor.max_rows());
   plan_.main_copies.reserve(static_cast<size_t>(options_.max_batch));  // steps are not to allocate
   plan_.draft_copies.reserve(static_cast<size_t>(options_.max_batch));
   return ok_status();
+}
+
+// It is also written down what was chosen where the caller had left it open.
+void EngineCore::make_scheduler(const CachePages& pages, int max_rows) {
+  SchedulerOptions scheduler;
+  scheduler.max_batch = options_.max_batch;
+  scheduler.max_rows = max_rows;
+  scheduler.page_len = executor_->page_len();
+  scheduler.n_pages = pages.n;
+  scheduler.has_draft = draft_ != nullptr;
+  scheduler.max_kept_distributions = executor_->max_kept_distributions();
+  scheduler.max_caught_up = options_.max_step_tokens;
+  if (options_.prefix_cache_mib.value_or(1) > 0) {
+    scheduler.max_idle_pages = pages.n_idle;
+    scheduler.reads_shared_once = options_.attention == AttentionKind::kFused;
+    scheduler.max_usual_text_lens = {main_->config.max_usual_text_len(),
+                                     draft_ ? draft_->config.max_usual_text_len() : std::nullopt};
+  }
+  if (!options_.kv_memory_mib) options_.kv_memory_mib = std::max<int64_t>(1, pages.n * page_bytes() >> 20);
+  if (!options_.prefix_cache_mib)
+    options_.prefix_cache_mib = int64_t{scheduler.max_idle_pages.value_or(0)} * page_bytes() >> 20;
+  regular_batch_.emplace(options_.max_batch);
+  scheduler_ = std::make_unique<Scheduler>(scheduler, &costs_, executor_.get());
 }
 
 // Some is left for workspaces, indices of n-grams and rows of heads: on a GPU, whose workspaces are larger, a tenth.
@@ -279,7 +285,9 @@ Status EngineCore::check_memory(const ModelMemory& memory) const {
 }
 
 // Also bounds the context by what fits, if it was not given.
-Result<int> EngineCore::choose_n_pages(const ModelMemory& memory) {
+// Running texts fill so many pages at most; a budget that somebody has named has room for others' besides, as much of
+// it as is theirs.
+Result<EngineCore::CachePages> EngineCore::choose_n_pages(const ModelMemory& memory) {
   const bool has_taps = draft_ && draft_->config.main;
   const int n_taps = has_taps ? static_cast<int>(draft_->config.main->tap_layers.size()) : 0;
   const int64_t page_bytes =
@@ -291,8 +299,11 @@ Result<int> EngineCore::choose_n_pages(const ModelMemory& memory) {
   // Each sequence may need a copy of its prompt's last page.
   const int64_t n_useful_pages =
       ((context_len + kCpuPageLen - 1) / kCpuPageLen + 1) * (options_.max_batch + int64_t{1});
-  const int64_t n_pages =
-      std::min({kv_budget_bytes_ / page_bytes, n_useful_pages, int64_t{std::numeric_limits<int>::max()}});
+  const int64_t n_affordable = std::min(kv_budget_bytes_ / page_bytes, int64_t{std::numeric_limits<int>::max()});
+  const int64_t n_wanted_idle = options_.prefix_cache_mib ? (*options_.prefix_cache_mib << 20) / page_bytes
+                                : options_.kv_memory_mib  ? n_affordable / kIdleShare
+                                                          : 0;
+  const int64_t n_pages = std::min(n_affordable, n_useful_pages + n_wanted_idle);
   if (n_pages < 2) {
     const std::string message = fmt::format(
         "a KV cache of {} MiB is too small: {} tokens take {} KiB, and a sequence needs at least twice that; raise "
@@ -304,7 +315,9 @@ Result<int> EngineCore::choose_n_pages(const ModelMemory& memory) {
     options_.context_len = static_cast<int>(std::min(context_len, (n_pages - 1) * kCpuPageLen));
     is_context_bounded_by_memory_ = *options_.context_len < context_len;
   }
-  return static_cast<int>(n_pages);
+  const bool is_wanted = options_.prefix_cache_mib || options_.kv_memory_mib;
+  const int64_t n_idle = is_wanted ? std::min(n_wanted_idle, n_pages) : n_pages / kIdleShare;
+  return CachePages{static_cast<int>(n_pages), static_cast<int>(n_idle)};
 }
 
 ModelInfo EngineCore::model_info() const {

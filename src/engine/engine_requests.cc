@@ -16,10 +16,6 @@
 namespace bass {
 namespace {
 
-// With a draft model at hand, an n-gram draft must rest on a longer match to be taken instead of the model's.
-constexpr int kNgramOrderAlone = 2;
-constexpr int kNgramOrderBesideModel = 4;
-
 constexpr double kForeverS = 1e8;         // a clock's nanoseconds end at 9e9
 constexpr size_t kMaxSpareEvents = 1024;  // of a queue: about a MiB
 
@@ -182,14 +178,13 @@ Status EngineCore::check(const Request& request) const try {
   return caught_status("the request could not be looked at");
 }
 
-// A text that is too long whatever its tokens are is not made tokens: none has more bytes than the longest one. A chat
-// template prints the tokens that begin a text.
+// A text that is too long whatever its tokens are is not made tokens, which would take long: none has more bytes than
+// the longest one. A chat template prints the tokens that begin a text.
 Result<std::vector<TokenId>> EngineCore::read_prompt(const Request& request, bool is_bounded) const {
   if (!request.prompt_tokens.empty()) return request.prompt_tokens;
   BASS_ASSIGN_OR_RETURN(const std::string text, prompt_text(request));
-  const int64_t n_bytes =
-      std::ranges::count_if(text, [&](char c) { return has_token_for_byte_[static_cast<uint8_t>(c)]; });
   if (is_bounded) {
+    const auto n_bytes = static_cast<int64_t>(tokenizer_->least_token_bytes(text));
     BASS_RETURN_IF_ERROR(
         check_context((n_bytes + max_token_bytes_ - 1) / max_token_bytes_, request.max_tokens, "at least "));
   }
@@ -344,7 +339,7 @@ void EngineCore::set_drafting(RequestState* state) const {
   state->uses_draft_model = draft_ != nullptr && drafter != DrafterChoice::kNgram;
   if (drafter == DrafterChoice::kModel) return;
   state->ngram_options.emplace();
-  state->ngram_options->min_order = state->uses_draft_model ? kNgramOrderBesideModel : kNgramOrderAlone;
+  state->ngram_options->min_order = min_ngram_order(state->uses_draft_model);
 }
 
 }  // namespace bass

@@ -148,8 +148,9 @@ TEST(Engine, WrongRequestsAreRefusedWithTheNameOfTheOption) {
               HasSubstr("'-1' is not a whole number"));
   EXPECT_THAT(message([](Request* r) { r->speculation.drafter = DrafterChoice::kModel; }), HasSubstr("-d DRAFT.gguf"));
   EXPECT_THAT(message([](Request* r) { r->time_budget_s = 0; }), HasSubstr("time_budget"));
-  EXPECT_THAT(message([](Request* r) { r->time_budget_s = 1e9; }), HasSubstr("below 1e9"));
-  EXPECT_THAT(message([](Request* r) { r->sampling.logit_bias = {{1, 1e7f}}; }), HasSubstr("from -1e6 to 1e6"));
+  EXPECT_THAT(message([](Request* r) { r->time_budget_s = 2e8; }), HasSubstr("at most 100000000"));
+  EXPECT_THAT(message([](Request* r) { r->sampling.logit_bias = {{1, 1e7f}}; }), HasSubstr("from -1000000 to 1000000"));
+  EXPECT_THAT(message([](Request* r) { r->top_logprobs = 21; }), HasSubstr("must be from 0 to 20"));
   EXPECT_THAT(message([](Request* r) { r->speculation.drafter = static_cast<DrafterChoice>(77); }),
               HasSubstr("drafter is 77"));
   EXPECT_THAT(message([](Request* r) { r->speculation.verify = static_cast<VerifyRule>(9); }),
@@ -171,6 +172,12 @@ TEST(Engine, WrongOptionsAreRefusedWithTheirName) {
               HasSubstr("attention is 99"));
   EXPECT_THAT(message([](EngineOptions* o) { o->activations = static_cast<ActivationKind>(99); }),
               HasSubstr("activations is 99"));
+  EXPECT_THAT(message([](EngineOptions* o) { o->max_batch = 0; }), HasSubstr("max_batch is 0; it must be from 1 to"));
+  EXPECT_THAT(message([](EngineOptions* o) { o->context_len = 0; }), HasSubstr("context is 0"));
+  EXPECT_THAT(message([](EngineOptions* o) { o->kv_memory_mib = 2'000'000'000; }),
+              HasSubstr("kv_memory is 2000000000; it must be >= 1 MiB and at most 1000000000"));
+  EXPECT_THAT(message([](EngineOptions* o) { o->prefix_cache_mib = -1; }), HasSubstr("prefix_cache is -1"));
+  EXPECT_THAT(message([](EngineOptions* o) { o->quantize = "q9"; }), HasSubstr("quantize 'q9'"));
 }
 
 TEST(Engine, TellsWhatTheModelWouldRead) {

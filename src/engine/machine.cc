@@ -58,13 +58,17 @@ std::string processor_name() {
   return "unknown";
 }
 
+double median_of(std::vector<double> values) {
+  BASS_CHECK(!values.empty());
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
 MachineLimits median_of(std::span<const MachineLimits> rounds) {
-  BASS_CHECK(!rounds.empty());
   const auto median = [&](auto limit_of) {
     std::vector<double> values;
     for (const MachineLimits& round : rounds) values.push_back(limit_of(round));
-    std::sort(values.begin(), values.end());
-    return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+    return median_of(std::move(values));
   };
   MachineLimits limits;
   limits.bandwidth_gb_s = median([](const MachineLimits& round) { return round.bandwidth_gb_s; });

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "bass/status.h"
 #include "bass/work.h"
@@ -18,6 +19,9 @@ struct MachineLimits {
   double bandwidth_gb_s = 0;     ///< bytes read, 10^9 a second
   ByOperationClass peak_tops{};  ///< multiplications and additions from registers, 10^12 a second
 };
+
+/// Of an even number the mean of the middle two. values: at least one
+double median_of(std::vector<double> values);
 
 /// Each limit's median. On a shared machine limits move by half from second to second: what is measured in turns with a
 /// piece of work says what that work could have taken, and the highest one does not. rounds: at least one

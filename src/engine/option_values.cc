@@ -8,12 +8,11 @@
 
 #include "base/check.h"
 #include "engine/options.h"
+#include "text/user_json.h"
 #include "text/utf8.h"
 
 namespace bass {
 namespace {
-
-constexpr float kMaxBias = 1e6F;
 
 template <class T>
 bool parse_whole(std::string_view text, T* value) {
@@ -69,7 +68,7 @@ Status parse_integer(const Option& option, std::string_view text, T* field) {
     if (!is_written_whole(text)) return not_whole(option, text);
     return out_of_range(option, parse_any_number(text).value_or(0));  // too large for the type
   }
-  if (!in_range(option, static_cast<double>(value))) return out_of_range(option, static_cast<double>(value));
+  BASS_RETURN_IF_ERROR(check_number(option, static_cast<double>(value)));
   *field = value;
   return ok_status();
 }
@@ -78,7 +77,7 @@ template <class T>
 Status parse_number(const Option& option, std::string_view text, T* field) {
   const std::optional<double> value = parse_any_number(text);
   if (!value.has_value()) return must_be("a number", option.range);
-  if (!in_range(option, *value)) return out_of_range(option, *value);
+  BASS_RETURN_IF_ERROR(check_number(option, *value));
   const T rounded = static_cast<T>(*value);
   if (!in_range(option, static_cast<double>(rounded))) return must_be("", option.range);  // float(1e-50) is 0
   *field = rounded;
@@ -321,6 +320,10 @@ std::string_view json_type_name(OptionKind kind) {
 
 }  // namespace
 
+Status check_number(const Option& option, double value) {
+  return in_range(option, value) ? ok_status() : out_of_range(option, value);
+}
+
 OptionKind option_kind(const Option& option) {
   if (option.is_json) return OptionKind::kJson;
   GenerateOptions options;
@@ -355,6 +358,8 @@ std::string option_value(const Option& option, const GenerateOptions& options) {
   return std::visit([](const auto* field) { return show(*field); }, field_of(option, options));
 }
 
+std::string verify_rule_name(VerifyRule rule) { return show_choice(kVerifyRules, std::optional(rule)); }
+
 nlohmann::json option_json(const Option& option, const GenerateOptions& options) {
   return std::visit([](const auto* field) { return as_json(*field); }, field_of(option, options));
 }
@@ -379,8 +384,7 @@ Status set_option_from_json(const Option& option, const nlohmann::ordered_json& 
   const std::string name = fmt::format("\"{}\"", option.name);
   const std::optional<std::vector<std::string>> texts = json_texts(option_kind(option), value);
   if (!texts.has_value()) {
-    constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
-    return named(must_be(json_type_name(option_kind(option)), ""), name, value.dump(-1, ' ', false, kReplace));
+    return named(must_be(json_type_name(option_kind(option)), ""), name, json_text(value));
   }
   clear_list(option, options);
   for (const std::string& text : *texts) BASS_RETURN_IF_ERROR(set_text(option, text, name, options));

@@ -6,7 +6,6 @@
 
 #include "engine/device_choice.h"
 #include "engine/tools.h"
-#include "engine/validation.h"
 #include "speculation/draft_length.h"
 #include "tensor/quantise.h"
 #include "text/grammar/json_schema.h"
@@ -18,7 +17,8 @@ namespace {
 
 constexpr double kMaxInt = std::numeric_limits<int>::max();
 constexpr double kMaxTemperature = 1e6;
-constexpr double kMaxSeconds = 1e8;
+constexpr double kMaxSeconds = 1e8;  // as much as never; a clock's nanoseconds end at 9e9
+constexpr double kMaxMib = 1e9;
 using enum OptionGroup;
 
 Status check_not_empty(std::string_view text) {
@@ -348,7 +348,7 @@ constexpr std::array kOptions{
            .help = "memory for the KV caches; what it holds bounds the context where that is not given",
            .field = BASS_FIELD(engine.kv_memory_mib),
            .min = 1,
-           .max = kMaxKvMib},
+           .max = kMaxMib},
     Option{.name = "prefix_cache",
            .group = kMachine,
            .value_name = "MIB",
@@ -358,7 +358,7 @@ constexpr std::array kOptions{
                    "not read again; given up where others need the room; outputs do not depend on it",
            .field = BASS_FIELD(engine.prefix_cache_mib),
            .min = 0,
-           .max = kMaxKvMib},
+           .max = kMaxMib},
     Option{.name = "max_step_tokens",
            .group = kMachine,
            .value_name = "N",

@@ -65,6 +65,8 @@ struct Option {
   Status (*check)(std::string_view text) = nullptr;  ///< of a text, or of each text of a list
 };
 
+inline constexpr float kMaxBias = 1e6F;  ///< of a logit_bias, in both directions
+
 /// All options, in the order of the help text. Names are unique.
 std::span<const Option> options_table();
 /// nullptr if there is none of this name (snake_case).
@@ -78,6 +80,9 @@ std::string option_default(const Option& option);
 /// The value as the user would write it; "" if there is none, or a list.
 std::string option_value(const Option& option, const GenerateOptions& options);
 
+/// "rejection", "match" or "block"
+std::string verify_rule_name(VerifyRule rule);
+
 /// The value as `set_option_from_json` takes it; null if there is none.
 nlohmann::json option_json(const Option& option, const GenerateOptions& options);
 
@@ -89,6 +94,9 @@ Status set_option(const Option& option, std::span<const std::string> texts, Gene
 /// Sets an option from JSON; the type must be the option's, or null, which stands for its default. Error:
 /// "\"temperature\" -1: must be ...".
 Status set_option_from_json(const Option& option, const nlohmann::ordered_json& value, GenerateOptions* options);
+
+/// Whether a number is in an option's range; NaN is in none. Error (kInvalidArgument): "must be from 1 to 20".
+Status check_number(const Option& option, double value);
 
 /// What no single option can see, such as --drafter model without a draft.
 Status check_options(const GenerateOptions& options);

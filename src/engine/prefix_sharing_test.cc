@@ -229,6 +229,28 @@ TEST(PrefixSharing, AConversationGoesOnWhereItsLastAnswerEnded) {
   expect_same_outputs(run_each_anew({second}), {next});
 }
 
+// Conversations that take turns, more than run at once: what was set aside for texts that have ended is theirs, however
+// few texts run.
+TEST(PrefixSharing, ANamedCacheIsNotBoundedByTheBatch) {
+  EngineOptions options = options_of(1);
+  options.context_len = 128;
+  const auto n_cached = [&](std::optional<int64_t> kv_memory_mib, std::optional<int64_t> prefix_cache_mib) {
+    options.kv_memory_mib = kv_memory_mib;
+    options.prefix_cache_mib = prefix_cache_mib;
+    auto engine = load_engine(options);
+    for (int time = 0; time < 2; ++time) {
+      for (int i = 0; i < 12; ++i) run_one(*engine, greedy_request(prompt_of(i, 3 * kPageLen + 1), 2));
+    }
+    return engine->stats().cached_tokens;
+  };
+  constexpr int64_t kAll = 12 * 3 * kPageLen;
+  EXPECT_EQ(n_cached(std::nullopt, 8), kAll);
+  EXPECT_EQ(n_cached(8, std::nullopt), kAll) << "a quarter";
+  EXPECT_EQ(n_cached(8, 4), kAll);
+  EXPECT_EQ(n_cached(std::nullopt, std::nullopt), 0) << "as few as are of use to what runs";
+  EXPECT_EQ(n_cached(8, 0), 0);
+}
+
 TEST(PrefixSharing, PromptsThatComeTogetherAreReadOnce) {
   EngineOptions options = options_of(16);
   options.max_step_tokens = 70;

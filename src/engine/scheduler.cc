@@ -64,6 +64,7 @@ void Scheduler::schedule(int max_step_tokens, StepPlan* plan, std::vector<Segmen
   n_draft_rows_ = 0;
   n_distributions_ = 0;
   n_unread_left_ = options_.max_caught_up;
+  n_timely_left_ = std::max(max_step_tokens, kMinPrefillChunk);
   wishes_.clear();
   failed_ = {};
   admit();
@@ -153,10 +154,15 @@ void Scheduler::plan_draft_model(Sequence* sequence, SegmentPlan* segment, StepP
   // Like a prompt's: so many tokens in a step, and prompts go on beside it. What a step emitted is always read.
   const int n_to_read = text_len - n_seen;
   const bool is_behind = n_to_read > kMaxEmitted;
-  const int n_allowed = is_behind ? n_unread_left_ : n_to_read;
+  const bool has_fixed_noise = request->request.seed.has_value() && needs_draft_distribution(segment->sampling);
+  const int n_left = has_fixed_noise ? n_unread_left_ : std::min(n_unread_left_, n_timely_left_);
+  const int n_allowed = is_behind ? n_left : n_to_read;
   const int n_unseen = std::min({n_to_read, n_allowed, options_.max_rows - kMinPrefillChunk - n_draft_rows_});
   if (n_unseen <= 0) return;
-  if (is_behind) n_unread_left_ -= n_unseen;
+  if (is_behind) {
+    n_unread_left_ -= n_unseen;
+    n_timely_left_ -= n_unseen;
+  }
   n_draft_rows_ += n_unseen;
   sequence->unseen_by_draft.clear();
   for (int i = 0; i < n_unseen; ++i) sequence->unseen_by_draft.push_back(request->token_at(*sequence, n_seen + i));

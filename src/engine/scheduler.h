@@ -24,8 +24,8 @@ struct SchedulerOptions {
   int n_pages = 0;  // of each model's pool
   bool has_draft = false;
   int max_kept_distributions = 0;  // of the draft model, in one step
-  // Tokens of long texts that the draft model may catch up with in one step. Not by time: where its drafts begin
-  // decides about the noise that they meet, which a seed is to fix.
+  // Tokens of long texts that the draft model may catch up with in one step. Where a seed fixes the noise that drafts
+  // meet, not fewer for want of time: it depends on where they begin.
   int max_caught_up = 256;
   // That texts which have ended leave to those that begin like them. None: requests share nothing.
   std::optional<int> max_idle_pages;
@@ -205,6 +205,7 @@ class Scheduler {
   };
   std::vector<Wish> wishes_;
   int n_unread_left_ = 0;  // tokens that the draft model may catch up with in the step being planned
+  int n_timely_left_ = 0;  // the same where a step's length is bounded: as many as prompts may have
   /// Sequences that are wanted together.
   struct Job {
     uint64_t named = 0;  // by Request::job; 0: by the request

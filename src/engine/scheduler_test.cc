@@ -158,6 +158,30 @@ TEST_F(ReadingPrompts, WhatWasNotReadIsReadWhenDraftsPay) {
   EXPECT_EQ(n_read, std::vector<int>(kSequences, kLen));
 }
 
+// Where a step's length is bounded by time, what the draft model catches up with is too; but where a seed fixes the
+// noise of drafts, which depends on where they begin.
+TEST_F(ReadingPrompts, CatchingUpTakesNoLongerThanAPromptsPieces) {
+  constexpr int kBounded = 40, kCaughtUp = 60;
+  SchedulerOptions options{1, 1000, kCpuPageLen, 20, true, 100};
+  options.max_caught_up = kCaughtUp;
+  const auto n_read = [&](VerifyRule rule, std::optional<uint64_t> seed) {
+    Scheduler scheduler(options, &costs_, &executor_);
+    std::list<std::unique_ptr<RequestState>> all;
+    all.push_back(request("fixed:3", 1, /*max_tokens=*/200));
+    all.front()->request.seed = seed;
+    all.front()->sampling = {.temperature = 1, .rule = rule};
+    Sequence& sequence = *start(std::move(all), kPromptLen, &scheduler)[0]->choices[0];
+    sequence.output.assign(100, 7);
+    StepPlan plan;
+    std::vector<SegmentOwner> owners;
+    scheduler.schedule(kBounded, &plan, &owners);
+    return static_cast<int>(plan.segments[0].draft_tokens.size());
+  };
+  EXPECT_EQ(n_read(VerifyRule::kMatch, 1), kBounded);
+  EXPECT_EQ(n_read(VerifyRule::kBlock, std::nullopt), kBounded);
+  EXPECT_EQ(n_read(VerifyRule::kBlock, 1), kCaughtUp);
+}
+
 // A draft behind tokens that one step may emit needs no place among what is caught up with.
 TEST_F(ReadingPrompts, WhatAStepEmittedIsReadAtOnce) {
   SchedulerOptions options{1, 1000, kCpuPageLen, 8, true, 100};

@@ -5,8 +5,6 @@
 
 namespace bass {
 
-inline constexpr int64_t kMaxKvMib = 1'000'000'000;  // EngineOptions::kv_memory_mib
-
 Status validate_options(const EngineOptions& options);
 Status validate_sampling(const SamplingOptions& sampling, int vocab_size);
 /// All that can be said of a request without its tokens.

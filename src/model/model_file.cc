@@ -91,7 +91,7 @@ Result<ModelFile> load_model_file(const std::string& path, std::optional<DType> 
     model.weight_bytes += static_cast<int64_t>(tensor.data.size());
   }
   model.file_bytes = model.gguf->file_bytes();
-  ThreadTeam team(n_threads > 0 ? n_threads : available_threads());
+  ThreadTeam team(threads_or_all(n_threads));
   BASS_RETURN_IF_ERROR(check_weights(*model.gguf, &team));
   return model;
 }

@@ -117,7 +117,7 @@ Result<GgufFile> open_model(const std::string& path, std::optional<DType> quanti
   if (!is_checkpoint(path) && !quantise.has_value()) return open_checked(path);
   BASS_ASSIGN_OR_RETURN(ModelSource source, open_model_source(path));
   if (quantise.has_value()) quantise_recipes(*quantise, source.recipes);
-  ThreadTeam team(n_threads > 0 ? n_threads : available_threads());
+  ThreadTeam team(threads_or_all(n_threads));
   return make_gguf(std::move(source), &team);
 }
 

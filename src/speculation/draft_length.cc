@@ -33,7 +33,15 @@ std::string draft_length_usage() {
   return usage;
 }
 
-DraftSource ngram_source(int order) { return static_cast<DraftSource>(std::clamp(order, 2, 5) - 2); }
+namespace {
+constexpr int kShortestMatch = 2, kLongestMatch = 5;  // kNgram2 to kNgram5
+}
+
+DraftSource ngram_source(int order) {
+  return static_cast<DraftSource>(std::clamp(order, kShortestMatch, kLongestMatch) - kShortestMatch);
+}
+
+int ngram_order(DraftSource source) { return kShortestMatch + static_cast<int>(source); }
 
 void choose_draft_lengths(const DraftLengthSpec& spec, const DraftLengthState& state, const StepCosts& costs,
                           const StepLoad& regular, std::span<DraftCandidate> candidates) {

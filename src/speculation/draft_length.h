@@ -37,6 +37,11 @@ enum class DraftSource : uint8_t { kNgram2, kNgram3, kNgram4, kNgram5, kModel };
 inline constexpr int kNumDraftSources = 5;
 /// The source of an n-gram draft whose match has `order` tokens; longer matches count as 5.
 DraftSource ngram_source(int order);
+/// The reverse: tokens of the match, 5 for longer ones. source: not kModel
+int ngram_order(DraftSource source);
+/// Tokens that a match must have to be drafted from. With a draft model at hand, it must be longer to be taken instead
+/// of the model's.
+constexpr int min_ngram_order(bool has_model) { return has_model ? 4 : 2; }
 
 /// What `goodput` and `survival` have learnt (policies/survival_estimate.h).
 struct GoodputState {

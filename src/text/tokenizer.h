@@ -71,6 +71,10 @@ class Tokenizer {
   /// Bytes that no token of this vocabulary can spell, ascending. Of byte-level vocabularies only: the others have an
   /// unknown token.
   [[nodiscard]] std::vector<uint8_t> missing_bytes() const;
+  /// How many bytes the tokens of a text have together at least (token_bytes), which says without making it tokens how
+  /// many these are at least. 0 where nothing is known: rules rewrite or remove a part of the text, or one token stands
+  /// for unknown characters of any number.
+  [[nodiscard]] size_t least_token_bytes(std::string_view text) const;
 
  private:
   Tokenizer(VocabData vocab, TokenizerRules rules) : vocab_(std::move(vocab)), rules_(std::move(rules)) {}
@@ -105,6 +109,7 @@ class Tokenizer {
   std::optional<PreTokenizer> pre_tokenizer_;
   std::unique_ptr<PieceEncoder> encoder_;
   std::array<TokenId, 256> token_of_byte_{};  // kNoToken: the vocabulary lacks it
+  bool keeps_all_text_ = false;               // no rule rewrites or removes a part of it
   SpecialTokens special_, normalized_special_;
   std::vector<TokenId> end_ids_;
 };

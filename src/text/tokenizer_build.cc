@@ -302,6 +302,19 @@ void Tokenizer::set_score_range(PieceVocab& pieces) const {
   }
 }
 
+bool TokenizerRules::keep_lengths() const {
+  const auto is_longer = [](const NormalizeStep& step) {
+    using Kind = NormalizeStep::Kind;
+    if (step.kind == Kind::kSentencePiece) return step.content.empty() && !step.removes_extra_whitespaces;
+    const bool replaces_by_longer = step.is_literal && step.content.size() >= step.pattern.size();
+    return step.kind == Kind::kPrepend || (step.kind == Kind::kReplace && replaces_by_longer);
+  };
+  const auto removes = [](const SplitStep& step) { return step.behavior == SplitBehavior::kRemoved; };
+  const auto strips = [](const AddedToken& token) { return token.strips_left || token.strips_right; };
+  return std::ranges::all_of(normalizer, is_longer) && std::ranges::none_of(pre_tokenizer, removes) &&
+         std::ranges::none_of(added_tokens, strips);
+}
+
 Status Tokenizer::make_encoder() {
   PieceVocab pieces = make_piece_vocab();
   if (rules_.is_byte_level) {
@@ -321,6 +334,7 @@ Status Tokenizer::make_encoder() {
   const bool has_all_bytes = std::ranges::count(pieces.byte_ids, kNoToken) == 0;
   const bool is_sentencepiece = rules_.piece_model != PieceModel::kMergeRanks;
   pieces.has_byte_fallback = rules_.has_byte_fallback && (has_all_bytes || !is_sentencepiece);
+  keeps_all_text_ = (rules_.is_byte_level || (pieces.has_byte_fallback && has_all_bytes)) && rules_.keep_lengths();
   if (is_sentencepiece && pieces.unknown_id == kNoToken && !pieces.has_byte_fallback) {
     return error("the vocabulary has no unknown token");
   }

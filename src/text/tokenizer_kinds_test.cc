@@ -196,6 +196,30 @@ TEST_F(TokenizerKindsTest, EncodesAndDecodesAsTheReference) {
   }
 }
 
+// The least number of bytes in tokens is right for every string; where it is not told, some have fewer than they have
+// themselves.
+TEST_F(TokenizerKindsTest, TokensHaveAtLeastAsManyBytesAsIsTold) {
+  int n_told = 0, n_not_told = 0, n_could_be_told = 0;
+  for (const nlohmann::json& kind : goldens_->at("kinds")) {
+    SCOPED_TRACE(kind.at("name"));
+    const auto tokenizer = make(vocab_of(kind));
+    const bool is_told = tokenizer->least_token_bytes("abc") > 0;
+    bool has_shorter = false;
+    for (size_t i = 0; i < strings_->size(); ++i) {
+      const std::string& text = is_json(kind) ? (*strings_)[i].first : (*strings_)[i].second;
+      size_t n_bytes = 0;
+      for (const TokenId id : encode(*tokenizer, kind, i)) n_bytes += tokenizer->token_bytes(id).size();
+      ASSERT_GE(n_bytes, tokenizer->least_token_bytes(text)) << nlohmann::json((*strings_)[i].first);
+      has_shorter |= n_bytes < text.size();
+    }
+    ++(is_told ? n_told : n_not_told);
+    n_could_be_told += is_told || has_shorter ? 0 : 1;
+  }
+  EXPECT_GE(n_told, 8);
+  EXPECT_GE(n_not_told, 8);
+  EXPECT_LE(n_could_be_told, 2);
+}
+
 // Every set of rules that GGUF has a name for is recognised, and means the same when it is read by that name.
 TEST_F(TokenizerKindsTest, NamesStandForTheRules) {
   size_t n_named = 0;

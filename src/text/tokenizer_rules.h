@@ -101,6 +101,9 @@ struct TokenizerRules {
   bool fuses_unknown = false;  ///< neighbouring unknown characters become one unknown token
   FirstSpace first_space = FirstSpace::kKeep;
   std::vector<AddedToken> added_tokens;  ///< those with a property other than AddedToken's defaults
+
+  /// No rule makes a text shorter, or removes a part of it.
+  [[nodiscard]] bool keep_lengths() const;
 };
 
 }  // namespace bass

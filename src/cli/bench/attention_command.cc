@@ -126,7 +126,7 @@ class BenchAttentionCommand final : public Command {
     if (!opened.note.empty()) console->err.write(opened.note + "\n");
     if (opened.gpu != nullptr) return make_gpu_attention_machine(std::move(opened.gpu));
     const int n_threads = options_.engine.n_threads;
-    return make_cpu_attention_machine(n_threads > 0 ? n_threads : available_threads());
+    return make_cpu_attention_machine(threads_or_all(n_threads));
   }
 
   Status bench_shape(const AttentionShape& shape, int context, const Grid& grid, Table* table) {

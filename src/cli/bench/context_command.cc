@@ -109,7 +109,7 @@ class BenchContextCommand final : public Command {
     }
     if (cells.empty() && n_available < n_wanted) return resource_exhausted("no case fits into memory");
     if (cells.empty()) return invalid_argument("no case fits the KV cache; raise --kv-memory");
-    executor->n_threads = options_.engine.n_threads > 0 ? options_.engine.n_threads : available_threads();
+    executor->n_threads = threads_or_all(options_.engine.n_threads);
     executor->max_batch = *std::max_element(batches.begin(), batches.end());
     executor->attention = options_.engine.attention;
     executor->activations = options_.engine.activations;

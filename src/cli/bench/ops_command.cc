@@ -14,6 +14,7 @@
 #include "cli/engine_loading.h"
 #include "cli/interrupt.h"
 #include "cli/number_lists.h"
+#include "cli/validators.h"
 #include "executor/executor.h"
 
 namespace bass {
@@ -40,7 +41,9 @@ class BenchOpsCommand final : public Command {
   void add_options(CLI::App* app) override {
     arguments_.add(app, {"model", "quantize", "threads", "attention", "activations", "kv_type", "json"});
     app->add_option("--rows", rows_, fmt::format("tokens of a step [{}]", rows_))->type_name("N,...");
-    app->add_option("--context", context_, fmt::format("positions that attention sees [{}]", context_))->type_name("N");
+    app->add_option("--context", context_, fmt::format("positions that attention sees [{}]", context_))
+        ->type_name("N")
+        ->check(whole_number(1, kMaxBenchTokens));
     app->add_flag("--check", checks_,
                   "compare kernels with the reference or with plain loops first (attention has its tests)");
   }
@@ -52,9 +55,8 @@ class BenchOpsCommand final : public Command {
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     BASS_RETURN_IF_ERROR(check_cpu_activations(options_.engine.activations));
     BASS_ASSIGN_OR_RETURN(const std::vector<int> rows, parse_list("--rows", rows_, kMaxRows));
-    BASS_ASSIGN_OR_RETURN(const std::vector<int> contexts, parse_list("--context", context_, kMaxBenchTokens));
     BASS_ASSIGN_OR_RETURN(const ModelFile file, load_named_model(options_));
-    ThreadTeam team(options_.engine.n_threads > 0 ? options_.engine.n_threads : available_threads());
+    ThreadTeam team(threads_or_all(options_.engine.n_threads));
     constexpr int kPages = kMaxRows / cpu::kKvPageLen + 1;  // for writing keys and values
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<cpu::CpuModel> model,
                           cpu::CpuModel::load(file, {options_.engine.kv, kPages, cpu::kKvPageLen}, &team));
@@ -75,7 +77,7 @@ class BenchOpsCommand final : public Command {
         const Timing timing = time_on_team(&team, op.run);
         BASS_RETURN_IF_ERROR(add_row(inputs, op, timing.median_s, &limits, &table));
       }
-      BASS_RETURN_IF_ERROR(bench_attention(inputs, contexts.front(), &team, &limits, &table));
+      BASS_RETURN_IF_ERROR(bench_attention(inputs, context_, &team, &limits, &table));
     }
     if (!options_.json) {
       console->err.write(fmt::format("{}, {}, {} threads\n", label(inputs), inputs.kernels->name, inputs.n_threads));
@@ -140,7 +142,7 @@ class BenchOpsCommand final : public Command {
   TableArguments arguments_;
   GenerateOptions options_;
   std::string rows_ = "1,8,32";
-  std::string context_ = "512";
+  int context_ = 512;
   bool checks_ = false;
 };
 

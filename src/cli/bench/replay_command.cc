@@ -18,9 +18,7 @@
 namespace bass {
 namespace {
 
-constexpr int kLongestFixed = 8;           // the fixed lengths that policies are compared with: 0 .. this
-constexpr int kNgramOrderBesideModel = 4;  // as in the engine (engine/engine_requests.cc)
-constexpr int kNgramOrderAlone = 2;
+constexpr int kLongestFixed = 8;  // the fixed lengths that policies are compared with: 0 .. this
 
 /// The engine's, or, without a spec, the study's of that name.
 struct Policy {
@@ -114,7 +112,7 @@ class BenchReplayCommand final : public Command {
     options_.has_labels = !hides_labels_;
     options_.uses_model = drafter_ != "ngram" && !machine.draft_pass.empty() && has_model_drafts(trace);
     options_.uses_ngrams = drafter_ != "model";
-    options_.min_ngram_order = options_.uses_model ? kNgramOrderBesideModel : kNgramOrderAlone;
+    options_.min_ngram_order = min_ngram_order(options_.uses_model);
     Table table(speed_columns(), is_json_, &console->out);
     for (const Trace& part : parts) {
       for (const int batch : batches) BASS_RETURN_IF_ERROR(compare(part, machine, policies, batch, &table));

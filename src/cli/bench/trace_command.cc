@@ -154,7 +154,7 @@ class BenchTraceCommand final : public Command {
         round.model = steps[i].evidence;
       } else {
         round.ngram = steps[i].evidence;
-        round.ngram_order = 2 + static_cast<int>(steps[i].source);
+        round.ngram_order = ngram_order(steps[i].source);
       }
     }
   }
@@ -170,7 +170,7 @@ class BenchTraceCommand final : public Command {
                                 {"min_p", sampling.min_p}};
     if (engine.draft_info()) json["draft"] = engine.draft_info()->name;
     const bool compares = sampling.temperature == 0 || options_.request.speculation.verify == VerifyRule::kMatch;
-    json["verify"] = compares ? "match" : "rejection";
+    json["verify"] = verify_rule_name(compares ? VerifyRule::kMatch : VerifyRule::kRejection);
     json["max_drafts"] = max_drafts_;
     return json;
   }
