@@ -54,7 +54,8 @@ class ServeCommand final : public Command {
     };
     add("--host", server_.host, "address to listen on; 0.0.0.0: all of this machine [127.0.0.1]", "ADDRESS");
     add("--port", server_.port, "0: any that is free; it is printed [8080]", "N")->check(whole_number(0, 65535));
-    add("--model-name", server_.model, "what callers call the model [as -m; a file without folder and .gguf]", "NAME");
+    add("--model-name", server_.model,
+        "what callers call the model [as -m; of a file or folder its name, without .gguf]", "NAME");
     add("--allow-origin", server_.origins, "web pages that may call from a browser; '*': all (repeatable) [none]",
         "ORIGIN")
         ->check(&check_origin)
@@ -62,7 +63,7 @@ class ServeCommand final : public Command {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     add("--max-calls", server_.max_calls, "calls that run or wait at most; further ones get 429 [256]", "N")
         ->check(whole_number(1, 4096));
-    add("--drain", server_.drain_s, "calls that run have so long when the server ends [10]", "SECONDS")
+    add("--drain", server_.drain_s, "calls that run have so long when the server ends [8]", "SECONDS")
         ->check(number_from(0, 1e6));
   }
 
@@ -117,9 +118,12 @@ class ServeCommand final : public Command {
                                    server_.model, server_.api_key.empty() ? "" : ", with a key"));
   }
 
-  // "smollm2" is a name already; a file's name says enough.
+  // "smollm2" and "ORG/NAME" are names already; of a file or a folder its own name says enough.
   static std::string model_name(const std::string& given) {
-    return given.ends_with(".gguf") ? std::filesystem::path(given).stem().string() : given;
+    if (given.ends_with(".gguf")) return std::filesystem::path(given).stem().string();
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::canonical(given, error);
+    return error || folder.filename().empty() ? given : folder.filename().string();
   }
 
   TableArguments arguments_;

@@ -16,10 +16,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::array kRoles{"system", "user", "assistant", "developer", "tool"};
 
-// What clients send back of an answer, or know of a message beside it.
-constexpr std::array kLabels{"name",          "tool_call_id",      "id",        "refusal",
-                             "annotations",   "reasoning_content", "reasoning", "tool_calls",
-                             "function_call", "cache_control"};
+// A part of what was said that a text does not have. What else clients know of a message, or send back of an answer,
+// says nothing to the model: labels of many kinds, which differ from client to client.
+constexpr std::array kNoText{"audio", "image", "images", "image_url", "video", "videos", "files"};
 
 /// A part of a content that is a list.
 Result<std::string> read_part(const Json& part) {
@@ -45,10 +44,9 @@ Result<std::string> read_content(const Json& content) {
 
 Status check_keys(const Json& message) {
   for (const auto& [key, value] : message.items()) {
-    const bool says_nothing = value.is_null() || (value.is_array() && value.empty());
-    const bool is_label = std::ranges::find(kLabels, key) != kLabels.end();
-    if (key == "role" || key == "content" || says_nothing || is_label) continue;
-    return invalid_argument(fmt::format("unknown key \"{}\"; a message has \"role\" and \"content\"", key));
+    const bool says_nothing = value.is_null() || (value.is_structured() && value.empty());
+    if (says_nothing || std::ranges::find(kNoText, key) == kNoText.end()) continue;
+    return invalid_argument(fmt::format("\"{}\": messages are texts here; leave it out", key));
   }
   return ok_status();
 }
@@ -93,7 +91,7 @@ Result<ChatMessage> read_said(const Json& message) {
     BASS_ASSIGN_OR_RETURN(said.content, read_content(message["content"]));
   }
   BASS_ASSIGN_OR_RETURN(const Json calls, read_calls(message));
-  if (!calls.empty()) said.tool_calls = calls.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (!calls.empty()) said.tool_calls = json_text(calls);
   return said;
 }
 

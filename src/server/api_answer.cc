@@ -3,23 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <boost/algorithm/string/replace.hpp>
 
 #include "base/check.h"
 #include "base/digest.h"
 #include "engine/ranking.h"
+#include "text/user_json.h"
 #include "text/utf8.h"
 
 namespace bass {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
-// Characters, not bytes: what a client's strings count. One that several tokens spell counts with the first of them.
-int64_t n_code_points(std::string_view text) {
-  return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
-}
 
 // The protocol's word for an answer that has called tools is another one where the caller did not choose which.
 Json finish_reason(const ApiShape& shape, FinishReason reason, size_t n_calls) {
@@ -48,7 +44,7 @@ Status error_of(FinishReason reason, const Status& error) {
 }
 
 // A prompt as it came; of token ids, as they read.
-std::string echoed_text(const ApiShape& shape, size_t prompt_idx, const Event& event, const TokenTexts& texts) {
+std::string echoed_text(const ApiShape& shape, size_t prompt_idx, const Event& event, const TokenTextOf& texts) {
   std::string text = shape.echoed[prompt_idx];
   if (!text.empty()) return text;
   bool at_start = true;
@@ -61,7 +57,7 @@ std::string echoed_text(const ApiShape& shape, size_t prompt_idx, const Event& e
 }
 
 // What follows a prompt of special tokens alone.
-bool begins_text(const Event& prompt, const TokenTexts& texts) {
+bool begins_text(const Event& prompt, const TokenTextOf& texts) {
   return std::ranges::all_of(prompt.prompt_tokens, [&](TokenId id) { return texts(id, true).is_special; });
 }
 
@@ -84,84 +80,7 @@ Json ApiUsage::json() const {
           {"prompt_tokens_details", {{"cached_tokens", n_cached_}}}};
 }
 
-void ApiLogprobs::add(const Event& event) {
-  for (size_t i = 0; i < event.tokens.size(); ++i) {
-    const TokenInfo& token = event.tokens[i];
-    const Entry entry{token.id, token.logprob, std::span(event.top_logprobs).subspan(i * n_top_, n_top_), at_start_};
-    const TokenText text = texts_(token.id, at_start_);
-    if (endpoint_ == ApiEndpoint::kChat) {
-      add_to_chat(entry, text);
-    } else {
-      add_to_completion(entry, text);
-    }
-    if (text.is_special) continue;
-    n_chars_ += n_code_points(text.bytes);
-    at_start_ = text.at_start;
-  }
-}
-
-// What begins or ends texts of this vocabulary is among the tokens, but not in a text that was sent.
-void ApiLogprobs::add_prompt(const Event& event, std::string_view echoed) {
-  Entry entry{.at_start = true};
-  for (size_t i = 0; i < event.prompt_tokens.size(); ++i) {
-    entry.id = event.prompt_tokens[i];
-    if (i > 0) {
-      entry.logprob = event.prompt_logprobs[i - 1];
-      entry.top = std::span(event.top_logprobs).subspan((i - 1) * n_top_, n_top_);
-    }
-    const TokenText text = texts_(entry.id, entry.at_start);
-    add_to_completion(entry, text);
-    if (text.is_special && !echoed.starts_with(text.bytes)) continue;
-    entry.at_start = text.at_start;
-    n_chars_ += n_code_points(text.bytes);
-    echoed.remove_prefix(std::min(echoed.size(), text.bytes.size()));
-  }
-}
-
-void ApiLogprobs::add_to_chat(const Entry& entry, const TokenText& text) {
-  const auto json = [](const std::string& bytes, float logprob) {
-    const std::vector<uint8_t> numbers(bytes.begin(), bytes.end());
-    return Json{{"token", to_valid_utf8(bytes)}, {"logprob", logprob}, {"bytes", numbers}};
-  };
-  Json alternatives = Json::array();
-  for (const TopLogprob& one : entry.top) {
-    if (one.id >= 0) alternatives.push_back(json(texts_(one.id, entry.at_start).bytes, one.logprob));
-  }
-  Json own = json(text.bytes, *entry.logprob);
-  own["top_logprobs"] = std::move(alternatives);
-  entries_.push_back(std::move(own));
-}
-
-// The token itself is among its alternatives, however improbable it is; of two that look alike the first one counts.
-void ApiLogprobs::add_to_completion(const Entry& entry, const TokenText& text) {
-  const std::string token = to_valid_utf8(text.bytes);
-  entries_.push_back(token);
-  token_logprobs_.push_back(entry.logprob ? Json(*entry.logprob) : Json());
-  offsets_.push_back(n_chars_);
-  if (n_top_ == 0) return;
-  Json alternatives = entry.logprob ? Json::object() : Json();
-  for (const TopLogprob& one : entry.top) {
-    if (one.id >= 0) alternatives.emplace(to_valid_utf8(texts_(one.id, entry.at_start).bytes), one.logprob);
-  }
-  if (entry.logprob) alternatives.emplace(token, *entry.logprob);
-  top_.push_back(std::move(alternatives));
-}
-
-Json ApiLogprobs::take() {
-  Json logprobs;
-  if (endpoint_ == ApiEndpoint::kChat) {
-    logprobs = {{"content", std::move(entries_)}, {"refusal", nullptr}};
-  } else {
-    logprobs = {{"tokens", std::move(entries_)},
-                {"token_logprobs", std::move(token_logprobs_)},
-                {"top_logprobs", n_top_ > 0 ? std::move(top_) : Json()},
-                {"text_offset", std::move(offsets_)}};
-  }
-  entries_ = token_logprobs_ = top_ = offsets_ = Json::array();
-  return logprobs;
-}
-
-WholeAnswer::WholeAnswer(const ApiShape& shape, ApiHead head, const TokenTexts& texts)
+WholeAnswer::WholeAnswer(const ApiShape& shape, ApiHead head, const TokenTextOf& texts)
     : shape_(shape), head_(std::move(head)), texts_(texts), usage_(shape.n_prompts) {
   const Sample sample{.logprobs = ApiLogprobs(shape_.endpoint, shape_.n_top, texts)};
   samples_.assign(shape_.n_prompts, std::vector<Sample>(static_cast<size_t>(shape_.n_samples), sample));
@@ -240,16 +159,15 @@ Result<std::string> WholeAnswer::finish() {
     }
   }
   const bool is_chat = shape_.endpoint == ApiEndpoint::kChat;
-  return dump(Json{{"id", head_.id},
-                   {"object", is_chat ? "chat.completion" : "text_completion"},
-                   {"created", head_.created_s},
-                   {"model", head_.model},
-                   {"choices", std::move(choices)},
-                   {"usage", usage_.json()}}) +
-         "\n";
+  return json_line({{"id", head_.id},
+                    {"object", is_chat ? "chat.completion" : "text_completion"},
+                    {"created", head_.created_s},
+                    {"model", head_.model},
+                    {"choices", std::move(choices)},
+                    {"usage", usage_.json()}});
 }
 
-StreamedAnswer::StreamedAnswer(const ApiShape& shape, ApiHead head, const TokenTexts& texts)
+StreamedAnswer::StreamedAnswer(const ApiShape& shape, ApiHead head, const TokenTextOf& texts)
     : shape_(shape), head_(std::move(head)), texts_(texts), usage_(shape.n_prompts) {
   const size_t n_choices = shape_.n_prompts * static_cast<size_t>(shape_.n_choices);
   choices_.assign(n_choices, {ApiLogprobs(shape_.endpoint, shape_.n_top, texts), ToolCallReader(shape_.tools)});
@@ -350,6 +268,13 @@ std::string StreamedAnswer::end() const {
   return text + "data: [DONE]\n\n";
 }
 
-std::string server_sent_event(const Json& object) { return fmt::format("data: {}\n\n", dump(object)); }
+// The characters beside line feeds that end lines of Unicode are escaped: some clients cut events there.
+std::string server_sent_event(const Json& object) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLineEnds{
+      {{"\xC2\x85", "\\u0085"}, {"\xE2\x80\xA8", "\\u2028"}, {"\xE2\x80\xA9", "\\u2029"}}};
+  std::string text = json_text(object);
+  for (const auto& [line_end, escape] : kLineEnds) boost::replace_all(text, line_end, escape);
+  return fmt::format("data: {}\n\n", text);
+}
 
 }  // namespace bass

@@ -13,6 +13,7 @@
 #include "bass/engine.h"
 #include "bass/request.h"
 #include "server/api_call.h"
+#include "server/api_logprobs.h"
 #include "server/tool_calls.h"
 
 namespace bass {
@@ -23,9 +24,6 @@ struct ApiHead {
   int64_t created_s = 0;  ///< seconds since 1970
   std::string model;
 };
-
-/// Engine::token_text of a token that the engine has told of.
-using TokenTexts = std::function<TokenText(TokenId, bool at_start)>;
 
 /// Tokens of a call, as far as is known.
 class ApiUsage {
@@ -42,46 +40,10 @@ class ApiUsage {
   int64_t n_completion_ = 0;  // of all samples, also those that are not answered
 };
 
-/// Tokens with their log-probabilities, as a chat's or a completion's choice has them.
-class ApiLogprobs {
- public:
-  /// n_top: of Event::top_logprobs
-  ApiLogprobs(ApiEndpoint endpoint, int n_top, TokenTexts texts)
-      : endpoint_(endpoint), n_top_(static_cast<size_t>(n_top)), texts_(std::move(texts)) {}
-  /// Before anything is added. at_start: the prompt is no text, so that the answer begins one.
-  void begin(bool at_start) { at_start_ = at_start; }
-  void add(const Event& event);
-  /// A completion's prompt, whose first token has no probability (Event::Kind::kPrompt), and how it is echoed.
-  void add_prompt(const Event& event, std::string_view echoed);
-  /// Those that were added since the last call.
-  nlohmann::ordered_json take();
-
- private:
-  /// A token in its place.
-  struct Entry {
-    TokenId id = 0;
-    std::optional<float> logprob;
-    std::span<const TopLogprob> top;
-    bool at_start = false;
-  };
-  void add_to_chat(const Entry& entry, const TokenText& text);
-  void add_to_completion(const Entry& entry, const TokenText& text);
-
-  ApiEndpoint endpoint_;
-  size_t n_top_;
-  TokenTexts texts_;
-  nlohmann::ordered_json entries_ = nlohmann::ordered_json::array();
-  nlohmann::ordered_json token_logprobs_ = nlohmann::ordered_json::array();  // of a completion, as the next two
-  nlohmann::ordered_json top_ = nlohmann::ordered_json::array();
-  nlohmann::ordered_json offsets_ = nlohmann::ordered_json::array();
-  int64_t n_chars_ = 0;    // of the text so far
-  bool at_start_ = false;  // the answer's text is the beginning of one, and has only begun
-};
-
 /// An answer that is sent when all is done.
 class WholeAnswer {
  public:
-  WholeAnswer(const ApiShape& shape, ApiHead head, const TokenTexts& texts);
+  WholeAnswer(const ApiShape& shape, ApiHead head, const TokenTextOf& texts);
   /// An event of the call's `prompt_idx`-th request.
   void take(size_t prompt_idx, const Event& event);
   /// The answer's body. Error: a sample that failed or was cancelled, as the server ends.
@@ -103,7 +65,7 @@ class WholeAnswer {
 
   ApiShape shape_;
   ApiHead head_;
-  TokenTexts texts_;
+  TokenTextOf texts_;
   ApiUsage usage_;
   std::vector<std::vector<Sample>> samples_;  // of each prompt
   Status error_;
@@ -112,7 +74,7 @@ class WholeAnswer {
 /// An answer that is sent piece by piece, as server-sent events.
 class StreamedAnswer {
  public:
-  StreamedAnswer(const ApiShape& shape, ApiHead head, const TokenTexts& texts);
+  StreamedAnswer(const ApiShape& shape, ApiHead head, const TokenTextOf& texts);
   /// What an event adds to the stream; may be empty. Error: of a sample that failed or was cancelled.
   Result<std::string> take(size_t prompt_idx, const Event& event);
   /// The end of the stream, behind the last event.
@@ -138,7 +100,7 @@ class StreamedAnswer {
 
   ApiShape shape_;
   ApiHead head_;
-  TokenTexts texts_;
+  TokenTextOf texts_;
   ApiUsage usage_;
   std::vector<Choice> choices_;
 };

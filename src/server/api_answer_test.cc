@@ -13,7 +13,7 @@ using ::testing::StartsWith;
 constexpr TokenId kHalf = 0, kBegin = 1, kWord = 2;
 
 // kBegin is special; kWord has a space that is not shown where a text begins.
-const TokenTexts kTexts = [](TokenId id, bool at_start) -> TokenText {
+const TokenTextOf kTexts = [](TokenId id, bool at_start) -> TokenText {
   if (id == kHalf) return {"\xC3"};
   if (id == kBegin) return {"<s>", /*is_special=*/true, at_start};
   if (id == kWord) return {at_start ? "w" : " w"};
@@ -229,7 +229,7 @@ TEST(WholeAnswer, TheFirstWordOfATextHasNoSpace) {
 TEST(WholeAnswer, ATokenThatIsNotEchoedBeginsNothing) {
   ApiShape shape = shape_of(ApiEndpoint::kCompletion, 1, 1);
   shape.has_logprobs = shape.has_echo = true;
-  const TokenTexts texts = [](TokenId id, bool at_start) {
+  const TokenTextOf texts = [](TokenId id, bool at_start) {
     TokenText text = kTexts(id, at_start);
     text.at_start = false;
     return text;
@@ -323,6 +323,13 @@ ApiShape with_tools(bool must_call_named = false) {
 constexpr const char* kTwoCalls =
     "So: <tool_call>{\"name\": \"add\", \"arguments\": {\"a\": 1}}</tool_call>\n"
     "<tool_call>{\"name\": \"add\", \"arguments\": {}}</tool_call>";
+
+// Some clients take these for ends of lines.
+TEST(StreamedAnswer, LinesOfUnicodeDoNotEndAnEvent) {
+  const std::string event = server_sent_event({{"text", "a\u0085b\u2028c\u2029d\ne\u00e9"}});
+  EXPECT_EQ(event, "data: {\"text\":\"a\\u0085b\\u2028c\\u2029d\\ne\u00e9\"}\n\n");
+  EXPECT_EQ(nlohmann::json::parse(event.substr(6))["text"], "a\u0085b\u2028c\u2029d\ne\u00e9");
+}
 
 TEST(WholeAnswer, HasTheToolsThatAreCalled) {
   WholeAnswer answer(with_tools(), kHead, kTexts);

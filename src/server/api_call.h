@@ -42,9 +42,10 @@ struct ApiCall {
   std::vector<Request> requests;  ///< one a prompt
 };
 
-inline constexpr size_t kMaxPrompts = 2048;      ///< of a call
-inline constexpr size_t kMaxBiases = 1 << 20;    ///< of all prompts of a call: each has its own
-inline constexpr size_t kMaxEchoed = 1 << 24;    ///< characters or tokens of prompts, each time that they are echoed
+inline constexpr size_t kMaxPrompts = 2048;    ///< of a call
+inline constexpr size_t kMaxBiases = 1 << 20;  ///< of all prompts of a call: each has its own
+inline constexpr size_t kMaxEchoed =
+    1 << 24;  ///< characters or tokens of prompts, each time that they are echoed; with N log-probabilities N + 1 times
 inline constexpr int64_t kMaxSamples = 1 << 16;  ///< of a call, and of all calls that run
 
 /// A call from its body. defaults: what it does not say; the names, types and ranges of what it may say are those of

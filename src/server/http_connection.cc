@@ -147,6 +147,7 @@ net::awaitable<void> HttpConnection::begin_pieces(std::string_view type) {
   is_kept_ = is_kept_ && version_ >= 11;  // before, the connection's end is the answer's
   response.keep_alive(is_kept());
   response.chunked(version_ >= 11);
+  response.set("X-Accel-Buffering", "no");  // pieces are sent on as they come, also by nginx
   http::response_serializer<http::empty_body> serializer(response);
   stream_.expires_after(kWriteTime);
   co_await http::async_write_header(stream_, serializer, net::use_awaitable);

@@ -3,22 +3,20 @@
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 
+#include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <set>
 #include <thread>
 
 #include "base/caught_status.h"
 #include "base/check.h"
-#include "server/api_call.h"
 #include "server/api_error.h"
 #include "server/asio.h"
 #include "server/call_hold.h"
-#include "server/event_pump.h"
+#include "server/call_runner.h"
 #include "server/http_connection.h"
-#include "server/metrics.h"
-#include "server/running_call.h"
 
 namespace bass {
 namespace {
@@ -27,24 +25,10 @@ using Json = nlohmann::ordered_json;
 using Connection = std::shared_ptr<HttpConnection>;
 
 constexpr size_t kMaxConnections = 4096;
-constexpr int kReaders = 2;                             // threads that make bodies requests and texts tokens
 constexpr std::chrono::milliseconds kGrace{1000};       // for calls that were cut to tell their callers
 constexpr size_t kMaxOtherBytes = 64 << 10;             // of bodies that nobody will read
 constexpr size_t kMaxAllBodies = size_t{1} << 30;       // bytes of bodies that come or are read, together
 constexpr std::chrono::milliseconds kAcceptPause{100};  // when the system has no more connections to give
-
-std::string random_id(std::string_view prefix) {
-  std::random_device random;
-  return fmt::format("{}-{:08x}{:08x}{:08x}", prefix, random(), random(), random());
-}
-
-int64_t seconds_since_1970() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-HttpAnswer answer_of(const ApiError& error) {
-  return {error.http_status, error.body(), "application/json", error.allowed};
-}
 
 /// A path as clients mean it that were told the address without "/v1", or with a "/" too many.
 std::string meant_path(const std::string& asked) {
@@ -57,20 +41,18 @@ std::string meant_path(const std::string& asked) {
   return lacks_version ? "/v1" + path : path;
 }
 
-/// Everything but `start`, `stop`, the readers and the pump runs on one thread, io_thread_.
+/// Everything but `start`, `stop` and a runner's readers and pump runs on one thread, io_thread_.
 class HttpServerImpl final : public HttpServer {
  public:
   HttpServerImpl(Engine* engine, ServerOptions options)
-      : engine_(engine), options_(std::move(options)), calls_(engine, &times_), pump_([this](EventPump::Events events) {
-          net::post(io_, [this, events = std::move(events)] { calls_.take(*events); });
-        }) {}
+      : options_(std::move(options)), calls_(&io_, engine, &options_) {}
   ~HttpServerImpl() override { stop(); }
 
   Status bind() {
     ErrorCode error;
     tcp::resolver resolver(io_);
     const auto found = resolver.resolve(options_.host, std::to_string(options_.port), tcp::resolver::passive, error);
-    if (!error) error = listen(found.begin()->endpoint());
+    if (!error) error = listen_on_one(found);
     if (!error) return ok_status();
     return unavailable(fmt::format("{}:{}: cannot be listened on: {}; --port 0 takes any port that is free",
                                    options_.host, options_.port, error.message()));
@@ -87,12 +69,26 @@ class HttpServerImpl final : public HttpServer {
     if (!io_thread_.joinable()) return;
     net::post(io_, [this] { begin_end(); });
     io_thread_.join();  // when no connection is left
-    readers_.join();
+    calls_.join();
   }
 
  private:
+  /// A name may have several addresses, and what it means to callers is IPv4's first.
+  ErrorCode listen_on_one(const tcp::resolver::results_type& found) {
+    std::vector<tcp::endpoint> addresses(found.begin(), found.end());
+    std::ranges::stable_partition(addresses, [](const tcp::endpoint& where) { return where.address().is_v4(); });
+    ErrorCode first_error;
+    for (const tcp::endpoint& where : addresses) {
+      const ErrorCode error = listen(where);
+      if (!error) return error;
+      if (!first_error) first_error = error;
+    }
+    return first_error;
+  }
+
   ErrorCode listen(const tcp::endpoint& where) {
-    ErrorCode error;
+    ErrorCode error, ignored;
+    acceptor_.close(ignored);
     acceptor_.open(where.protocol(), error);
     if (!error) acceptor_.set_option(net::socket_base::reuse_address(true), error);
     if (!error) acceptor_.bind(where, error);
@@ -105,6 +101,7 @@ class HttpServerImpl final : public HttpServer {
 
   void begin_end() {
     is_ending_ = true;
+    calls_.refuse_more();
     acceptor_.close();
     const std::set<Connection> connections = connections_;
     for (const Connection& connection : connections) {
@@ -120,8 +117,7 @@ class HttpServerImpl final : public HttpServer {
   }
 
   void cut_calls() {
-    must_end_ = true;
-    calls_.cancel_all();
+    calls_.cut();
     end_.expires_after(kGrace);
     end_.async_wait([this](const ErrorCode& error) {
       if (error) return;
@@ -212,7 +208,7 @@ class HttpServerImpl final : public HttpServer {
     const std::optional<ApiEndpoint> endpoint = endpoint_of(request);
     const bool is_call = endpoint && is_allowed(request);
     if (read == HttpConnection::Read::kRequest && is_call) {
-      co_await call(connection, *endpoint, &request.body, &bodies);
+      co_await calls_.run(connection, *endpoint, &request.body, &bodies);
       co_return true;
     }
     if (read != HttpConnection::Read::kRequest) connection->keep_no_longer();
@@ -277,8 +273,7 @@ class HttpServerImpl final : public HttpServer {
     const bool is_get = request.method == "GET" || request.method == "HEAD";
     if (is_get && path == "/health") return {200, "{\"status\":\"ok\"}\n"};
     if (!is_allowed(request)) return answer_of(wrong_key_error());
-    if (is_get && path == "/metrics")
-      return {200, metrics_text(counts_, calls_.prompts(), times_, engine_->stats()), "text/plain; version=0.0.4"};
+    if (is_get && path == "/metrics") return {200, calls_.metrics(), "text/plain; version=0.0.4; charset=utf-8"};
     if (is_get && path == "/v1/models")
       return {200, Json{{"object", "list"}, {"data", Json::array({model_json()})}}.dump() + "\n"};
     constexpr std::string_view kModels = "/v1/models/";
@@ -287,8 +282,8 @@ class HttpServerImpl final : public HttpServer {
     const bool is_got = path == "/health" || path == "/metrics" || path == "/v1/models" || path.starts_with(kModels);
     if (!is_get && is_got) return answer_of(wrong_method_error(request.method, path, "GET, HEAD"));
     if (!is_get || !path.starts_with(kModels)) return answer_of(unknown_path_error(request.method, request.path));
-    const std::string name = path.substr(kModels.size());
-    if (name != options_.model) return answer_of(unknown_model_error(name, options_.model));
+    const bool is_served = path == meant_path(std::string(kModels) + options_.model);
+    if (!is_served) return answer_of(unknown_model_error(path.substr(kModels.size()), options_.model));
     return {200, model_json().dump() + "\n"};
   }
 
@@ -296,154 +291,16 @@ class HttpServerImpl final : public HttpServer {
     return {{"id", options_.model}, {"object", "model"}, {"created", started_s_}, {"owned_by", "bass"}};
   }
 
-  // A call.
-
-  /// body, bodies: done with when the call runs.
-  net::awaitable<void> call(Connection connection, ApiEndpoint endpoint, std::string* body, Share* bodies) {
-    if (is_ending_ || counts_.running >= options_.max_calls) {
-      ++counts_.refused;
-      const HttpAnswer refusal = answer_of(is_ending_ ? ending_error() : too_many_calls_error(options_.max_calls));
-      co_await connection->answer(refusal);
-      co_return;
-    }
-    const auto arrived = RunningCall::Clock::now();
-    Hold hold(&calls_, &counts_.running, &n_samples_);
-    Submitted submitted;
-    auto reading = submit(endpoint, body, &hold, &submitted);
-    co_await net::co_spawn(readers_, std::move(reading), net::use_awaitable);
-    *body = std::string();
-    bodies->give_back();
-    if (submitted.error) {
-      ++counts_.refused;
-      hold.release();
-      const HttpAnswer refusal = answer_of(*submitted.error);
-      co_await connection->answer(refusal);
-      co_return;
-    }
-    const bool is_chat = endpoint == ApiEndpoint::kChat;
-    ApiHead head{random_id(is_chat ? "chatcmpl" : "cmpl"), seconds_since_1970(), options_.model};
-    const std::string id = head.id;
-    const auto running =
-        std::make_shared<RunningCall>(io_.get_executor(), arrived, submitted.shape, std::move(head), token_texts());
-    hold.begin(running);
-    if (must_end_) calls_.cancel_all();
-    Status status;
-    try {
-      connection->watch([running] { running->fail(caller_gone()); });
-      if (submitted.shape.is_streamed) {
-        co_await send_pieces(connection, running, &hold);
-      } else {
-        co_await send_whole(connection, running, &hold);
-      }
-      status = running->status();
-    } catch (const boost::system::system_error&) {
-      status = caller_gone();
-    } catch (...) {
-      status = caught_status("answering a call");
-    }
-    connection->unwatch();
-    hold.release();
-    ++(status.ok() ? counts_.answered : counts_.broken);
-    if (status.ok()) {
-      times_.call.add(running->seconds());
-      co_return;
-    }
-    tell(id, status);
-    connection->keep_no_longer();  // a stream ends in its middle: nobody takes a part for the whole
-  }
-
-  static Status caller_gone() { return {StatusCode::kCancelled, "the caller has gone"}; }
-
-  /// What a reader makes of a body.
-  struct Submitted {
-    ApiShape shape;
-    std::optional<ApiError> error;  // then nobody waits for what was submitted
-  };
-
-  /// On a reader's thread.
-  net::awaitable<void> submit(ApiEndpoint endpoint, const std::string* body, Hold* hold, Submitted* submitted) {
-    try {
-      submitted->error = try_submit(endpoint, *body, hold, &submitted->shape);
-    } catch (...) {
-      submitted->error = api_error(caught_status("reading a call"));
-    }
-    co_return;
-  }
-
-  std::optional<ApiError> try_submit(ApiEndpoint endpoint, const std::string& body, Hold* hold, ApiShape* shape) {
-    Result<ApiCall> call = read_api_call(endpoint, body, options_.defaults);
-    if (!call.ok()) return api_error(call.status());
-    if (!call->model.empty() && call->model != options_.model) return unknown_model_error(call->model, options_.model);
-    *shape = call->shape;
-    if (!hold->take_samples(static_cast<int64_t>(shape->n_prompts) * shape->n_samples)) {
-      return too_many_samples_error(kMaxSamples);
-    }
-    const uint64_t job = ++n_jobs_;
-    hold->requests().reserve(call->requests.size());
-    for (Request& request : call->requests) {
-      request.job = job;
-      const Result<RequestId> id = engine_->submit(std::move(request), pump_.queue());
-      if (!id.ok()) {
-        return api_error(by_callers_key(*shape, id.status()), endpoint == ApiEndpoint::kChat ? "messages" : "prompt");
-      }
-      hold->requests().push_back(id.value());
-    }
-    return std::nullopt;
-  }
-
-  [[nodiscard]] TokenTexts token_texts() const {
-    return [engine = engine_](TokenId id, bool at_start) {
-      Result<TokenText> text = engine->token_text(id, at_start);
-      return text.ok() ? std::move(text).value() : TokenText();
-    };
-  }
-
-  net::awaitable<void> send_whole(Connection connection, std::shared_ptr<RunningCall> running, Hold* hold) {
-    co_await running->wait();
-    Result<std::string> body = running->whole();
-    connection->unwatch();
-    hold->release();
-    if (!body.ok()) {
-      running->fail(body.status());
-      connection->keep_no_longer();
-    }
-    const HttpAnswer answer =
-        body.ok() ? HttpAnswer{200, std::move(body).value()} : answer_of(api_error(body.status()));
-    co_await connection->answer(answer);
-  }
-
-  net::awaitable<void> send_pieces(Connection connection, std::shared_ptr<RunningCall> running, Hold* hold) {
-    co_await connection->begin_pieces("text/event-stream");
-    bool is_done = false;
-    while (!is_done) {
-      co_await running->wait();
-      is_done = running->is_done();
-      if (is_done) hold->release();
-      std::string pieces = running->take_pieces();
-      if (is_done && !running->status().ok()) pieces += "data: " + api_error(running->status()).body() + "\n";
-      if (!pieces.empty()) co_await connection->send_piece(pieces);
-    }
-    if (running->status().ok()) co_await connection->end_pieces();
-  }
-
-  Engine* engine_;
   ServerOptions options_;
   net::io_context io_{1};
   tcp::acceptor acceptor_{io_};
   net::steady_timer end_{io_};
   int port_ = -1;
-  int64_t started_s_ = seconds_since_1970();
-  CallTimes times_;
-  CallTable calls_;
-  CallCounts counts_;
+  const std::time_t started_s_ = std::time(nullptr);
   std::set<Connection> connections_;
   bool is_ending_ = false;
-  bool must_end_ = false;
-  std::atomic<int64_t> n_samples_ = 0;  // of the calls that run
-  size_t body_bytes_ = 0;               // that are taken of kMaxAllBodies
-  std::atomic<uint64_t> n_jobs_ = 0;
-  net::thread_pool readers_{kReaders};
-  EventPump pump_;
+  size_t body_bytes_ = 0;  // that are taken of kMaxAllBodies
+  CallRunner calls_;
   std::thread io_thread_;
 };
 

@@ -18,8 +18,12 @@ struct ServerOptions {
   std::string api_key;  ///< callers must send it; empty: anyone may call
   /// Of pages that may call from a browser and read the answers ("https://chat.example"); "*": of all pages.
   std::vector<std::string> origins;
-  int max_calls = 256;       ///< that run or wait; further ones are refused
-  double drain_s = 10;       ///< calls that run have so long to end when the server does
+  int max_calls = 256;  ///< that run or wait; further ones are refused
+  /// Calls that run have so long to end when the server does; a container is killed after 10 unless told otherwise.
+  double drain_s = 8;
+  /// A stream that has nothing to say for so long sends a comment: proxies take one that is silent for a minute for
+  /// broken.
+  double max_silence_s = 15;
   GenerateOptions defaults;  ///< of what a call does not say
   /// Called from the server's thread with a line about a call that failed; none: nobody is told.
   std::function<void(const std::string&)> on_failure;

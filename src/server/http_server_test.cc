@@ -12,6 +12,7 @@
 
 #include "server/asio.h"
 #include "support/engine_run.h"
+#include "support/timed_executor.h"
 
 namespace bass::testing {
 namespace {
@@ -62,10 +63,13 @@ constexpr const char* kLast = "Connection: close\r\n";
 
 class ServerTest : public ::testing::Test {
  protected:
+  static EngineOptions engine_options() {
+    return {.model_path = tiny_model("tiny_gqa_tied_f32"), .max_batch = 4, .n_threads = 2};
+  }
   void serve(ServerOptions options = {}) {
-    engine_ = load_engine({.model_path = tiny_model("tiny_gqa_tied_f32"), .max_batch = 4, .n_threads = 2});
+    if (engine_ == nullptr) engine_ = load_engine(engine_options());
     options.port = 0;
-    options.model = "tiny";
+    if (options.model.empty()) options.model = "tiny";
     Result<std::unique_ptr<HttpServer>> server = HttpServer::start(engine_.get(), std::move(options));
     ASSERT_TRUE(server.ok()) << server.status().message();
     server_ = std::move(server).value();
@@ -224,6 +228,34 @@ TEST_F(ServerTest, PathsAreWhatClientsMean) {
   EXPECT_THAT(ask("GET /models HTTP/1.1\r\nConnection: close\r\n\r\n"), HasSubstr("\"object\":\"list\""));
   EXPECT_THAT(ask(post("/health", "{}", kLast)), HasSubstr("\r\nAllow: GET, HEAD\r\n"));
   EXPECT_THAT(ask(post("/v2/completions", "{}", kLast)), StartsWith("HTTP/1.1 404 "));
+}
+
+TEST_F(ServerTest, AModelMayBeNamedByAPath) {
+  serve({.model = "/data//models/tiny/"});
+  const auto get = [&](const std::string& path) {
+    return ask(fmt::format("GET {} HTTP/1.1\r\nConnection: close\r\n\r\n", path));
+  };
+  EXPECT_THAT(get("/v1/models"), HasSubstr(R"("id":"/data//models/tiny/")"));
+  for (const char* path : {"/v1/models//data//models/tiny/", "/v1/models/%2Fdata%2F%2Fmodels%2Ftiny%2F"})
+    EXPECT_THAT(get(path), HasSubstr(R"("id":"/data//models/tiny/")")) << path;
+  EXPECT_THAT(get("/v1/models/data/models/small"), StartsWith("HTTP/1.1 404 "));
+}
+
+// Proxies end connections on which nothing comes for a while.
+TEST_F(ServerTest, AStreamThatHasNothingToSaySaysSo) {
+  const Pace pace = constant_pace(0.25);
+  engine_ = load_timed_engine(engine_options(), &pace);
+  serve({.max_silence_s = 0.05});
+  const std::string body = R"({"prompt": [1, 5, 9], "max_tokens": 3, "ignore_eos": true, "stream": true})";
+  const std::string heard = ask(post(kCompletions, body, kLast));
+  EXPECT_THAT(heard, HasSubstr("Content-Type: text/event-stream; charset=utf-8\r\n"));
+  EXPECT_THAT(heard, HasSubstr("\r\nX-Accel-Buffering: no\r\n"));
+  size_t n_comments = 0, n_pieces = 0;
+  for (size_t at = 0; (at = heard.find("\r\n:\n\n\r\n", at)) != heard.npos; ++at) ++n_comments;
+  for (size_t at = 0; (at = heard.find("\r\ndata: ", at)) != heard.npos; ++at) ++n_pieces;
+  EXPECT_GE(n_comments, 6u) << "three steps of a quarter of a second";
+  EXPECT_GE(n_pieces, 1u);
+  EXPECT_THAT(heard, HasSubstr("data: [DONE]"));
 }
 
 TEST_F(ServerTest, ErrorsSayWhichKeyAndClientsKnowATextThatIsTooLong) {

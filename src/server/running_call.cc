@@ -9,7 +9,7 @@
 namespace bass {
 namespace {
 
-std::variant<WholeAnswer, StreamedAnswer> make_answer(const ApiShape& shape, ApiHead head, const TokenTexts& texts) {
+std::variant<WholeAnswer, StreamedAnswer> make_answer(const ApiShape& shape, ApiHead head, const TokenTextOf& texts) {
   if (shape.is_streamed) return StreamedAnswer(shape, std::move(head), texts);
   return WholeAnswer(shape, std::move(head), texts);
 }
@@ -17,13 +17,11 @@ std::variant<WholeAnswer, StreamedAnswer> make_answer(const ApiShape& shape, Api
 }  // namespace
 
 RunningCall::RunningCall(const net::any_io_executor& executor, Clock::time_point arrived, const ApiShape& shape,
-                         ApiHead head, const TokenTexts& texts)
+                         ApiHead head, const TokenTextOf& texts)
     : arrived_(arrived),
       answer_(make_answer(shape, std::move(head), texts)),
       n_left_(shape.n_prompts),
-      news_(executor) {
-  news_.expires_at(std::chrono::steady_clock::time_point::max());
-}
+      news_(executor) {}
 
 void RunningCall::take(size_t prompt_idx, const Event& event) {
   if (event.kind == Event::Kind::kDone) --n_left_;
@@ -34,7 +32,7 @@ void RunningCall::take(size_t prompt_idx, const Event& event) {
     if (!piece.ok()) return fail(piece.status());
     pieces_ += piece.value();
   }
-  if (is_done() || !pieces_.empty()) news_.cancel();
+  if (has_news()) news_.cancel();
 }
 
 void RunningCall::fail(Status status) {
@@ -43,10 +41,19 @@ void RunningCall::fail(Status status) {
 }
 
 net::awaitable<void> RunningCall::wait() {
-  while (pieces_.empty() && !is_done()) {
+  constexpr Clock::duration kLong = std::chrono::hours(1);
+  bool has_come = false;
+  while (!has_come) has_come = co_await wait_for(kLong);
+}
+
+net::awaitable<bool> RunningCall::wait_for(Clock::duration longest) {
+  news_.expires_after(longest);
+  while (!has_news()) {
     ErrorCode woken;
     co_await news_.async_wait(net::redirect_error(net::use_awaitable, woken));
+    if (!woken) co_return has_news();
   }
+  co_return true;
 }
 
 std::string RunningCall::take_pieces() {

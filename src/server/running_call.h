@@ -22,7 +22,7 @@ class RunningCall {
   using Clock = std::chrono::steady_clock;
 
   RunningCall(const net::any_io_executor& executor, Clock::time_point arrived, const ApiShape& shape, ApiHead head,
-              const TokenTexts& texts);
+              const TokenTextOf& texts);
 
   /// Since the call arrived.
   [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - arrived_).count(); }
@@ -34,6 +34,8 @@ class RunningCall {
 
   /// Waits until there is something to send, or the end.
   net::awaitable<void> wait();
+  /// The same. False: there is neither after so long.
+  net::awaitable<bool> wait_for(Clock::duration longest);
   [[nodiscard]] bool is_done() const { return n_left_ == 0 || !status_.ok(); }
   [[nodiscard]] const Status& status() const { return status_; }
   /// What is to be sent of a stream by now; at its end with the mark of it.
@@ -42,13 +44,15 @@ class RunningCall {
   Result<std::string> whole();
 
  private:
+  [[nodiscard]] bool has_news() const { return !pieces_.empty() || is_done(); }
+
   Clock::time_point arrived_;
   std::variant<WholeAnswer, StreamedAnswer> answer_;
   size_t n_left_;  // requests that are not done
   std::string pieces_;
   bool has_end_ = false;  // the stream's end was taken
   Status status_;
-  net::steady_timer news_;  // never fires: whoever waits is woken by a cancellation
+  net::steady_timer news_;  // whoever waits is woken by a cancellation
 };
 
 /// Finds an event's call.

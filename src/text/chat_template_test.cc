@@ -77,6 +77,21 @@ TEST(ChatTemplateTest, WhatToolsSayIsTheUsersWhereTheTemplateKnowsNoTools) {
               ::testing::StartsWith("[You may call functions."));
 }
 
+TEST(ChatTemplateTest, WhatADeveloperSaysIsTheSystemsWhereTheTemplateKnowsNoDeveloper) {
+  constexpr std::string_view kPrints =
+      "{% for m in messages %}{{ m['role'] + ': ' + m['content'] + '\n' }}{% endfor %}";
+  const std::vector<ChatMessage> chat = {{"developer", "In French."}, {"user", "Hi"}, {"developer", "Be brief."}};
+  EXPECT_EQ(format_chat({.chat_template = kPrints}, chat).value(), "system: In French.\nuser: Hi\nsystem: Be brief.\n");
+  const std::vector<ChatMessage> both = {{"system", "You are Max."}, {"developer", "In French."}, {"user", "Hi"}};
+  EXPECT_EQ(format_chat({.chat_template = kPrints}, both).value(), "system: You are Max.\n\nIn French.\nuser: Hi\n");
+  const std::string knows = std::string(kPrints) + "{% if messages[0].role == 'developer' %}!{% endif %}";
+  EXPECT_EQ(format_chat({.chat_template = knows}, {chat.data(), 2}).value(), "developer: In French.\nuser: Hi\n!");
+  // One that knows tools gets its messages another way.
+  constexpr std::string_view kTooled =
+      "{% for m in messages %}{{ m.role }}: {{ m.content }}{{ m.tool_calls }}\n{% endfor %}";
+  EXPECT_EQ(format_chat({.chat_template = kTooled}, {chat.data(), 1}).value(), "system: In French.\n");
+}
+
 TEST(ChatTemplateTest, ArgumentsAreTextsWhereObjectsCannotBePrinted) {
   constexpr std::string_view kAdds =
       "{% for m in messages %}{% if m.tool_calls and m.content is none %}{{ m.tool_calls[0]['function']['name'] + ' ' "

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "text/user_json.h"
 
@@ -13,10 +14,29 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 bool mentions(std::string_view chat_template, std::string_view name) {
   return chat_template.find(name) != chat_template.npos;
+}
+
+/// Whether it looks for messages of this role.
+bool knows_role(std::string_view chat_template, std::string_view role) {
+  return mentions(chat_template, fmt::format("'{}'", role)) || mentions(chat_template, fmt::format("\"{}\"", role));
+}
+
+/// A developer's messages are the system's, under the name that OpenAI's later models have for it. Most templates know
+/// one system message alone, at the beginning, so one that follows it is joined with it.
+std::vector<ChatMessage> with_system_role(std::span<const ChatMessage> messages) {
+  std::vector<ChatMessage> told;
+  for (const ChatMessage& message : messages) {
+    const bool is_developer = message.role == "developer";
+    if (is_developer && told.size() == 1 && told.front().role == "system") {
+      told.front().content += "\n\n" + message.content;
+      continue;
+    }
+    told.push_back(message);
+    if (is_developer) told.back().role = "system";
+  }
+  return told;
 }
 
 /// The object that a call's arguments are, also where they are a text that says it; else as they came.
@@ -35,7 +55,7 @@ Json calls_of(const ChatMessage& message, bool has_texts) {
   for (Json& call : calls.value()) {
     if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
     Json arguments = arguments_of(call["function"]);
-    if (has_texts && !arguments.is_string()) arguments = dump(arguments);
+    if (has_texts && !arguments.is_string()) arguments = json_text(arguments);
     call["function"]["arguments"] = std::move(arguments);
   }
   return std::move(calls).value();
@@ -45,7 +65,7 @@ Json calls_of(const ChatMessage& message, bool has_texts) {
 std::string call_text(const Json& call) {
   const Json function = call.is_object() ? call.value("function", Json()) : Json();
   if (!function.is_object()) return "";
-  return dump({{"name", function.value("name", Json())}, {"arguments", function.value("arguments", Json())}});
+  return json_text({{"name", function.value("name", Json())}, {"arguments", function.value("arguments", Json())}});
 }
 
 std::string with_calls(std::string said, const Json& calls) {
@@ -73,11 +93,11 @@ Json told_message(const ChatMessage& message, CallStyle style) {
 }
 
 /// Calls, and what came of them, as text.
-Json plain_messages(std::span<const ChatMessage> messages, bool knows_role) {
+Json plain_messages(std::span<const ChatMessage> messages, bool knows_results) {
   Json list = Json::array();
   bool follows_result = false;
   for (const ChatMessage& message : messages) {
-    const bool is_result = message.role == "tool" && !knows_role;
+    const bool is_result = message.role == "tool" && !knows_results;
     std::string content = is_result ? fmt::format("<tool_response>\n{}\n</tool_response>", message.content)
                                     : with_calls(message.content, calls_of(message, /*has_texts=*/false));
     const std::string role = is_result ? "user" : message.role;
@@ -95,7 +115,7 @@ Json plain_messages(std::span<const ChatMessage> messages, bool knows_role) {
 
 std::string tools_text(const Json& tools) {
   std::string text = "You may call functions. These are there, each with a JSON schema of its arguments:\n<tools>\n";
-  for (const Json& tool : tools) text += dump(tool.is_object() ? tool.value("function", tool) : tool) + "\n";
+  for (const Json& tool : tools) text += json_text(tool.is_object() ? tool.value("function", tool) : tool) + "\n";
   return text + fmt::format(
                     "</tools>\nTo call one, write its name and its arguments as JSON between these marks, and wait for "
                     "the result:\n{}\n{{\"name\": \"NAME\", \"arguments\": {{...}}}}\n{}",
@@ -116,11 +136,11 @@ int64_t n_calls_missing(std::string_view text, std::span<const ChatMessage> mess
   return n;
 }
 
-Json template_messages(std::string_view chat_template, std::span<const ChatMessage> messages, CallStyle style) {
-  if (!mentions(chat_template, "tool_calls")) {
-    const bool knows_role = mentions(chat_template, "'tool'") || mentions(chat_template, "\"tool\"");
-    return plain_messages(messages, knows_role);
-  }
+Json template_messages(std::string_view chat_template, std::span<const ChatMessage> given, CallStyle style) {
+  std::vector<ChatMessage> renamed;
+  if (!knows_role(chat_template, "developer")) renamed = with_system_role(given);
+  const std::span<const ChatMessage> messages = renamed.empty() ? given : renamed;
+  if (!mentions(chat_template, "tool_calls")) return plain_messages(messages, knows_role(chat_template, "tool"));
   Json list = Json::array();
   for (const ChatMessage& message : messages) list.push_back(told_message(message, style));
   return list;

@@ -25,7 +25,8 @@ int64_t n_calls_missing(std::string_view text, std::span<const ChatMessage> mess
 /// The template's variable "messages". One that knows "tool_calls" gets them as transformers hands them over. For
 /// another they are text behind what was said, each call a JSON object of "name" and "arguments" between kCallBegin and
 /// kCallEnd; and what tools have answered is said by the user, between <tool_response> and </tool_response>, together
-/// with what the user says before and after it, as many such templates want turns to alternate.
+/// with what the user says before and after it, as many such templates want turns to alternate. Messages of the role
+/// "developer" are system messages to a template that does not know it.
 nlohmann::ordered_json template_messages(std::string_view chat_template, std::span<const ChatMessage> messages,
                                          CallStyle style);
 

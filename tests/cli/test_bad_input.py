@@ -248,7 +248,7 @@ def test_request_that_never_fits_the_kv_budget(run, smollm2):
     ('{"messages": [{"role": "User", "content": "a"}]}', ['"messages"[0]: "role" "User": must be "system", "user"']),
     ('{"messages": [{"role": "user"}]}', ['"messages"[0]: "content" is missing']),
     ('{"messages": [{"role": "user", "content": [{"type": "text"}]}]}', ['"messages"[0]: "content": its parts must be like']),
-    ('{"messages": [{"role": "user", "content": "a", "image": "b"}]}', ['"messages"[0]: unknown key "image"']),
+    ('{"messages": [{"role": "user", "content": "a", "image": "b"}]}', ['"messages"[0]: "image": messages are texts here']),
     ('{"messages": [{"role": "user", "content": "a"}], "prompt": "b"}', ['"prompt": has no place beside "messages"']),
     ('{"messages": [{"role": "user", "content": "a"}], "system": "b"}', ['"system": has no place beside "messages"']),
     ('{"prompt_tokens": []}', ['"prompt_tokens": must be a list of token ids, not empty']),

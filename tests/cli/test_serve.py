@@ -169,12 +169,27 @@ def test_a_stream_is_the_whole_answer_in_pieces(server, path, prompt):
             assert "".join(piece["text"] for piece in pieces) == choice["text"]
 
 
+def test_what_clients_say_beside_a_message_is_passed_over(server):
+    beside = {"type": "text", "metadata": {"a": 1}, "provider_specific_fields": {"refusal": None}, "audio": {}, "images": None}
+    answers = [server.post(CHAT, messages=[{**message, **more} for message in MESSAGES], max_tokens=8, seed=1) for more in ({}, beside)]
+    assert [status for status, _ in answers] == [200, 200] and answers[0][1]["choices"] == answers[1][1]["choices"]
+    status, error = server.post(CHAT, messages=[{**MESSAGES[0], "images": ["a"]}])
+    assert status == 400 and error["error"]["message"] == '"messages"[0]: "images": messages are texts here; leave it out'
+
+
+def test_a_developers_words_are_the_systems(server):
+    answers = [server.post(CHAT, messages=[{"role": role, "content": "Answer in French."}, *MESSAGES], max_tokens=12, seed=3)[1]
+               for role in ("system", "developer")]
+    assert answers[0]["choices"] == answers[1]["choices"]
+    assert answers[0]["usage"]["prompt_tokens"] == answers[1]["usage"]["prompt_tokens"]
+
+
 def test_a_stream_comes_while_it_is_made(server):
     connection = server.connect()
     connection.request("POST", CHAT, json.dumps({"messages": MESSAGES, "stream": True, "max_tokens": 400,
                                                  "ignore_eos": True}), {"Accept-Encoding": "gzip, deflate"})
     response = connection.getresponse()
-    assert response.getheader("Content-Type") == "text/event-stream" and not response.getheader("Content-Encoding")
+    assert response.getheader("Content-Type") == "text/event-stream; charset=utf-8" and not response.getheader("Content-Encoding")
     assert response.readline().startswith(b"data: ")
     assert server.metric("calls_running") == 1
     assert response.read().endswith(b"data: [DONE]\n\n")
