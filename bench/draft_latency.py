@@ -12,9 +12,10 @@ import dataclasses
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
+
+from run_bass import run_bass
 
 HEAD_DIM = 64
 
@@ -36,21 +37,11 @@ class Shape:
         return self.depth * (4 + 3 * 4) * self.width**2
 
 
-def run_bass(options, *arguments):
-    try:
-        done = subprocess.run([options.bass, *map(str, arguments)], capture_output=True, text=True, check=False)
-    except OSError as error:
-        sys.exit(f"draft_latency.py: --bass {options.bass}: {error.strerror}")
-    if done.returncode != 0:
-        sys.exit(f"draft_latency.py: bass {arguments[0]}: {done.stderr.strip() or done.returncode}")
-    return done.stdout
-
-
 def make_model(options, shape, folder):
     config = folder / f"{shape.depth}x{shape.width}.json"
     config.write_text(json.dumps({**shape.config, "vocab_size": options.vocabulary}), encoding="utf-8")
     model = config.with_suffix(".gguf")
-    run_bass(options, "synth", "--config", config, "--type", options.type, "-o", model)
+    run_bass(options.bass, ["synth", "--config", config, "--type", options.type, "-o", model])
     return model
 
 

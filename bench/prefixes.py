@@ -18,6 +18,8 @@ import sys
 import tempfile
 import time
 
+from run_bass import run_bass
+
 WORDS = """time year people way day man thing woman life child world school state family student group country problem hand part place
 case week company system program question work government number night point home water room mother area money story fact month lot
 right study book eye job word business issue side kind head house service friend father power hour game line end member law car city""".split()
@@ -104,12 +106,8 @@ def converse(options):
 
 
 def generate(options, prompts, arguments):
-    command = [options.bass, "generate", "-m", options.model, "--prompts", prompts, "--max-tokens", str(options.answer_tokens), "--seed", "1",
-               "--json", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        fail(done.stderr.strip() or f"bass generate: {done.returncode}")
-    result = json.loads(done.stdout)
+    result = json.loads(run_bass(options.bass, ["generate", "-m", options.model, "--prompts", prompts, "--max-tokens",
+                                                options.answer_tokens, "--seed", 1, "--json", *arguments]))
     return {"texts": [choice["text"] for prompt in result["prompts"] for choice in prompt["choices"]],
             "prompt_tokens": result["usage"]["prompt_tokens"], "prefill_s": result["timing"]["prefill_s"],
             "total_s": result["timing"]["total_s"]}

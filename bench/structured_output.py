@@ -8,8 +8,9 @@ and without, in turns. Prints a Markdown table (JSON lines with --json), medians
 import argparse
 import json
 import statistics
-import subprocess
 import sys
+
+from run_bass import run_bass
 
 PEOPLE = {"type": "array", "minItems": 12, "maxItems": 12, "items": {
     "type": "object", "required": ["name", "age", "city", "email"],
@@ -24,11 +25,7 @@ WAYS = {  # about as many tokens without the schema as with it
 
 
 def tokens_per_s(options, n, way):
-    done = subprocess.run([options.bass, "generate", "-m", options.model, "--json", *PROMPT, "-n", str(n), *WAYS[way]],
-                          capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"structured_output.py: {done.stderr}")
-    result = json.loads(done.stdout)
+    result = json.loads(run_bass(options.bass, ["generate", "-m", options.model, "--json", *PROMPT, "-n", n, *WAYS[way]]))
     choices = result["prompts"][0]["choices"]
     if way != "free" and any(len(json.loads(choice["text"])) != 12 for choice in choices):
         sys.exit("structured_output.py: an answer is not twelve people")

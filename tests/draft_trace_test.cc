@@ -30,7 +30,7 @@ class Steps final : public DraftTrace {
   std::map<std::pair<RequestId, int>, std::vector<Step>> of;
 };
 
-std::vector<TokenId> prompt_of(int idx, int len) {
+std::vector<TokenId> repeating_prompt(int idx, int len) {
   std::vector<TokenId> tokens;
   for (int i = 0; i < len; ++i) tokens.push_back(3 + (idx * 131 + i % 5 * i * 17 + i * 7) % 280);
   return tokens;
@@ -39,7 +39,7 @@ std::vector<TokenId> prompt_of(int idx, int len) {
 std::vector<Request> requests_of(float temperature, VerifyRule rule, DrafterChoice drafter) {
   std::vector<Request> requests;
   for (int i = 0; i < 4; ++i) {
-    Request request = greedy_request(prompt_of(i, 9 + 3 * i), 12);
+    Request request = greedy_request(repeating_prompt(i, 9 + 3 * i), 12);
     request.n = 1 + i % 2;
     request.sampling.temperature = temperature;
     request.seed = 5 + static_cast<uint64_t>(i);

@@ -53,14 +53,8 @@ std::vector<RequestResult> run_with(const EngineOptions& options, DrafterChoice 
 
 void expect_equal_bits(const std::vector<RequestResult>& expected, const std::vector<RequestResult>& actual,
                        const char* what) {
-  ASSERT_EQ(expected.size(), actual.size()) << what;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    ASSERT_EQ(expected[i].choices.size(), actual[i].choices.size());
-    for (size_t k = 0; k < expected[i].choices.size(); ++k) {
-      EXPECT_EQ(expected[i].choices[k].tokens, actual[i].choices[k].tokens) << what << ": request " << i;
-      EXPECT_EQ(expected[i].choices[k].logprobs, actual[i].choices[k].logprobs) << what << ": request " << i;
-    }
-  }
+  SCOPED_TRACE(what);
+  expect_same_outputs(expected, actual);
 }
 
 TEST(RowInvariance, BatchesThreadsAndLayoutsGiveTheSameBits) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include <string>
 
 #include "model/gguf_vocab.h"
+#include "support/engine_run.h"
 #include "text/chat_template.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer.h"
@@ -18,20 +18,10 @@
 namespace bass {
 namespace {
 
-std::string default_model_path() {
-  if (const char* path = std::getenv("BASS_TEST_MODEL"); path != nullptr && *path != '\0') return path;
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  const std::filesystem::path base = cache != nullptr && *cache != '\0'
-                                         ? std::filesystem::path(cache)
-                                         : std::filesystem::path(home != nullptr ? home : "") / ".cache";
-  return base / "bass" / "SmolLM2-135M-Instruct.Q4_1.gguf";
-}
-
 class TokenizerGoldenTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const std::string path = default_model_path();
+    const std::string path = testing::default_model();
     ASSERT_TRUE(std::filesystem::exists(path)) << path << " is missing: run tools/test.sh, it fetches the model";
     const Result<GgufFile> file = GgufFile::open(path);
     ASSERT_TRUE(file.ok()) << file.status().message();

@@ -4,21 +4,20 @@ length. Reads prompts as prompts.py writes them; prints a Markdown table (and JS
 
 import argparse
 import json
-import subprocess
+import pathlib
 import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+
+from run_bass import run_bass
 
 
 def speculation(options, prompts, drafter, temperature):
     lines = [{key: value for key, value in line.items() if key != "task"} for line in prompts]
-    command = [options.bass, "generate", "-m", options.model, "--prompts", "-", "--json", "--quiet", "--seed", "1",
-               "--verify", "block", "--drafter", drafter, "--draft-length", f"fixed:{options.draft_length}",
-               "--temperature", str(temperature), "--max-tokens", str(options.max_tokens), "--max-batch", "8"]
-    command += ["-d", options.draft] if options.draft else []
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(done.stderr.strip() or f"{options.bass} failed ({done.returncode})")
-    return json.loads(done.stdout)["speculation"]
+    arguments = ["generate", "-m", options.model, "--prompts", "-", "--json", "--quiet", "--seed", 1, "--verify", "block",
+                 "--drafter", drafter, "--draft-length", f"fixed:{options.draft_length}", "--temperature", temperature,
+                 "--max-tokens", options.max_tokens, "--max-batch", 8, *(["-d", options.draft] if options.draft else [])]
+    return json.loads(run_bass(options.bass, arguments, lines))["speculation"]
 
 
 def per_step(counts):

@@ -2,19 +2,14 @@
 
 import json
 import pathlib
-import subprocess
 import sys
 
-SHIPPED = pathlib.Path(__file__).resolve().parents[2] / "models" / "smollm2-135m-draft.gguf"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "bench"))
 
+from run_bass import run_bass
 
-def run_bass(bass, arguments, lines=()):
-    """What `bass` prints. lines: objects for its standard input."""
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    done = subprocess.run([bass, *map(str, arguments)], input=text, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(done.stderr.strip() or f"{bass} failed ({done.returncode})")
-    return done.stdout
+SHIPPED = ROOT / "models" / "smollm2-135m-draft.gguf"
 
 
 def draft_of(options):

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "support/emulated_gpu.h"
 #include "support/engine_run.h"
 #include "support/temp_folder.h"
 #include "support/test_models.h"
@@ -15,13 +16,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Chooses between the emulator and a real GPU for engines with device "cuda".
 class GpuIdentity : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (std::getenv("BASS_TEST_GPU") == nullptr) ::setenv("BASS_EMULATE_GPU", "1", 1);
-  }
-  void TearDown() override { ::unsetenv("BASS_EMULATE_GPU"); }
+  EmulatedUnlessGpu gpu_;
 };
 
 EngineOptions small_options(const std::string& model, const std::string& draft = "") {

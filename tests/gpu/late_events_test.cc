@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/step_gate.h"
+#include "support/emulated_gpu.h"
 #include "support/engine_run.h"
 
 namespace bass::testing {
@@ -29,14 +30,12 @@ class CountingGate final : public StepGate {
 };
 
 std::unique_ptr<Engine> load_on_gpu(StepGate* gate) {
-  if (std::getenv("BASS_TEST_GPU") == nullptr) ::setenv("BASS_EMULATE_GPU", "1", 1);
+  const EmulatedUnlessGpu gpu;
   EngineOptions options{.model_path = tiny_model("tiny_gqa_tied_f32"), .max_batch = 4, .n_threads = 1};
   options.context_len = 256;
   options.device = "cuda";
   options.gate = gate;
-  auto engine = load_engine(options);
-  ::unsetenv("BASS_EMULATE_GPU");
-  return engine;
+  return load_engine(options);
 }
 
 /// A token a step.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "support/emulated_gpu.h"
 #include "support/engine_run.h"
 #include "support/temp_folder.h"
 #include "support/test_models.h"
@@ -16,11 +17,6 @@ namespace {
 
 class GpuLibrary : public ::testing::TestWithParam<ActivationKind> {
  protected:
-  void SetUp() override {
-    if (std::getenv("BASS_TEST_GPU") == nullptr) ::setenv("BASS_EMULATE_GPU", "1", 1);
-  }
-  void TearDown() override { ::unsetenv("BASS_EMULATE_GPU"); }
-
   [[nodiscard]] static EngineOptions options(const std::string& model, const std::string& draft = "") {
     EngineOptions options{.model_path = model, .draft_path = draft, .max_batch = 4, .n_threads = 2};
     options.context_len = 128;
@@ -28,6 +24,9 @@ class GpuLibrary : public ::testing::TestWithParam<ActivationKind> {
     options.activations = GetParam();
     return options;
   }
+
+ private:
+  EmulatedUnlessGpu gpu_;
 };
 
 /// Whose sums do not depend on the library's order.

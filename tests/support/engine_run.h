@@ -34,7 +34,7 @@ struct RequestResult {
 
 /// The default model, for tests that need real text. A test without it fails: a skipped proof is no proof.
 inline std::string default_model() {
-  if (const char* path = std::getenv("BASS_TEST_MODEL")) return path;
+  if (const char* path = std::getenv("BASS_TEST_MODEL"); path != nullptr && *path != '\0') return path;
   return cache_folder() + "/SmolLM2-135M-Instruct.Q4_1.gguf";
 }
 

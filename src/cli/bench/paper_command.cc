@@ -4,11 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "base/check.h"
 #include "cli/arguments.h"
 #include "cli/bench/bench_command.h"
+#include "cli/bench/engine_bench.h"
 #include "cli/bench/policy_list.h"
 #include "cli/bench/table.h"
 #include "cli/bench/workload.h"
@@ -37,12 +39,7 @@ struct Cell {
 };
 
 /// The round of the median speed.
-const BenchRun& median(Cell* cell) {
-  const auto middle = cell->rounds.begin() + static_cast<ptrdiff_t>(cell->rounds.size() / 2);
-  std::nth_element(cell->rounds.begin(), middle, cell->rounds.end(),
-                   [](const BenchRun& a, const BenchRun& b) { return a.tokens_per_s() < b.tokens_per_s(); });
-  return *middle;
-}
+const BenchRun& median(Cell* cell) { return middle_of(&cell->rounds, std::mem_fn(&BenchRun::tokens_per_s)); }
 
 Status set_layout(const std::string& name, GenerateOptions* options) {
   const Status status = set_option(*find_option("attention"), std::span(&name, 1), options);
@@ -90,7 +87,7 @@ class BenchPaperCommand final : public Command {
         ->check(number_from(0, 1));
     add("--batch", batch_, fmt::format("sequences at once [{}]", batch_), "N,...");
     add("--layouts", layouts_, fmt::format("of attention, as --attention names them [{}]", layouts_), "NAME,...");
-    add("--draft-lengths", policies_, fmt::format("what is compared; off is regular decoding [{}]", policies_),
+    add("--draft-lengths", policy_list_, fmt::format("what is compared; off is regular decoding [{}]", policy_list_),
         "POLICY,...");
     add("--prompt-tokens", n_prompt_tokens_, fmt::format("tokens of a prompt [{}]", n_prompt_tokens_), "N")
         ->check(whole_number(1, kMaxBenchTokens));
@@ -142,11 +139,7 @@ class BenchPaperCommand final : public Command {
     options_.request.seed = kPaperSeed;
     options_.request.speculation.drafter = DrafterChoice::kModel;
     options_.request.speculation.verify = VerifyRule::kRejection;  // the paper's
-    for (const std::string& policy : split_policies(policies_)) {
-      if (const auto spec = parse_draft_length(policy); !spec.ok()) {
-        return {spec.status().code(), fmt::format("--draft-lengths: {}", spec.status().message())};
-      }
-    }
+    BASS_ASSIGN_OR_RETURN(policies_, parse_policy_list("--draft-lengths", policy_list_));
     for (const std::string& layout : split_policies(layouts_)) BASS_RETURN_IF_ERROR(set_layout(layout, &options_));
     return ok_status();
   }
@@ -154,7 +147,7 @@ class BenchPaperCommand final : public Command {
   Status run_layout(Engine* engine, const std::string& layout, std::vector<Cell>* cells) {
     const size_t first = cells->size();
     for (const int batch : batches_) {
-      for (const std::string& policy : split_policies(policies_)) cells->push_back({batch, layout, policy, {}});
+      for (const std::string& policy : policies_) cells->push_back({batch, layout, policy, {}});
     }
     // The round in front of the others counts for nothing: weights and caches are touched for the first time, and room
     // is made for rows as they come.
@@ -239,7 +232,8 @@ class BenchPaperCommand final : public Command {
   double acceptance_ = 0.8;
   std::string batch_ = "1,2,4,8,16,32";
   std::string layouts_ = "pad,split,fused";
-  std::string policies_ = "off,fixed:4,bass";
+  std::string policy_list_ = "off,fixed:4,bass";
+  std::vector<std::string> policies_;
   int n_prompt_tokens_ = 64;
   int n_generated_ = 128;
   int n_rounds_ = 3;

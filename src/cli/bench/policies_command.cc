@@ -50,11 +50,6 @@ struct Contestant {
 
 bool is_regular(const std::string& policy) { return policy == "off"; }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-}
-
 /// 0 where no step of one of them was without a prompt's tokens.
 double ratio(const PolicyRun& run, const PolicyRun& first) {
   return first.tokens_per_s() > 0 ? run.tokens_per_s() / first.tokens_per_s() : 0;
@@ -123,8 +118,8 @@ class BenchPoliciesCommand final : public Command {
     BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     BASS_ASSIGN_OR_RETURN(const std::vector<PromptSpec> prompts, read_prompts(options_));
-    const std::vector<std::string> policies = split_policies(policies_);
-    BASS_RETURN_IF_ERROR(check(policies));
+    BASS_ASSIGN_OR_RETURN(const std::vector<std::string> policies, parse_policy_list("--draft-lengths", policies_));
+    BASS_RETURN_IF_ERROR(check_drafter());
     Turns turns(static_cast<int>(policies.size()), std::chrono::duration<double>(slice_ms_ / 1e3));
     std::deque<Contestant> contestants;
     for (const std::string& policy : policies) {
@@ -151,12 +146,7 @@ class BenchPoliciesCommand final : public Command {
     return ok_status();
   }
 
-  [[nodiscard]] Status check(const std::vector<std::string>& policies) const {
-    for (const std::string& policy : policies) {
-      if (const auto spec = parse_draft_length(policy); !spec.ok()) {
-        return {spec.status().code(), fmt::format("--draft-lengths: {}", spec.status().message())};
-      }
-    }
+  [[nodiscard]] Status check_drafter() const {
     if (options_.request.speculation.drafter != DrafterChoice::kOff) return ok_status();
     return invalid_argument("--drafter off: nothing would draft; regular decoding is --draft-lengths off");
   }
@@ -294,9 +284,9 @@ class BenchPoliciesCommand final : public Command {
       }
       table->add({{"round", "median"},
                   {"policy", contestant.policy},
-                  {"tokens_per_s", median(speeds)},
-                  {"first_ratio", median(ratios)},
-                  {"total_ratio", median(total_ratios)}});
+                  {"tokens_per_s", median_of(speeds)},
+                  {"first_ratio", median_of(ratios)},
+                  {"total_ratio", median_of(total_ratios)}});
     }
   }
 

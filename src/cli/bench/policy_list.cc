@@ -1,6 +1,10 @@
 #include "cli/bench/policy_list.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "speculation/draft_length.h"
 
 namespace bass {
 
@@ -18,6 +22,15 @@ std::vector<std::string> split_policies(std::string_view texts) {
     begin = end + 1;
   }
   return pieces;
+}
+
+Result<std::vector<std::string>> parse_policy_list(std::string_view flag, std::string_view texts) {
+  std::vector<std::string> policies = split_policies(texts);
+  for (const std::string& policy : policies) {
+    const Status status = parse_draft_length(policy).status();
+    if (!status.ok()) return Status(status.code(), fmt::format("{}: {}", flag, status.message()));
+  }
+  return policies;
 }
 
 }  // namespace bass
