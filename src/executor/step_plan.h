@@ -74,6 +74,13 @@ struct StepPlan {
   std::vector<PageCopy> main_copies;  // done first
   std::vector<PageCopy> draft_copies;
 
+  /// Behind the last token of any segment, drafted ones included.
+  [[nodiscard]] int n_positions() const {
+    int n = 0;
+    for (const SegmentPlan& segment : segments)
+      n = std::max(n, segment.start + static_cast<int>(segment.tokens.size()) + segment.n_drafts());
+    return n;
+  }
   void clear() {
     segments.clear();
     main_copies.clear();

@@ -90,6 +90,22 @@ Result<ModelSource> open_model_source(const std::string& path) {
   return source;
 }
 
+namespace {
+
+Result<AlignedBuffer> make_bytes(const TensorRecipe& recipe, ThreadTeam* team) {
+  AlignedBuffer buffer(recipe.n_bytes());
+  if (!buffer.ok())
+    return resource_exhausted(fmt::format("{}: no memory for {} MiB", recipe.origin, recipe.n_bytes() >> 20));
+  BASS_RETURN_IF_ERROR(make_tensor(recipe, team, buffer.data()));
+  return buffer;
+}
+
+void release_sources(const TensorRecipe& recipe) {
+  for (const SourceMatrix& matrix : recipe.sources) release_pages(matrix.data);
+}
+
+}  // namespace
+
 Result<GgufFile> make_gguf(ModelSource source, ThreadTeam* team) {
   std::vector<TensorInfo> tensors;
   std::vector<AlignedBuffer> buffers;
@@ -98,13 +114,10 @@ Result<GgufFile> make_gguf(ModelSource source, ThreadTeam* team) {
     if (recipe.is_view()) {
       tensor.data = recipe.sources.front().data;
     } else {
-      AlignedBuffer& buffer = buffers.emplace_back(recipe.n_bytes());
-      if (!buffer.ok()) {
-        return resource_exhausted(fmt::format("{}: no memory for {} MiB", recipe.origin, recipe.n_bytes() >> 20));
-      }
-      BASS_RETURN_IF_ERROR(make_tensor(recipe, team, buffer.data()));
-      for (const SourceMatrix& matrix : recipe.sources) release_pages(matrix.data);
+      BASS_ASSIGN_OR_RETURN(AlignedBuffer buffer, make_bytes(recipe, team));
+      release_sources(recipe);
       tensor.data = {buffer.data(), recipe.n_bytes()};
+      buffers.push_back(std::move(buffer));
     }
     tensors.push_back(std::move(tensor));
   }
@@ -132,14 +145,10 @@ Status write_gguf(const ModelSource& source, ThreadTeam* team, const ByteSink& s
   describe(source, &writer);
   BASS_RETURN_IF_ERROR(writer.begin());
   for (const TensorRecipe& recipe : source.recipes) {
-    const AlignedBuffer buffer(recipe.n_bytes());
-    if (!buffer.ok()) {
-      return resource_exhausted(fmt::format("{}: no memory for {} MiB", recipe.origin, recipe.n_bytes() >> 20));
-    }
-    BASS_RETURN_IF_ERROR(make_tensor(recipe, team, buffer.data()));
+    BASS_ASSIGN_OR_RETURN(const AlignedBuffer buffer, make_bytes(recipe, team));
     BASS_RETURN_IF_ERROR(source.gguf.check_intact());
     BASS_RETURN_IF_ERROR(writer.write({buffer.data(), recipe.n_bytes()}));
-    for (const SourceMatrix& matrix : recipe.sources) release_pages(matrix.data);
+    release_sources(recipe);
   }
   return writer.finish();
 }

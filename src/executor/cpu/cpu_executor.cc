@@ -148,12 +148,9 @@ void CpuExecutor::prepare(const StepPlan& plan) {
   work_before_ = work_so_far();
   attention_s_before_ = main_forward_->attention_s();
   draft_logit_more_.reserve(plan.segments.size());
-  int n_positions = 0;
+  const int n_positions = plan.n_positions();
   int most_positions = 0;  // of what the texts may become: room for all of it, so that no later step allocates
-  for (const SegmentPlan& segment : plan.segments) {
-    n_positions = std::max(n_positions, segment.start + static_cast<int>(segment.tokens.size()) + segment.n_drafts());
-    most_positions = std::max(most_positions, segment.max_text_len);
-  }
+  for (const SegmentPlan& segment : plan.segments) most_positions = std::max(most_positions, segment.max_text_len);
   const auto max_chunks = static_cast<size_t>(std::max(n_positions, most_positions) / kKvPageLen + 1);
   main_->prepare_positions(n_positions);
   main_forward_->reserve(plan.segments.size(), max_chunks);

@@ -205,10 +205,7 @@ Status GpuExecutor::prepare(const StepPlan& plan) {
   batches_.start(plan, draft_reads_taps_, draft_ && draft_->main() == nullptr ? draft_->config().vocab_size : 0);
   more_.reserve(plan.segments.size());
   if (!staging_.begin(staged_bytes(plan))) return resource_exhausted("no memory of the GPU for a step's plan");
-  int n_positions = 0;
-  for (const SegmentPlan& segment : plan.segments) {
-    n_positions = std::max(n_positions, segment.start + static_cast<int>(segment.tokens.size()) + segment.n_drafts());
-  }
+  const int n_positions = plan.n_positions();
   main_->prepare_positions(n_positions);
   if (draft_) draft_->prepare_positions(n_positions);
   return ok_status();
