@@ -284,9 +284,8 @@ Status EngineCore::check_memory(const ModelMemory& memory) const {
   return ok_status();
 }
 
-// Also bounds the context by what fits, if it was not given.
-// Running texts fill so many pages at most; a budget that somebody has named has room for others' besides, as much of
-// it as is theirs.
+// Running texts fill n_useful_pages at most; a budget that somebody has named has room besides for texts that have
+// ended. Also bounds the context by what fits, if it was not given.
 Result<EngineCore::CachePages> EngineCore::choose_n_pages(const ModelMemory& memory) {
   const bool has_taps = draft_ && draft_->config.main;
   const int n_taps = has_taps ? static_cast<int>(draft_->config.main->tap_layers.size()) : 0;

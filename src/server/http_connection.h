@@ -28,7 +28,8 @@ struct HttpAnswer {
 };
 
 /// All methods are called on the server's thread. What a coroutine is given must live until it ends (g++ 12 destroys
-/// temporaries of some awaited expressions twice, so callers keep arguments in variables). Coroutines throw
+/// temporaries of some awaited expressions twice, so callers keep arguments in variables; and it miscompiled a co_await
+/// in the condition of a loop, so results are, too). Coroutines throw
 /// boost::system::system_error when the connection breaks, the other side is too slow, or `close` was called.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
