@@ -31,6 +31,7 @@ class Command {
 std::unique_ptr<Command> make_generate_command();
 std::unique_ptr<Command> make_chat_command();
 std::unique_ptr<Command> make_serve_command();
+std::unique_ptr<Command> make_batch_command();
 std::unique_ptr<Command> make_tokenize_command();
 std::unique_ptr<Command> make_detokenize_command();
 std::unique_ptr<Command> make_score_command();

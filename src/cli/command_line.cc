@@ -25,6 +25,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(make_generate_command());
   commands.push_back(make_chat_command());
   commands.push_back(make_serve_command());
+  commands.push_back(make_batch_command());
   commands.push_back(make_score_command());
   commands.push_back(make_tokenize_command());
   commands.push_back(make_detokenize_command());

@@ -8,24 +8,22 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cli/line_file.h"
 #include "cli/output.h"
 #include "cli/prompts.h"
 #include "cli/results.h"
 
 namespace bass {
 
-/// A JSONL file that grows by a line for each prompt whose samples have all ended, in the order in which they do. A run
+/// A LineFile that grows by a line for each prompt whose samples have all ended, in the order in which they do. A run
 /// that was stopped, in whatever way, is gone on with by the same command: prompts that have a line are not run again.
 /// So that answers to other questions are not taken for these, a line has a digest of its request.
 class ResultsFile {
  public:
-  /// Opens the file or makes it, and locks it, so that no two runs write to it; "-" is `out`. Errors (kInvalidArgument;
-  /// kResourceExhausted for a full disk) name the path and what is wrong with it; nothing was changed then.
+  /// Errors: LineFile's, and for lines of another kind (kInvalidArgument); nothing was changed then.
   static Result<std::unique_ptr<ResultsFile>> open(const std::string& path, Output* out);
   ResultsFile(const ResultsFile&) = delete;
   ResultsFile& operator=(const ResultsFile&) = delete;
-  /// A file that it made and that got no line is removed.
-  ~ResultsFile();
 
   /// Takes the prompts that have a line out of the list; their number. A last line that was cut short by a sudden end
   /// is removed. `model`: its digest (model_digest.h). Error (kInvalidArgument): a line is of another request than the
@@ -38,7 +36,7 @@ class ResultsFile {
   Result<bool> append(const PromptResult& prompt, bool shows_origins);
 
   /// Error (kResourceExhausted): the path no longer names the file that was written.
-  [[nodiscard]] Status check_kept() const;
+  [[nodiscard]] Status check_kept() const { return file_->check_kept(); }
 
  private:
   struct Line {
@@ -47,25 +45,13 @@ class ResultsFile {
     std::string request;
   };
 
-  explicit ResultsFile(std::string path) : path_(std::move(path)) {}
-  Status open_file();
-  Status read_lines();
+  ResultsFile() = default;
   Status take_line(std::string_view text, int number);
-  Status take_end(std::string_view text, int number);
-  Result<Line> read_line(std::string_view text, int number) const;
-  Status mend_end() const;
-  Status write_line(const std::string& line);
   [[nodiscard]] std::string place(int line_number) const;
 
+  std::unique_ptr<LineFile> file_;
   std::string path_;
-  Output* out_ = nullptr;  // in place of a file
-  int fd_ = -1;
-  bool is_regular_ = false;
-  bool is_new_ = false;
-  bool has_lines_ = false;
   std::vector<Line> lines_;                          // from before
-  int64_t end_ = 0;                                  // of these, in bytes
-  bool lacks_line_feed_ = false;                     // the last of these
   std::unordered_map<int, std::string> request_of_;  // [index of a prompt]
 };
 

@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <mutex>
 #include <thread>
 
@@ -13,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/engine_loading.h"
 #include "cli/interrupt.h"
+#include "cli/served_model.h"
 #include "cli/terminal_text.h"
 #include "cli/validators.h"
 #include "server/http_server.h"
@@ -20,7 +20,6 @@
 namespace bass {
 namespace {
 
-constexpr float kTemperature = 1;  // the protocol's default
 constexpr const char* kKeyVariable = "BASS_API_KEY";
 
 class ServeCommand final : public Command {
@@ -34,28 +33,20 @@ class ServeCommand final : public Command {
            "\"Hello\"}]}'\n"
            "\n"
            "POST /v1/chat/completions and /v1/completions (with \"stream\", too), GET /v1/models, /health and "
-           "/metrics. "
+           "/metrics.\n"
            "What a call does not say is as the command line says.\n"
            "With the environment variable BASS_API_KEY callers must send that key (\"Authorization: Bearer KEY\").\n"
            "Ctrl-C or SIGTERM: no new calls; those that run may end. Docs: docs/server.md.";
   }
 
   void add_options(CLI::App* app) override {
-    arguments_.add(
-        app,
-        {"model",        "draft",           "quantize",           "max_tokens",       "temperature",       "top_p",
-         "top_k",        "min_p",           "repetition_penalty", "presence_penalty", "frequency_penalty", "drafter",
-         "draft_length", "verify",          "max_batch",          "threads",          "context",           "kv_memory",
-         "prefix_cache", "max_step_tokens", "attention",          "activations",      "kv_type",           "device"});
-    arguments_.say_default("max_tokens", fmt::format("{}", kAnswerTokens));
-    arguments_.say_default("temperature", fmt::format("{}", kTemperature));
+    add_served_options(app, &arguments_);
     const auto add = [&](const char* flag, auto& value, const char* help, const char* type_name) {
       return app->add_option(flag, value, help)->type_name(type_name)->group("Server");
     };
     add("--host", server_.host, "address to listen on; 0.0.0.0: all of this machine [127.0.0.1]", "ADDRESS");
     add("--port", server_.port, "0: any that is free; it is printed [8080]", "N")->check(whole_number(0, 65535));
-    add("--model-name", server_.model,
-        "what callers call the model [as -m; of a file or folder its name, without .gguf]", "NAME");
+    add("--model-name", server_.model, kModelNameHelp, "NAME");
     add("--allow-origin", server_.origins, "web pages that may call from a browser; '*': all (repeatable) [none]",
         "ORIGIN")
         ->check(&check_origin)
@@ -82,14 +73,13 @@ class ServeCommand final : public Command {
   }
 
   Status serve(Console* console) {
-    options_.request.max_tokens = kAnswerTokens;
-    options_.request.sampling.temperature = kTemperature;
+    set_served_defaults(&options_);
     BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     BASS_RETURN_IF_ERROR(read_key());
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, load_engine(options_, console));
     server_.defaults = options_;
-    if (server_.model.empty()) server_.model = model_name(options_.engine.model_path);
+    if (server_.model.empty()) server_.model = served_name(options_.engine.model_path);
     server_.on_failure = [&, console](const std::string& line) {
       const std::lock_guard lock(console_mutex_);
       console->err.write(fmt::format("{}\n", one_line_for_terminal(line)));
@@ -116,14 +106,6 @@ class ServeCommand final : public Command {
     console->out.write(fmt::format("listening on http://{}:{} (model {}{})\n",
                                    is_ipv6 ? fmt::format("[{}]", server_.host) : server_.host, server.port(),
                                    server_.model, server_.api_key.empty() ? "" : ", with a key"));
-  }
-
-  // "smollm2" and "ORG/NAME" are names already; of a file or a folder its own name says enough.
-  static std::string model_name(const std::string& given) {
-    if (given.ends_with(".gguf")) return std::filesystem::path(given).stem().string();
-    std::error_code error;
-    const std::filesystem::path folder = std::filesystem::canonical(given, error);
-    return error || folder.filename().empty() ? given : folder.filename().string();
   }
 
   TableArguments arguments_;

@@ -16,6 +16,13 @@ int64_t n_code_points(std::string_view text) {
 
 }  // namespace
 
+TokenTextOf token_texts(const Engine* engine) {
+  return [engine](TokenId id, bool at_start) {
+    Result<TokenText> text = engine->token_text(id, at_start);
+    return text.ok() ? std::move(text).value() : TokenText();
+  };
+}
+
 void ApiLogprobs::add(const Event& event) {
   for (size_t i = 0; i < event.tokens.size(); ++i) {
     const TokenInfo& token = event.tokens[i];

@@ -16,6 +16,8 @@ namespace bass {
 
 /// Engine::token_text of a token that the engine has told of.
 using TokenTextOf = std::function<TokenText(TokenId, bool at_start)>;
+/// engine: must outlive the function
+TokenTextOf token_texts(const Engine* engine);
 
 /// Tokens with their log-probabilities, as a chat's or a completion's choice has them.
 class ApiLogprobs {

@@ -19,6 +19,10 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 
+// Frames of awaited coroutines have a pair of operators of their own, of which g++ 12 takes one for the other's where
+// it has put only one of them in place.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+
 namespace bass {
 
 namespace net = boost::asio;

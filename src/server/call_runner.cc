@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/caught_status.h"
+#include "server/submit_call.h"
 
 namespace bass {
 namespace {
@@ -65,8 +66,8 @@ net::awaitable<void> CallRunner::run(Connection connection, ApiEndpoint endpoint
   const bool is_chat = endpoint == ApiEndpoint::kChat;
   ApiHead head{random_id(is_chat ? "chatcmpl" : "cmpl"), seconds_since_1970(), options_->model};
   const std::string id = head.id;
-  const auto running =
-      std::make_shared<RunningCall>(io_->get_executor(), arrived, submitted.shape, std::move(head), token_texts());
+  const auto running = std::make_shared<RunningCall>(io_->get_executor(), arrived, submitted.shape, std::move(head),
+                                                     token_texts(engine_));
   hold.begin(running);
   if (must_end_) calls_.cancel_all();
   const Status status = co_await send(connection, running, &hold, submitted.shape.is_streamed);
@@ -94,31 +95,13 @@ net::awaitable<void> CallRunner::submit(ApiEndpoint endpoint, const std::string*
 
 std::optional<ApiError> CallRunner::try_submit(ApiEndpoint endpoint, const std::string& body, Hold* hold,
                                                ApiShape* shape) {
-  Result<ApiCall> call = read_api_call(endpoint, body, options_->defaults);
-  if (!call.ok()) return api_error(call.status());
-  if (!call->model.empty() && call->model != options_->model) return unknown_model_error(call->model, options_->model);
-  *shape = call->shape;
+  ApiCall call;
+  if (auto error = read_served_call(endpoint, body, options_->defaults, options_->model, &call)) return error;
+  *shape = call.shape;
   if (!hold->take_samples(static_cast<int64_t>(shape->n_prompts) * shape->n_samples)) {
     return too_many_samples_error(kMaxSamples);
   }
-  const uint64_t job = ++n_jobs_;
-  hold->requests().reserve(call->requests.size());
-  for (Request& request : call->requests) {
-    request.job = job;
-    const Result<RequestId> id = engine_->submit(std::move(request), pump_.queue());
-    if (!id.ok()) {
-      return api_error(by_callers_key(*shape, id.status()), endpoint == ApiEndpoint::kChat ? "messages" : "prompt");
-    }
-    hold->requests().push_back(id.value());
-  }
-  return std::nullopt;
-}
-
-TokenTextOf CallRunner::token_texts() const {
-  return [engine = engine_](TokenId id, bool at_start) {
-    Result<TokenText> text = engine->token_text(id, at_start);
-    return text.ok() ? std::move(text).value() : TokenText();
-  };
+  return submit_requests(engine_, &call, pump_.queue(), ++n_jobs_, &hold->requests());
 }
 
 net::awaitable<Status> CallRunner::send(Connection connection, std::shared_ptr<RunningCall> running, Hold* hold,

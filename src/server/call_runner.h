@@ -55,7 +55,6 @@ class CallRunner {
   net::awaitable<Status> send(Connection connection, std::shared_ptr<RunningCall> running, Hold* hold, bool in_pieces);
   net::awaitable<void> send_whole(Connection connection, std::shared_ptr<RunningCall> running, Hold* hold);
   net::awaitable<void> send_pieces(Connection connection, std::shared_ptr<RunningCall> running, Hold* hold);
-  [[nodiscard]] TokenTextOf token_texts() const;
 
   static constexpr int kReaders = 2;  // threads that make bodies requests and texts tokens
 

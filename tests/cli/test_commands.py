@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ["generate", "score", "tokenize", "detokenize", "info", "pull", "bench", "synth", "options"]
+COMMANDS = ["generate", "score", "tokenize", "detokenize", "info", "pull", "bench", "synth", "options", "serve", "batch"]
 
 
 def test_version(run):
