@@ -246,6 +246,9 @@ class Engine:
         return self._engine.submit(lines, options.dumps(request_options), origins)
 
 
+_WHAT_PROMPTS_ARE = 'give a text, a list of token ids, or a dict with "prompt", "messages" or "prompt_tokens"'
+
+
 def _is_one(prompts) -> bool:
     return isinstance(prompts, (str, Mapping))
 
@@ -260,6 +263,8 @@ def _lines(prompts, known) -> tuple[list[str], list[str]]:
     """Each prompt as a line of a prompts file, and what messages call it."""
     if _is_one(prompts):
         return [_line(prompts, known, "prompt")], [""]
+    if not isinstance(prompts, Iterable):
+        raise InvalidArgumentError(f"prompts: {type(prompts).__name__} is no prompt; {_WHAT_PROMPTS_ARE}, or several in a list")
     lines = [_line(prompt, known, f"prompts[{i}]") for i, prompt in enumerate(prompts)]
     return lines, [f"prompts[{i}]" for i in range(len(lines))]
 
@@ -284,9 +289,9 @@ def _token_ids(values, name) -> list[int]:
             raise TypeError
         return [operator.index(value) for value in values]
     except TypeError:
-        raise InvalidArgumentError(
-            f'{name}: {type(values).__name__} is no prompt; give a text, a list of token ids, or a dict with "prompt", '
-            '"messages" or "prompt_tokens"') from None
+        mend = ("a single prompt of token ids is a list in a list, or a dict with \"prompt_tokens\"" if isinstance(values, int)
+                else _WHAT_PROMPTS_ARE)
+        raise InvalidArgumentError(f"{name}: {type(values).__name__} is no prompt; {mend}") from None
 
 
 _open_engines: weakref.WeakSet = weakref.WeakSet()

@@ -19,6 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kOutputFlag = "-o";
 constexpr std::string_view kIdBegin = "batch_req_";
+constexpr int kAnswered = 200;
 
 Result<ApiEndpoint> read_url(const Json& call) {
   const Json url = call.value("url", Json());
@@ -40,6 +41,7 @@ Result<BatchCall> read_call(const std::string& line) {
   BASS_ASSIGN_OR_RETURN(read.endpoint, read_url(call));
   if (!call.contains("body") || !call["body"].is_object()) return invalid_argument("\"body\": must be an object");
   if (const Json model = call["body"].value("model", Json()); model.is_string()) read.model = model.get<std::string>();
+  read.is_timed = !call["body"].value("time_budget", Json()).is_null();
   read.body = json_text(call["body"]);
   return read;
 }
@@ -51,6 +53,14 @@ std::string digest_of(const BatchCall& call, const Json& asked, const std::strin
                        {"endpoint", is_chat ? "chat" : "completion"},
                        {"body", call.body},
                        {"defaults", asked}});
+}
+
+/// What a call may be refused by that is not the call: which drafts there are, how long texts may become, the device.
+Json engine_options(const GenerateOptions& options) {
+  Json json = Json::object();
+  for (const char* name : {"draft", "context", "kv_memory", "device"})
+    json[name] = option_json(*find_option(name), options);
+  return json;
 }
 
 /// The beginning of a line of answers, and not all of it.
@@ -95,6 +105,7 @@ Result<std::unique_ptr<BatchAnswers>> BatchAnswers::open(const std::string& path
   answers->calls_ = calls;
   answers->path_ = path;
   answers->is_answered_.resize(calls->size());
+  answers->engine_options_ = engine_options(options);
   const Json asked = asked_options(options, options.request);
   for (size_t i = 0; i < calls->size(); ++i) {
     answers->digests_.push_back(digest_of((*calls)[i], asked, model));
@@ -107,6 +118,12 @@ Result<std::unique_ptr<BatchAnswers>> BatchAnswers::open(const std::string& path
 }
 
 size_t BatchAnswers::n_answered() const { return static_cast<size_t>(std::ranges::count(is_answered_, true)); }
+
+std::string BatchAnswers::id_of(size_t call_idx, int http_status) const {
+  const std::string& digest = digests_[call_idx];
+  const bool is_answered = http_status == kAnswered;
+  return std::string(kIdBegin) + (is_answered ? digest : short_digest({{"call", digest}, {"engine", engine_options_}}));
+}
 
 std::string BatchAnswers::request_id(size_t call_idx) const {
   const bool is_chat = (*calls_)[call_idx].endpoint == ApiEndpoint::kChat;
@@ -132,7 +149,9 @@ Status BatchAnswers::take_line(std::string_view text, int number) {
     return invalid_argument(
         fmt::format("{}: is of call {}, which is not there; name another file", place, json_text(custom_id)));
   }
-  if (id != std::string(kIdBegin) + digests_[found->second]) {
+  const Json response = json["response"];
+  const Json status = response.is_object() ? response.value("status_code", Json()) : Json();
+  if (id != id_of(found->second, status == kAnswered ? kAnswered : 0)) {
     return invalid_argument(
         fmt::format("{}: call {} was another one then, had other options or was another model's; give those of that "
                     "run, name another file, or remove the line",
@@ -147,10 +166,11 @@ Status BatchAnswers::append(const BatchAnswer& answer) {
   const size_t i = answer.call_idx;
   std::string_view body = answer.body;
   if (body.ends_with('\n')) body.remove_suffix(1);
-  BASS_RETURN_IF_ERROR(file_->append(fmt::format(
-      R"({{"id":"{}{}","custom_id":{},"response":{{"status_code":{},"request_id":"{}","body":{}}},"error":null}})"
+  const std::string line = fmt::format(
+      R"({{"id":"{}","custom_id":{},"response":{{"status_code":{},"request_id":"{}","body":{}}},"error":null}})"
       "\n",
-      kIdBegin, digests_[i], json_text((*calls_)[i].custom_id), answer.http_status, request_id(i), body)));
+      id_of(i, answer.http_status), json_text((*calls_)[i].custom_id), answer.http_status, request_id(i), body);
+  BASS_RETURN_IF_ERROR(file_->append(with_escaped_line_ends(line)));
   is_answered_[i] = true;
   return ok_status();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,9 +19,10 @@ namespace bass {
 struct BatchCall {
   std::string custom_id;
   ApiEndpoint endpoint = ApiEndpoint::kChat;
-  std::string model;   ///< that it names; empty: none
-  std::string body;    ///< JSON
-  std::string origin;  ///< "NAME:LINE", for messages
+  std::string model;      ///< that it names; empty: none
+  bool is_timed = false;  ///< it has a time budget
+  std::string body;       ///< JSON
+  std::string origin;     ///< "NAME:LINE", for messages
 };
 
 /// The calls of a JSONL text. Error (kInvalidArgument), with the line: what is no call, or a custom_id that was there
@@ -32,7 +34,8 @@ Status check_models(const std::vector<BatchCall>& calls, const std::string& mode
 
 /// A LineFile that grows by a line for each call that was answered: {"id": ..., "custom_id": ..., "response":
 /// {"status_code": ..., "request_id": ..., "body": {...}}, "error": null}. So that answers to other calls are not taken
-/// for these, the id has a digest of the call.
+/// for these, the id has a digest of the call; of one that was refused also of the engine's options, by which it may
+/// have been.
 class BatchAnswers {
  public:
   /// "-" is `out`. calls: must outlive it. options, model: of the engine, and the model's digest (model_digest.h).
@@ -53,10 +56,12 @@ class BatchAnswers {
  private:
   BatchAnswers() = default;
   Status take_line(std::string_view text, int number);
+  [[nodiscard]] std::string id_of(size_t call_idx, int http_status) const;
 
   const std::vector<BatchCall>* calls_ = nullptr;
   std::string path_;
-  std::vector<std::string> digests_;                     // [calls]
+  std::vector<std::string> digests_;  // [calls]
+  nlohmann::ordered_json engine_options_;
   std::vector<bool> is_answered_;                        // [calls]
   std::unordered_map<std::string_view, size_t> idx_of_;  // [custom_id]
   std::unique_ptr<LineFile> file_;

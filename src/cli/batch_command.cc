@@ -67,8 +67,7 @@ class BatchCommand final : public Command {
     if (output_.empty()) return invalid_argument("-o FILE: missing; name the file for answers, or -");
     if (output_ != "-" && is_same_file(input_, output_))
       return invalid_argument(fmt::format("-o {}: is the file of calls; name another one", output_));
-    BASS_ASSIGN_OR_RETURN(const std::string text, read_input(input_));
-    BASS_ASSIGN_OR_RETURN(calls_, read_batch_calls(input_name(input_), text));
+    BASS_RETURN_IF_ERROR(read_calls());
     if (model_name_.empty()) model_name_ = served_name(options_.engine.model_path);
     BASS_RETURN_IF_ERROR(check_models(calls_, model_name_));
     BASS_ASSIGN_OR_RETURN(const std::string path, resolve_model(options_.engine.model_path));
@@ -82,17 +81,24 @@ class BatchCommand final : public Command {
     return answers_->check_kept();
   }
 
+  Status read_calls() {
+    BASS_ASSIGN_OR_RETURN(const std::string text, read_input(input_));
+    BASS_ASSIGN_OR_RETURN(calls_, read_batch_calls(input_name(input_), text));
+    return ok_status();
+  }
+
   /// Calls begin in their order, as there is room, and end in any.
   Status run_calls(Console* console) {
     start_ = BatchClock::now();
     BatchRun run(engine_.get(), options_, model_name_);
     size_t next = 0;
     while (true) {
-      while (!is_interrupted() && next < calls_.size() && run.has_room()) {
+      while (!is_interrupted() && next < calls_.size() && run.has_room(calls_[next].is_timed)) {
         const size_t call_idx = next++;
         if (answers_->is_answered(call_idx)) continue;
-        const BatchCall& call = calls_[call_idx];
-        const auto refused = run.begin(call_idx, call.endpoint, call.body, answers_->request_id(call_idx));
+        BatchCall& call = calls_[call_idx];
+        const std::string body = std::exchange(call.body, {});  // no longer needed
+        const auto refused = run.begin(call_idx, call.endpoint, body, answers_->request_id(call_idx));
         if (refused) BASS_RETURN_IF_ERROR(take(*refused, console));
       }
       if (run.is_idle()) return ok_status();

@@ -104,7 +104,9 @@ Status LineFile::read_lines() {
 Status LineFile::take_line(std::string_view text, int number) {
   if (!text.ends_with('\n')) return take_end(text, number);
   end_ += static_cast<int64_t>(text.size());
-  return text.find_first_not_of(" \t\r\n") == text.npos ? ok_status() : kind_.take(text, number);
+  if (text.find_first_not_of(" \t\r\n") == text.npos) return ok_status();
+  has_lines_ = true;
+  return kind_.take(text, number);
 }
 
 // A last line without its end: whole if somebody has edited the file, else of a run that was killed, or of a full disk.
@@ -112,6 +114,7 @@ Status LineFile::take_line(std::string_view text, int number) {
 Status LineFile::take_end(std::string_view text, int number) {
   Status status = kind_.take(text, number);
   if (!status.ok()) return kind_.is_cut(text) ? ok_status() : status;
+  has_lines_ = true;
   end_ += static_cast<int64_t>(text.size());
   lacks_line_feed_ = true;
   return status;

@@ -30,8 +30,10 @@ void set_served_defaults(GenerateOptions* options) {
 std::string served_name(const std::string& model) {
   if (model.ends_with(".gguf")) return std::filesystem::path(model).stem().string();
   std::error_code error;
-  const std::filesystem::path folder = std::filesystem::canonical(model, error);
-  return error || folder.filename().empty() ? model : folder.filename().string();
+  if (!std::filesystem::exists(model, error)) return model;
+  const std::filesystem::path path = std::filesystem::absolute(model).lexically_normal();
+  const std::filesystem::path name = path.has_filename() ? path.filename() : path.parent_path().filename();
+  return name.empty() ? model : name.string();
 }
 
 }  // namespace bass

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <boost/algorithm/string/replace.hpp>
 
 #include "base/check.h"
 #include "base/digest.h"
@@ -268,13 +266,8 @@ std::string StreamedAnswer::end() const {
   return text + "data: [DONE]\n\n";
 }
 
-// The characters beside line feeds that end lines of Unicode are escaped: some clients cut events there.
 std::string server_sent_event(const Json& object) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLineEnds{
-      {{"\xC2\x85", "\\u0085"}, {"\xE2\x80\xA8", "\\u2028"}, {"\xE2\x80\xA9", "\\u2029"}}};
-  std::string text = json_text(object);
-  for (const auto& [line_end, escape] : kLineEnds) boost::replace_all(text, line_end, escape);
-  return fmt::format("data: {}\n\n", text);
+  return fmt::format("data: {}\n\n", with_escaped_line_ends(json_text(object)));
 }
 
 }  // namespace bass

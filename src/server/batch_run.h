@@ -33,22 +33,26 @@ class BatchRun {
   BatchRun(const BatchRun&) = delete;
   BatchRun& operator=(const BatchRun&) = delete;
 
-  /// So few samples are under way that another call keeps the batch full.
-  [[nodiscard]] bool has_room() const;
+  /// So few samples are under way that another call keeps the batch full. is_timed: it has a time budget, which begins
+  /// with it: then others must not wait in front of it.
+  [[nodiscard]] bool has_room(bool is_timed) const;
   [[nodiscard]] bool is_idle() const { return running_.empty(); }
 
   /// Begins a call, which `wait` tells the end of; or what a server would refuse it with. id: of its answer
   std::optional<BatchAnswer> begin(size_t call_idx, ApiEndpoint endpoint, std::string_view body, std::string id);
   /// The calls that ended, after waiting for one at most so long.
   std::vector<BatchAnswer> wait(std::chrono::duration<double> timeout);
-  /// Has those that run end soon, with status 503.
+  /// Has those that run end soon, with status 503; so ends, too, one whose time was up before a sample had a token.
   void cancel() noexcept;
 
  private:
   struct Running {
     WholeAnswer answer;
-    int64_t n_samples = 0;
-    size_t n_left = 0;  // requests that are not done
+    int n_per_prompt = 0;
+    int64_t n_samples = 0;         // that are under way
+    size_t n_left = 0;             // requests that are not done
+    std::vector<bool> has_tokens;  // of each sample, prompt by prompt
+    bool lacks_time = false;       // of a sample
     std::vector<RequestId> ids;
   };
   struct Place {
@@ -57,6 +61,7 @@ class BatchRun {
   };
 
   void take(const Event& event, std::vector<BatchAnswer>* ended);
+  void count(const Event& event, size_t prompt_idx, Running* running);
 
   Engine* engine_;
   GenerateOptions defaults_;
@@ -64,7 +69,7 @@ class BatchRun {
   std::shared_ptr<EventQueue> events_ = std::make_shared<EventQueue>();
   std::unordered_map<size_t, Running> running_;  // [call_idx]
   std::unordered_map<RequestId, Place> places_;
-  int64_t n_samples_ = 0;
+  int64_t n_samples_ = 0;  // that are under way
 };
 
 }  // namespace bass

@@ -64,10 +64,28 @@ TEST_F(BatchRunTest, EveryCallHasItsOwnAnswer) {
 
 TEST_F(BatchRunTest, HasRoomForSomeBatches) {
   size_t n = 0;
-  for (; run_->has_room(); ++n) ASSERT_FALSE(begin(n, body_of(n)).has_value());
+  for (; run_->has_room(false); ++n) ASSERT_FALSE(begin(n, body_of(n)).has_value());
   EXPECT_EQ(n, 4u) << "of four samples each, for four batches of four";
+  EXPECT_FALSE(run_->has_room(true));
   wait_for_all();
-  EXPECT_TRUE(run_->has_room());
+  EXPECT_TRUE(run_->has_room(true));
+}
+
+TEST_F(BatchRunTest, ACallMakesRoomAsItsSamplesEnd) {
+  const std::string body = R"({"prompt": [[1, 2], [3, 4]], "n": 8, "max_tokens": 100, "ignore_eos": true})";
+  EXPECT_FALSE(begin(0, body).has_value());
+  EXPECT_FALSE(run_->has_room(false));
+  while (!run_->has_room(false)) EXPECT_TRUE(run_->wait(std::chrono::seconds(60)).empty() || run_->is_idle());
+  EXPECT_FALSE(run_->is_idle()) << "the others of its samples go on";
+  EXPECT_EQ(wait_for_all().at(0).http_status, 200);
+  EXPECT_TRUE(run_->has_room(true));
+}
+
+TEST_F(BatchRunTest, ATimeThatWasTooShortForATokenIsNoAnswer) {
+  EXPECT_FALSE(begin(0, R"({"prompt": [1, 5], "n": 500, "max_tokens": 200, "time_budget": 0.02})").has_value());
+  const BatchAnswer answer = wait_for_all().at(0);
+  EXPECT_EQ(answer.http_status, 503);
+  EXPECT_THAT(answer.body, HasSubstr("time_budget"));
 }
 
 // Also where the first of a call's prompts runs already.

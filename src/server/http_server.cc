@@ -54,8 +54,10 @@ class HttpServerImpl final : public HttpServer {
     const auto found = resolver.resolve(options_.host, std::to_string(options_.port), tcp::resolver::passive, error);
     if (!error) error = listen_on_one(found);
     if (!error) return ok_status();
-    return unavailable(fmt::format("{}:{}: cannot be listened on: {}; --port 0 takes any port that is free",
-                                   options_.host, options_.port, error.message()));
+    const bool is_port = error == net::error::address_in_use || error == net::error::access_denied;
+    return unavailable(fmt::format(
+        "{}:{}: cannot be listened on: {}; {}", options_.host, options_.port, error.message(),
+        is_port ? "--port 0 takes any port that is free" : "--host takes an address or a name of this machine"));
   }
 
   void run() {
@@ -73,14 +75,17 @@ class HttpServerImpl final : public HttpServer {
   }
 
  private:
-  /// A name may have several addresses, and what it means to callers is IPv4's first.
+  /// A name may have several addresses, and what it means to callers is IPv4's first; the next where this machine lacks
+  /// one. Not where a port is taken: two servers would answer to one name.
   ErrorCode listen_on_one(const tcp::resolver::results_type& found) {
     std::vector<tcp::endpoint> addresses(found.begin(), found.end());
     std::ranges::stable_partition(addresses, [](const tcp::endpoint& where) { return where.address().is_v4(); });
     ErrorCode first_error;
     for (const tcp::endpoint& where : addresses) {
       const ErrorCode error = listen(where);
-      if (!error) return error;
+      const bool is_lacking =
+          error == net::error::address_family_not_supported || error == boost::system::errc::address_not_available;
+      if (!is_lacking) return error;
       if (!first_error) first_error = error;
     }
     return first_error;

@@ -36,15 +36,15 @@ std::vector<uint8_t> Tokenizer::missing_bytes() const {
 
 // What stands for a space in SentencePiece's tokens is a space of theirs, too, where the text has it.
 size_t Tokenizer::least_token_bytes(std::string_view text) const {
-  if (!keeps_all_text_) return 0;
+  if (most_shrinking_ == 0) return 0;
   if (rules_.is_byte_level) {
     const auto has_token = [&](char c) { return token_of_byte_[static_cast<unsigned char>(c)] != kNoToken; };
-    return static_cast<size_t>(std::ranges::count_if(text, has_token));
+    return static_cast<size_t>(std::ranges::count_if(text, has_token) / most_shrinking_);
   }
   size_t n_bytes = text.size();
   for (size_t at = 0; (at = text.find(kMetaSpace, at)) != text.npos; at += kMetaSpace.size())
     n_bytes -= kMetaSpace.size() - 1;
-  return n_bytes;
+  return n_bytes / static_cast<size_t>(most_shrinking_);
 }
 
 void Tokenizer::append_text(TokenId id, bool with_special, bool& at_start, std::string& out) const {

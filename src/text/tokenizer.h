@@ -109,7 +109,7 @@ class Tokenizer {
   std::optional<PreTokenizer> pre_tokenizer_;
   std::unique_ptr<PieceEncoder> encoder_;
   std::array<TokenId, 256> token_of_byte_{};  // kNoToken: the vocabulary lacks it
-  bool keeps_all_text_ = false;               // no rule rewrites or removes a part of it
+  int most_shrinking_ = 0;                    // TokenizerRules; 0 too where tokens stand for unknown texts
   SpecialTokens special_, normalized_special_;
   std::vector<TokenId> end_ids_;
 };

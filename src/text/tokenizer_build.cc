@@ -302,17 +302,25 @@ void Tokenizer::set_score_range(PieceVocab& pieces) const {
   }
 }
 
-bool TokenizerRules::keep_lengths() const {
-  const auto is_longer = [](const NormalizeStep& step) {
+// Three bytes are one at most in NFC and NFD: of signs that stand for a letter (U+212A is K), and of syllables that
+// were spelt in three parts (Hangul).
+int TokenizerRules::most_shrinking() const {
+  constexpr int kOfCanonicalForms = 3;
+  int factor = 1;
+  for (const NormalizeStep& step : normalizer) {
     using Kind = NormalizeStep::Kind;
-    if (step.kind == Kind::kSentencePiece) return step.content.empty() && !step.removes_extra_whitespaces;
+    const bool is_canonical = step.kind == Kind::kNfc || step.kind == Kind::kNfd;
     const bool replaces_by_longer = step.is_literal && step.content.size() >= step.pattern.size();
-    return step.kind == Kind::kPrepend || (step.kind == Kind::kReplace && replaces_by_longer);
-  };
+    const bool is_plain = step.kind == Kind::kSentencePiece && step.content.empty() && !step.removes_extra_whitespaces;
+    if (is_canonical) factor *= kOfCanonicalForms;
+    if (!is_canonical && !is_plain && step.kind != Kind::kPrepend &&
+        !(step.kind == Kind::kReplace && replaces_by_longer))
+      return 0;
+  }
   const auto removes = [](const SplitStep& step) { return step.behavior == SplitBehavior::kRemoved; };
   const auto strips = [](const AddedToken& token) { return token.strips_left || token.strips_right; };
-  return std::ranges::all_of(normalizer, is_longer) && std::ranges::none_of(pre_tokenizer, removes) &&
-         std::ranges::none_of(added_tokens, strips);
+  const bool drops = std::ranges::any_of(pre_tokenizer, removes) || std::ranges::any_of(added_tokens, strips);
+  return drops ? 0 : factor;
 }
 
 Status Tokenizer::make_encoder() {
@@ -334,7 +342,8 @@ Status Tokenizer::make_encoder() {
   const bool has_all_bytes = std::ranges::count(pieces.byte_ids, kNoToken) == 0;
   const bool is_sentencepiece = rules_.piece_model != PieceModel::kMergeRanks;
   pieces.has_byte_fallback = rules_.has_byte_fallback && (has_all_bytes || !is_sentencepiece);
-  keeps_all_text_ = (rules_.is_byte_level || (pieces.has_byte_fallback && has_all_bytes)) && rules_.keep_lengths();
+  const bool has_all_texts = rules_.is_byte_level || (pieces.has_byte_fallback && has_all_bytes);
+  most_shrinking_ = has_all_texts && !vocab_.strips_behind_special ? rules_.most_shrinking() : 0;
   if (is_sentencepiece && pieces.unknown_id == kNoToken && !pieces.has_byte_fallback) {
     return error("the vocabulary has no unknown token");
   }

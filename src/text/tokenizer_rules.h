@@ -102,8 +102,8 @@ struct TokenizerRules {
   FirstSpace first_space = FirstSpace::kKeep;
   std::vector<AddedToken> added_tokens;  ///< those with a property other than AddedToken's defaults
 
-  /// No rule makes a text shorter, or removes a part of it.
-  [[nodiscard]] bool keep_lengths() const;
+  /// How many times as long a text may be as what the rules make of it, in bytes; 0: any number.
+  [[nodiscard]] int most_shrinking() const;
 };
 
 }  // namespace bass

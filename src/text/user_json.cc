@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <set>
 #include <string>
 #include <utility>
@@ -114,6 +115,15 @@ Result<Json> parse_user_json(std::string_view text) {
 }
 
 std::string json_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string with_escaped_line_ends(std::string json) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLineEnds{
+      {{"\xC2\x85", "\\u0085"}, {"\xE2\x80\xA8", "\\u2028"}, {"\xE2\x80\xA9", "\\u2029"}}};
+  for (const auto& [line_end, escape] : kLineEnds) {
+    for (size_t at = 0; (at = json.find(line_end, at)) != json.npos;) json.replace(at, line_end.size(), escape);
+  }
+  return json;
+}
 
 std::string json_line(const Json& json) { return json_text(json) + "\n"; }
 

@@ -21,5 +21,8 @@ Result<nlohmann::ordered_json> parse_user_json(std::string_view text);
 std::string json_text(const nlohmann::ordered_json& json);
 /// The same and a line feed.
 std::string json_line(const nlohmann::ordered_json& json);
+/// A JSON text in which the characters beside line feeds that end lines of Unicode (U+0085, U+2028, U+2029) are
+/// escaped: some programs that read line by line cut there.
+std::string with_escaped_line_ends(std::string json);
 
 }  // namespace bass

@@ -126,6 +126,24 @@ def test_answers_to_other_calls_are_not_taken_for_these(run, tiny, tmp_path):
     assert "is no line that this command has written" in refusal()
 
 
+def test_what_was_refused_by_the_engine_is_asked_again_of_another(run, tiny, tmp_path):
+    calls, path = write(tmp_path / "calls.jsonl", [*many(2), call("drafted", prompt="Once", max_tokens=3, drafter="model")]), tmp_path / "answers.jsonl"
+    arguments = ["batch", "-m", tiny, "-i", calls, "-o", path]
+    assert run(*arguments).code == 0 and answers_of(path.read_text())["drafted"]["status_code"] == 400
+    assert run(*arguments, "--threads", "1").code == 0  # nothing that it may be refused by
+    done = run(*arguments, "-d", tiny)
+    assert done.code == 2 and 'call "drafted" was another one then, had other options' in done.err
+    path.write_text("".join(line + "\n" for line in path.read_text().splitlines() if "drafted" not in line))
+    assert run(*arguments, "-d", tiny).code == 0
+    assert {answer["status_code"] for answer in answers_of(path.read_text()).values()} == {200}
+
+
+def test_lines_are_lines_to_everybody(run, tiny, tmp_path):
+    names = ["a\u2028b", "c\u0085d", "e\u2029f", 'g"h\\i\nj', ""]
+    calls = write(tmp_path / "calls.jsonl", [call(name, prompt="Once", max_tokens=2) for name in names])
+    assert list(answers_of(run("batch", "-m", tiny, "-i", calls, "-o", "-", "--max-batch", "1").out)) == names
+
+
 @pytest.mark.parametrize(("text", "message"), [
     ("", ": has no calls"),
     ("5\n", ":1: must be an object like"),

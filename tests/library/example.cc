@@ -1,6 +1,8 @@
 #include <bass/engine.h>
 
 #include <iostream>
+#include <map>
+#include <string>
 
 int main(int argc, char** argv) {
   bass::EngineOptions options;
@@ -23,11 +25,11 @@ int main(int argc, char** argv) {
     return 2;
   }
 
+  std::map<int, std::string> texts;
   for (bass::Event event; events->wait(&event);) {
-    if (!event.text.empty()) std::cout << event.choice_idx << ": " << event.text << '\n';  // a piece of a choice
-    if (event.kind == bass::Event::Kind::kFinished && event.choice_idx == 0)
-      engine.value()->cancel(id.value());  // enough
+    texts[event.choice_idx] += event.text;  // a piece of a choice
     if (event.kind == bass::Event::Kind::kDone) break;
   }
+  for (const auto& [choice_idx, text] : texts) std::cout << "== " << choice_idx << '\n' << text << '\n';
   return 0;
 }

@@ -12,7 +12,7 @@ cmake -S "$here" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_BUI
   { cat "$work/configure.log"; exit 1; }
 cmake --build "$work/build" > "$work/build.log" || { cat "$work/build.log"; exit 1; }
 "$work/build/example" "$model" > "$work/output.txt"
-grep -q '^0: ' "$work/output.txt" || { echo "the example printed no text of choice 0"; exit 1; }
+grep -q '^== 0$' "$work/output.txt" || { echo "the example printed no text of choice 0"; exit 1; }
 if "$work/build/example" "$work/missing.gguf" 2> "$work/error.txt"; then echo "a missing model was no error"; exit 1; fi
 grep -q 'missing.gguf' "$work/error.txt" || { echo "the error does not name the file"; exit 1; }
 grep -qE '^-[0-9.]+ ' <("$work/build/best_of" "$model" "def f" "$model") || { echo "best_of ranked nothing"; exit 1; }
@@ -22,7 +22,7 @@ PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name bass.pc)")
 # shellcheck disable=SC2046
 g++ -std=c++20 "$here/example.cc" $(pkg-config --cflags --libs bass) -Wl,-rpath,"$(pkg-config --variable=libdir bass)" -o "$work/plain"
 "$work/plain" "$model" > "$work/plain.txt"
-cmp -s "$work/output.txt" "$work/plain.txt" || echo "note: the two builds of the example ended at other places"
+cmp "$work/output.txt" "$work/plain.txt" || { echo "the two builds of the example print other texts"; exit 1; }
 [ -f "$(pkg-config --variable=modelsdir bass)/smollm2-135m-draft.gguf" ] || { echo "modelsdir has no draft"; exit 1; }
 # Names of other libraries stay inside.
 library=$(find "$work/prefix" -name 'libbass.so' | head -1)
