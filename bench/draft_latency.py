@@ -48,8 +48,8 @@ def make_model(options, shape, folder):
 def measure(options, model):
     """{sequences: seconds of a pass}"""
     # Prompts are short, so that all are read in one step, which also gives each sequence its first token.
-    text = run_bass(options, "bench", "decode", "-m", model, "--batch", options.batch, "--prompt-tokens", 4, "--generate-tokens",
-                    options.passes + 1, "--rounds", 1, "--device", options.device, "--json")
+    text = run_bass(options.bass, ["bench", "decode", "-m", model, "--batch", options.batch, "--prompt-tokens", 4,
+                                   "--generate-tokens", options.passes + 1, "--rounds", 1, "--device", options.device, "--json"])
     return {row["B"]: row["B"] / row["S_TG"] for row in map(json.loads, text.splitlines())}
 
 
