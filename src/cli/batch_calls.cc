@@ -101,10 +101,7 @@ Status check_models(const std::vector<BatchCall>& calls, const std::string& mode
 Result<std::unique_ptr<BatchAnswers>> BatchAnswers::open(const std::string& path, Output* out,
                                                          const std::vector<BatchCall>* calls,
                                                          const GenerateOptions& options, const std::string& model) {
-  std::unique_ptr<BatchAnswers> answers(new BatchAnswers);
-  answers->calls_ = calls;
-  answers->path_ = path;
-  answers->is_answered_.resize(calls->size());
+  std::unique_ptr<BatchAnswers> answers(new BatchAnswers(calls, path));
   answers->engine_options_ = engine_options(options);
   const Json asked = asked_options(options, options.request);
   for (size_t i = 0; i < calls->size(); ++i) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cli/line_file.h"
@@ -54,11 +55,12 @@ class BatchAnswers {
   [[nodiscard]] Status check_kept() const { return file_->check_kept(); }
 
  private:
-  BatchAnswers() = default;
+  BatchAnswers(const std::vector<BatchCall>* calls, std::string path)
+      : calls_(calls), path_(std::move(path)), is_answered_(calls->size()) {}
   Status take_line(std::string_view text, int number);
   [[nodiscard]] std::string id_of(size_t call_idx, int http_status) const;
 
-  const std::vector<BatchCall>* calls_ = nullptr;
+  const std::vector<BatchCall>* calls_;
   std::string path_;
   std::vector<std::string> digests_;  // [calls]
   nlohmann::ordered_json engine_options_;

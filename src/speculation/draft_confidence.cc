@@ -93,16 +93,16 @@ Grid make_grid() {
 
 // How many tokens have at least the survival of each level, and their sum.
 void count_levels(const SurvivalByBin& survival, int j, ExpectedStops* stops) {
-  static const Grid grid = make_grid();
+  static const Grid kPoints = make_grid();
   float n_kept = 0;
   float n_accepted = 0;
   int i = 0;
   for (int level = 0; level < ExpectedStops::kLevels; ++level) {
-    for (; i < grid.end_points[static_cast<size_t>(level)]; ++i) {
+    for (; i < kPoints.end_points[static_cast<size_t>(level)]; ++i) {
       float mass = 0;
       for (const Survival& of_bin : survival) mass += of_bin[static_cast<size_t>(i)];
       n_kept += mass;
-      n_accepted += mass * grid.chance[static_cast<size_t>(i)];
+      n_accepted += mass * kPoints.chance[static_cast<size_t>(i)];
     }
     stops->n_kept[level][j] = n_kept;
     stops->n_accepted[level][j] = n_accepted;

@@ -22,6 +22,7 @@
 #include "cli/shipped_draft.h"
 #include "cli/terminal_text.h"
 #include "cli/validators.h"
+#include "engine/machine.h"
 #include "speculation/draft_length.h"
 
 namespace bass {
