@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
@@ -101,14 +100,14 @@ Status check_models(const std::vector<BatchCall>& calls, const std::string& mode
 Result<std::unique_ptr<BatchAnswers>> BatchAnswers::open(const std::string& path, Output* out,
                                                          const std::vector<BatchCall>* calls,
                                                          const GenerateOptions& options, const std::string& model) {
-  std::unique_ptr<BatchAnswers> answers(new BatchAnswers(calls, path));
+  std::unique_ptr<BatchAnswers> answers(new BatchAnswers(calls));
   answers->engine_options_ = engine_options(options);
   const Json asked = asked_options(options, options.request);
   for (size_t i = 0; i < calls->size(); ++i) {
     answers->digests_.push_back(digest_of((*calls)[i], asked, model));
     answers->idx_of_.emplace((*calls)[i].custom_id, i);
   }
-  const auto take = [self = answers.get()](std::string_view text, int number) { return self->take_line(text, number); };
+  const auto take = [self = answers.get()](std::string_view text, int /*number*/) { return self->take_line(text); };
   BASS_ASSIGN_OR_RETURN(answers->file_, LineFile::open({kOutputFlag, take, is_cut_answer}, path, out));
   BASS_RETURN_IF_ERROR(answers->file_->mend_end());
   return answers;
@@ -116,9 +115,8 @@ Result<std::unique_ptr<BatchAnswers>> BatchAnswers::open(const std::string& path
 
 size_t BatchAnswers::n_answered() const { return static_cast<size_t>(std::ranges::count(is_answered_, true)); }
 
-std::string BatchAnswers::id_of(size_t call_idx, int http_status) const {
+std::string BatchAnswers::id_of(size_t call_idx, bool is_answered) const {
   const std::string& digest = digests_[call_idx];
-  const bool is_answered = http_status == kAnswered;
   return std::string(kIdBegin) + (is_answered ? digest : short_digest({{"call", digest}, {"engine", engine_options_}}));
 }
 
@@ -127,8 +125,7 @@ std::string BatchAnswers::request_id(size_t call_idx) const {
   return fmt::format("{}-{}", is_chat ? "chatcmpl" : "cmpl", digests_[call_idx]);
 }
 
-Status BatchAnswers::take_line(std::string_view text, int number) {
-  const std::string place = fmt::format("{} {}:{}", kOutputFlag, path_, number);
+Status BatchAnswers::take_line(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto text_of = [&](const char* key) {
     const Json value = json.is_object() ? json.value(key, Json()) : Json();
@@ -136,23 +133,20 @@ Status BatchAnswers::take_line(std::string_view text, int number) {
   };
   const std::string id = text_of("id"), custom_id = text_of("custom_id");
   if (!id.starts_with(kIdBegin) || !json.contains("response")) {
-    return invalid_argument(fmt::format(
-        "{}: is no line that this command has written; name another file, or remove the line (its call is then run "
-        "again)",
-        place));
+    return invalid_argument(
+        "is no line that this command has written; name another file, or remove the line (its call is then run again)");
   }
   const auto found = idx_of_.find(custom_id);
   if (found == idx_of_.end()) {
-    return invalid_argument(
-        fmt::format("{}: is of call {}, which is not there; name another file", place, json_text(custom_id)));
+    return invalid_argument(fmt::format("is of call {}, which is not there; name another file", json_text(custom_id)));
   }
   const Json response = json["response"];
   const Json status = response.is_object() ? response.value("status_code", Json()) : Json();
-  if (id != id_of(found->second, status == kAnswered ? kAnswered : 0)) {
+  if (id != id_of(found->second, status == kAnswered)) {
     return invalid_argument(
-        fmt::format("{}: call {} was another one then, had other options or was another model's; give those of that "
+        fmt::format("call {} was another one then, had other options or was another model's; give those of that "
                     "run, name another file, or remove the line",
-                    place, json_text(custom_id)));
+                    json_text(custom_id)));
   }
   is_answered_[found->second] = true;
   return ok_status();
@@ -166,7 +160,8 @@ Status BatchAnswers::append(const BatchAnswer& answer) {
   const std::string line = fmt::format(
       R"({{"id":"{}","custom_id":{},"response":{{"status_code":{},"request_id":"{}","body":{}}},"error":null}})"
       "\n",
-      id_of(i, answer.http_status), json_text((*calls_)[i].custom_id), answer.http_status, request_id(i), body);
+      id_of(i, answer.http_status == kAnswered), json_text((*calls_)[i].custom_id), answer.http_status, request_id(i),
+      body);
   BASS_RETURN_IF_ERROR(file_->append(with_escaped_line_ends(line)));
   is_answered_[i] = true;
   return ok_status();

@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "cli/line_file.h"
@@ -55,13 +54,11 @@ class BatchAnswers {
   [[nodiscard]] Status check_kept() const { return file_->check_kept(); }
 
  private:
-  BatchAnswers(const std::vector<BatchCall>* calls, std::string path)
-      : calls_(calls), path_(std::move(path)), is_answered_(calls->size()) {}
-  Status take_line(std::string_view text, int number);
-  [[nodiscard]] std::string id_of(size_t call_idx, int http_status) const;
+  explicit BatchAnswers(const std::vector<BatchCall>* calls) : calls_(calls), is_answered_(calls->size()) {}
+  Status take_line(std::string_view text);
+  [[nodiscard]] std::string id_of(size_t call_idx, bool is_answered) const;
 
   const std::vector<BatchCall>* calls_;
-  std::string path_;
   std::vector<std::string> digests_;  // [calls]
   nlohmann::ordered_json engine_options_;
   std::vector<bool> is_answered_;                        // [calls]

@@ -23,8 +23,6 @@ namespace {
 
 using BatchClock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kMaxCancelling{10};  // an engine that does not answer a cancellation is not waited for
-
 class BatchCommand final : public Command {
  public:
   [[nodiscard]] std::string_view name() const override { return "batch"; }

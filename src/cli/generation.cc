@@ -13,8 +13,7 @@ namespace bass {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr uint64_t kJob = 1;              // all prompts of a run are wanted together
-constexpr double kMaxCancelSeconds = 10;  // an engine that does not answer a cancellation is not waited for
+constexpr uint64_t kJob = 1;  // all prompts of a run are wanted together
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -59,7 +58,7 @@ class Collector {
       if (has_event) take(std::move(event));
       if (has_event) heard_at_ = Clock::now();
       obey_interrupt();
-      result_.has_hung = n_running_ > 0 && is_stopped_ && seconds_since(heard_at_) > kMaxCancelSeconds;
+      result_.has_hung = n_running_ > 0 && is_stopped_ && Clock::now() - heard_at_ > kMaxCancelling;
       if (result_.has_hung) break;
       show();
     }

@@ -21,6 +21,9 @@ Status check_interrupted();
 /// How long at most whoever waits for something else goes without looking.
 constexpr std::chrono::duration<double> kPollInterval{0.05};
 
+/// After so long without an answer, an engine that was to cancel what runs is not waited for.
+constexpr std::chrono::seconds kMaxCancelling{10};
+
 /// Whether another of them than Ctrl-C has come: not what runs is to end, but the process.
 bool must_end();
 

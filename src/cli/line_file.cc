@@ -106,18 +106,24 @@ Status LineFile::take_line(std::string_view text, int number) {
   end_ += static_cast<int64_t>(text.size());
   if (text.find_first_not_of(" \t\r\n") == text.npos) return ok_status();
   has_lines_ = true;
-  return kind_.take(text, number);
+  return try_take(text, number);
 }
 
 // A last line without its end: whole if somebody has edited the file, else of a run that was killed, or of a full disk.
 // Nobody else's text: it is no JSON yet and begins as a line of this program does.
 Status LineFile::take_end(std::string_view text, int number) {
-  Status status = kind_.take(text, number);
+  Status status = try_take(text, number);
   if (!status.ok()) return kind_.is_cut(text) ? ok_status() : status;
   has_lines_ = true;
   end_ += static_cast<int64_t>(text.size());
   lacks_line_feed_ = true;
   return status;
+}
+
+Status LineFile::try_take(std::string_view text, int number) const {
+  const Status status = kind_.take(text, number);
+  if (status.ok()) return status;
+  return {status.code(), fmt::format("{}: {}", place(number), status.message())};
 }
 
 Status LineFile::mend_end() {

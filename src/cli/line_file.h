@@ -19,7 +19,8 @@ class LineFile {
   /// What its lines are.
   struct Kind {
     std::string_view flag;  ///< the option that names the file, for messages
-    /// Takes a line that is there from before, not blank. Error: it is none of these; then nothing was changed.
+    /// Takes a line that is there from before, not blank. Error, whose message gets the line's place in front: it is
+    /// none of these; then nothing was changed.
     std::function<Status(std::string_view text, int number)> take;
     /// Whether this, which `take` does not take, is the beginning of such a line: of a run that was killed, or of a
     /// full disk.
@@ -52,6 +53,7 @@ class LineFile {
   Status read_lines();
   Status take_line(std::string_view text, int number);
   Status take_end(std::string_view text, int number);
+  [[nodiscard]] Status try_take(std::string_view text, int number) const;
 
   Kind kind_;
   std::string path_;

@@ -56,14 +56,9 @@ std::string request_digest(const GenerateOptions& options, const std::string& mo
 
 Result<std::unique_ptr<ResultsFile>> ResultsFile::open(const std::string& path, Output* out) {
   std::unique_ptr<ResultsFile> results(new ResultsFile);
-  results->path_ = path;
   const auto take = [file = results.get()](std::string_view text, int number) { return file->take_line(text, number); };
   BASS_ASSIGN_OR_RETURN(results->file_, LineFile::open({kResultsFlag, take, is_cut_line}, path, out));
   return results;
-}
-
-std::string ResultsFile::place(int line_number) const {
-  return fmt::format("{} {}:{}", kResultsFlag, path_, line_number);
 }
 
 Status ResultsFile::take_line(std::string_view text, int number) {
@@ -73,10 +68,8 @@ Status ResultsFile::take_line(std::string_view text, int number) {
   };
   if (!has("index", &Json::is_number_unsigned) || !has("request", &Json::is_string) ||
       !has("choices", &Json::is_array)) {
-    return invalid_argument(fmt::format(
-        "{}: is no line that --results has written; name another file, or remove the line (its prompt is then "
-        "run again)",
-        place(number)));
+    return invalid_argument(
+        "is no line that --results has written; name another file, or remove the line (its prompt is then run again)");
   }
   lines_.push_back({number, json["index"].get<int64_t>(), json["request"].get<std::string>()});
   return ok_status();
@@ -90,13 +83,13 @@ Result<int> ResultsFile::skip_done(const GenerateOptions& options, const std::st
     const auto request = request_of_.find(static_cast<int>(std::min<int64_t>(line.index, INT32_MAX)));
     if (request == request_of_.end()) {
       return invalid_argument(fmt::format("{}: is of prompt {}, which is not there (the last is {}); name another file",
-                                          place(line.number), line.index, prompts->back().index));
+                                          file_->place(line.number), line.index, prompts->back().index));
     }
     if (request->second != line.request) {
       return invalid_argument(
           fmt::format("{}: prompt {} was another one then, had other options (a --seed?) or was another model's; give "
                       "those of that run, or name another file",
-                      place(line.number), line.index));
+                      file_->place(line.number), line.index));
     }
     done.insert(request->first);
   }

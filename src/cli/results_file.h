@@ -47,10 +47,8 @@ class ResultsFile {
 
   ResultsFile() = default;
   Status take_line(std::string_view text, int number);
-  [[nodiscard]] std::string place(int line_number) const;
 
   std::unique_ptr<LineFile> file_;
-  std::string path_;
   std::vector<Line> lines_;                          // from before
   std::unordered_map<int, std::string> request_of_;  // [index of a prompt]
 };

@@ -138,6 +138,13 @@ Json WholeAnswer::message_json(size_t choice_idx, const std::string& text) const
   return message;
 }
 
+bool WholeAnswer::lacks_time() const {
+  const auto lacks = [](const Sample& sample) {
+    return sample.reason == FinishReason::kDeadline && sample.n_tokens == 0;
+  };
+  return std::ranges::any_of(samples_, [&](const auto& samples) { return std::ranges::any_of(samples, lacks); });
+}
+
 Result<std::string> WholeAnswer::finish() {
   BASS_RETURN_IF_ERROR(error_);
   Json choices = Json::array();

@@ -48,6 +48,8 @@ class WholeAnswer {
   void take(size_t prompt_idx, const Event& event);
   /// The answer's body. Error: a sample that failed or was cancelled, as the server ends.
   [[nodiscard]] Result<std::string> finish();
+  /// A sample's time was up before it had a token.
+  [[nodiscard]] bool lacks_time() const;
 
  private:
   struct Sample {

@@ -29,8 +29,8 @@ std::optional<BatchAnswer> BatchRun::begin(size_t call_idx, ApiEndpoint endpoint
   }
   const auto n_samples = static_cast<int64_t>(shape.n_prompts) * shape.n_samples;
   if (n_samples > kMaxSamples) return refusal(call_idx, too_many_samples_error(kMaxSamples));
-  Running running{WholeAnswer(shape, {std::move(id), std::time(nullptr), model_}, token_texts(engine_)),
-                  shape.n_samples, n_samples, call.requests.size(), std::vector<bool>(static_cast<size_t>(n_samples))};
+  Running running{WholeAnswer(shape, {std::move(id), std::time(nullptr), model_}, token_texts(engine_)), n_samples,
+                  call.requests.size()};
   const auto error = submit_requests(engine_, &call, events_, kJob, &running.ids);
   for (size_t i = 0; i < running.ids.size(); ++i) {
     if (error) engine_->cancel(running.ids[i]);  // its events are nobody's
@@ -59,12 +59,15 @@ void BatchRun::take(const Event& event, std::vector<BatchAnswer>* ended) {
   const auto found = running_.find(call_idx);
   Running& running = found->second;
   running.answer.take(prompt_idx, event);
-  count(event, prompt_idx, &running);
+  if (event.kind == Event::Kind::kFinished) {
+    --running.n_samples;
+    --n_samples_;
+  }
   if (event.kind != Event::Kind::kDone) return;
   places_.erase(place);
   if (--running.n_left > 0) return;
   Result<std::string> body = running.answer.finish();
-  if (running.lacks_time) body = unavailable("\"time_budget\": was used up before a sample had a token");
+  if (running.answer.lacks_time()) body = unavailable("\"time_budget\": was used up before a sample had a token");
   n_samples_ -= running.n_samples;
   running_.erase(found);
   if (body.ok()) {
@@ -72,15 +75,6 @@ void BatchRun::take(const Event& event, std::vector<BatchAnswer>* ended) {
   } else {
     ended->push_back(refusal(call_idx, api_error(body.status())));
   }
-}
-
-void BatchRun::count(const Event& event, size_t prompt_idx, Running* running) {
-  const size_t sample = prompt_idx * static_cast<size_t>(running->n_per_prompt) + static_cast<size_t>(event.choice_idx);
-  if (!event.tokens.empty()) running->has_tokens[sample] = true;
-  if (event.kind != Event::Kind::kFinished) return;
-  running->lacks_time |= event.finish_reason == FinishReason::kDeadline && !running->has_tokens[sample];
-  --running->n_samples;
-  --n_samples_;
 }
 
 void BatchRun::cancel() noexcept {

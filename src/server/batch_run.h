@@ -48,11 +48,8 @@ class BatchRun {
  private:
   struct Running {
     WholeAnswer answer;
-    int n_per_prompt = 0;
-    int64_t n_samples = 0;         // that are under way
-    size_t n_left = 0;             // requests that are not done
-    std::vector<bool> has_tokens;  // of each sample, prompt by prompt
-    bool lacks_time = false;       // of a sample
+    int64_t n_samples = 0;  // that are under way
+    size_t n_left = 0;      // requests that are not done
     std::vector<RequestId> ids;
   };
   struct Place {
@@ -61,7 +58,6 @@ class BatchRun {
   };
 
   void take(const Event& event, std::vector<BatchAnswer>* ended);
-  void count(const Event& event, size_t prompt_idx, Running* running);
 
   Engine* engine_;
   GenerateOptions defaults_;

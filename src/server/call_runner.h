@@ -33,6 +33,7 @@ class CallRunner {
 
   /// From now on calls are refused.
   void refuse_more() { is_ending_ = true; }
+  [[nodiscard]] bool is_ending() const { return is_ending_; }
   /// Ends those that run.
   void cut();
   /// Waits for the readers, of which nobody must want anything any more.

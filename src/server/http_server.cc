@@ -105,7 +105,6 @@ class HttpServerImpl final : public HttpServer {
   // The end: nobody comes any more, and who waits for nothing goes.
 
   void begin_end() {
-    is_ending_ = true;
     calls_.refuse_more();
     acceptor_.close();
     const std::set<Connection> connections = connections_;
@@ -171,11 +170,11 @@ class HttpServerImpl final : public HttpServer {
   }
 
   net::awaitable<void> serve(Connection connection) {
-    if (is_ending_) co_return;
+    if (calls_.is_ending()) co_return;
     const Listed listed(this, connection);
     try {
       bool goes_on = true;
-      while (goes_on && connection->is_kept() && !is_ending_) goes_on = co_await serve_one(connection);
+      while (goes_on && connection->is_kept() && !calls_.is_ending()) goes_on = co_await serve_one(connection);
       if (goes_on) co_await connection->linger();  // its last request was answered
     } catch (const std::exception&) {              // the connection broke, or there is no memory for it
     }
@@ -190,7 +189,7 @@ class HttpServerImpl final : public HttpServer {
     ~Listed() {
       connection_->close();
       server_->connections_.erase(connection_);
-      if (server_->is_ending_ && server_->connections_.empty()) server_->end_.cancel();
+      if (server_->calls_.is_ending() && server_->connections_.empty()) server_->end_.cancel();
     }
     Listed(const Listed&) = delete;
     Listed& operator=(const Listed&) = delete;
@@ -303,7 +302,6 @@ class HttpServerImpl final : public HttpServer {
   int port_ = -1;
   const std::time_t started_s_ = std::time(nullptr);
   std::set<Connection> connections_;
-  bool is_ending_ = false;
   size_t body_bytes_ = 0;  // that are taken of kMaxAllBodies
   CallRunner calls_;
   std::thread io_thread_;

@@ -138,7 +138,8 @@ int64_t n_calls_missing(std::string_view text, std::span<const ChatMessage> mess
 
 Json template_messages(std::string_view chat_template, std::span<const ChatMessage> given, CallStyle style) {
   std::vector<ChatMessage> renamed;
-  if (!knows_role(chat_template, "developer")) renamed = with_system_role(given);
+  const bool has_developer = std::ranges::find(given, "developer", &ChatMessage::role) != given.end();
+  if (has_developer && !knows_role(chat_template, "developer")) renamed = with_system_role(given);
   const std::span<const ChatMessage> messages = renamed.empty() ? given : renamed;
   if (!mentions(chat_template, "tool_calls")) return plain_messages(messages, knows_role(chat_template, "tool"));
   Json list = Json::array();
