@@ -72,7 +72,7 @@ struct Request {
   int max_tokens = 128;  ///< new tokens a sample; >= 1 (0 only with prompt_logprobs)
   SamplingOptions sampling;
   SpeculationOptions speculation;
-  /// What the answer has to be, at most one of them, on a GPU none. A JSON text that fits this JSON schema
+  /// What the answer has to be, at most one of them. A JSON text that fits this JSON schema
   /// (docs/structured_output.md says what of it is known; "{}": any JSON value), or a text that the whole of this
   /// regular expression matches. Only tokens are drawn that can go on so, and the sample ends (kStop) when nothing may
   /// follow; max_tokens may cut it short.
@@ -89,7 +89,7 @@ struct Request {
                                         ///< most the time of 32 prompt tokens beside one round of decoding
   bool prompt_logprobs = false;         ///< report the log-probability of every prompt token (Event::kPrompt)
   /// 0 to 20: report so many of the most probable tokens in the place of each emitted one (Event::kTokens), and with
-  /// prompt_logprobs of each prompt token (Event::kPrompt). On a GPU 0 alone.
+  /// prompt_logprobs of each prompt token (Event::kPrompt).
   int top_logprobs = 0;
 };
 

@@ -196,8 +196,6 @@ Status EngineCore::size_request(const Request& request, RequestState* state) con
   BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, n_tokens));
   if (request.top_logprobs > 0 && options_.trace != nullptr)
     return invalid_argument("top_logprobs: an engine that traces drafts tells none; leave them out");
-  if (request.top_logprobs > 0 && !executor_->tells_top_logprobs())
-    return invalid_argument("top_logprobs: a GPU tells none; leave them out, or run on the CPU with --device cpu");
   BASS_RETURN_IF_ERROR(set_constraint(request, state));
   BASS_ASSIGN_OR_RETURN(state->draft_length, parse_draft_length(request.speculation.draft_length));
   BASS_ASSIGN_OR_RETURN(state->prompt, read_prompt(request, /*is_bounded=*/true));
@@ -211,10 +209,6 @@ Status EngineCore::size_request(const Request& request, RequestState* state) con
 
 Status EngineCore::set_constraint(const Request& request, RequestState* state) const {
   if (!request.json_schema && !request.regex) return ok_status();
-  if (!executor_->can_constrain()) {
-    return invalid_argument(fmt::format(
-        "{}: a GPU follows no grammars; leave it out, or run on the CPU with --device cpu", constraint_name(request)));
-  }
   BASS_ASSIGN_OR_RETURN(state->constraint, constraints_->get(request));
   return ok_status();
 }

@@ -97,10 +97,6 @@ class Executor {
   /// Whether `fused` attention chooses which of the texts that begin alike it reads together, so that texts that share
   /// little do not keep others from sharing much.
   [[nodiscard]] virtual bool divides_shared_texts() const { return true; }
-  /// Whether it fills SegmentResult::top_logprobs.
-  [[nodiscard]] virtual bool tells_top_logprobs() const { return true; }
-  /// Whether segments may have a constraint (SegmentPlan::constraint).
-  [[nodiscard]] virtual bool can_constrain() const { return true; }
 };
 
 /// Bytes of one page of a model's KV cache on the CPU, with the hidden states after n_taps layers that a draft reads.

@@ -9,7 +9,6 @@
 namespace bass {
 namespace {
 
-constexpr int kTop = 5;  // tokens that scoring reports
 // Bounds of a chance that lie further apart say less than what became of the token.
 constexpr double kWidestBounds = 0.3;
 // Memory for draft distributions. On the CPU it is touched only as far as it is used: 512 drafts of a vocabulary of
@@ -98,7 +97,7 @@ void StepSampling::reserve_for(const StepPlan& plan) {
     result.target_logprobs.assign(segment.targets.size(), 0.0f);
     result.target_argmax.assign(segment.targets.size(), 0);
     result.top5.clear();
-    result.top5.reserve(kTop);
+    result.top5.reserve(kScoringTop);
     const size_t n_places = segment.wants_sample ? kMaxDraftLen + 1 : segment.targets.size();
     result.top_logprobs.assign(n_places * static_cast<size_t>(segment.n_top), TopLogprob{});
     result.labels.clear();
@@ -174,10 +173,7 @@ void StepSampling::draft_row(RowSampler& row_sampler, int segment_idx, const flo
   const int n_entries = tokens.is_all() ? shape_.n_draft_tokens : static_cast<int>(tokens.ids.size());
   RowDistribution q =
       row_sampler.build(logits, n_entries, params, history(segment_idx, draft.n), Normalise::kNo, tokens);
-  if (q.is_degenerate && plan_->segments[i].constraint != nullptr) {  // the draft knows no token that may come here
-    draft.has_ended = true;
-    return;
-  }
+  if (q.is_degenerate && plan_->segments[i].constraint != nullptr) return end_draft(segment_idx);
   const float confidence = draft_confidence(logits, q);
   draft.confidences[static_cast<size_t>(draft.n_confidences++)] = confidence;
   const DraftStop& stop = plan_->segments[i].stop;
@@ -187,12 +183,16 @@ void StepSampling::draft_row(RowSampler& row_sampler, int segment_idx, const flo
   draft.has_ended = stop.ends_behind(draft.survival);
   if (draft.has_likely_tokens) keep_likely_tokens(row_sampler, q, logits, segment_idx);
   if (draft.has_stored_rows) q = store_draft_row(row_sampler, q, stored_row(draft, draft.n));
-  draft.tokens[static_cast<size_t>(draft.n)] = draft_token(*kernels_, q, params, round_position(segment_idx, draft.n));
-  ++draft.n;
-  follow(plan_->segments[i], draft.n - 1, &draft);
-  if (plan_->segments[i].constraint != nullptr) {
-    draft.has_ended |= draft.states[static_cast<size_t>(draft.n)] == TokenConstraint::kDead;
-  }
+  take_drafted(segment_idx, draft_token(*kernels_, q, params, round_position(segment_idx, draft.n)));
+}
+
+void StepSampling::take_drafted(int segment_idx, TokenId token) {
+  const SegmentPlan& segment = plan_->segments[static_cast<size_t>(segment_idx)];
+  Draft& draft = drafts_[static_cast<size_t>(segment_idx)];
+  draft.tokens[static_cast<size_t>(draft.n++)] = token;
+  if (segment.constraint == nullptr) return;
+  follow(segment, draft.n - 1, &draft);
+  draft.has_ended |= draft.states[static_cast<size_t>(draft.n)] == TokenConstraint::kDead;
 }
 
 void StepSampling::keep_likely_tokens(RowSampler& row_sampler, const RowDistribution& q, const float* logits,
@@ -374,7 +374,7 @@ void StepSampling::score_row(RowSampler& row_sampler, size_t wanted_idx, const f
     result.target_argmax[static_cast<size_t>(wanted.idx)] = stats.argmax;
     return;
   }
-  for (const RowSampler::Candidate& token : row_sampler.largest(logits, shape_.n_main_tokens, stats.max, kTop))
+  for (const RowSampler::Candidate& token : row_sampler.largest(logits, shape_.n_main_tokens, stats.max, kScoringTop))
     result.top5.emplace_back(token.id, token.z - stats.log_sum_exp);
 }
 

@@ -24,6 +24,9 @@ namespace bass {
 /// Rows of logits that are computed at once: more would not fit the caches, nor the memory budget.
 inline constexpr int kLogitsBlockRows = 64;
 
+/// Tokens that SegmentPlan::wants_top5 reports.
+inline constexpr int kScoringTop = 5;
+
 /// The vocabularies of a main model and of its draft.
 struct SamplingShape {
   int n_main_tokens = 0;  // ids that exist: an embedding may have padding rows behind them
@@ -110,10 +113,12 @@ class StepSampling {
   /// What a segment of this step can propose.
   [[nodiscard]] ProposableTokens proposable_tokens(int segment_idx) const;
   [[nodiscard]] RoundPosition round_position(int segment_idx, int draft_idx) const;
-  void take_drafted(int segment_idx, TokenId token) {
-    Draft& draft = drafts_[static_cast<size_t>(segment_idx)];
-    draft.tokens[static_cast<size_t>(draft.n++)] = token;
-  }
+  /// What is in front of a row of a segment's round, and what may follow. Valid until the next `prepare`.
+  [[nodiscard]] TokenHistory history(int segment_idx, int n_drafted) const;
+  /// One more drafted token; of a segment with a constraint it is known.
+  void take_drafted(int segment_idx, TokenId token);
+  /// It drafts no more: no token that the draft can propose may follow.
+  void end_draft(int segment_idx) { drafts_[static_cast<size_t>(segment_idx)].has_ended = true; }
   /// The idx-th token, which take_drafted has given a place before it was known.
   void settle_drafted(int segment_idx, int idx, TokenId token) {
     drafts_[static_cast<size_t>(segment_idx)].tokens[static_cast<size_t>(idx)] = token;
@@ -222,7 +227,6 @@ class StepSampling {
   [[nodiscard]] RowSampler& sampler(const TeamContext& context) {
     return *samplers_[static_cast<size_t>(context.thread_idx())];
   }
-  [[nodiscard]] TokenHistory history(int segment_idx, int n_drafted) const;
   /// Follows the drafted tokens from the idx-th one on.
   static void follow(const SegmentPlan& segment, int idx, Draft* draft);
 

@@ -14,10 +14,12 @@ def choices(done):
     return json.loads(done.out)["prompts"]
 
 
-def test_cuda_gives_the_cpus_results(run, tiny):
-    expected = choices(run("generate", "-m", tiny, *TEXT, "--device", "cpu"))
-    assert choices(run("generate", "-m", tiny, *TEXT, "--device", "cuda", env=EMULATED)) == expected
-    assert choices(run("generate", "-m", tiny, *TEXT, "--device", "auto", env=EMULATED)) == expected
+@pytest.mark.parametrize("asked", [[], ["--top-logprobs", "3"], ["--regex", "(ab|c)+d"], ["--json-schema", '{"type": "boolean"}']],
+                         ids=["", "top-logprobs", "regex", "json-schema"])
+def test_cuda_gives_the_cpus_results(run, tiny, asked):
+    expected = choices(run("generate", "-m", tiny, *TEXT, *asked, "--device", "cpu"))
+    assert choices(run("generate", "-m", tiny, *TEXT, *asked, "--device", "cuda", env=EMULATED)) == expected
+    assert choices(run("generate", "-m", tiny, *TEXT, *asked, "--device", "auto", env=EMULATED)) == expected
 
 
 def test_passes_without_a_graph_are_told(run, tiny):

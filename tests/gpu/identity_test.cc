@@ -78,9 +78,13 @@ SpeculationStats expect_identical(const EngineOptions& options, const std::vecto
     const RequestResult& actual = gpu.requests[i];
     EXPECT_EQ(actual.prompt.prompt_logprobs, expected.prompt.prompt_logprobs) << "request " << i;
     EXPECT_EQ(actual.prompt.prompt_argmax, expected.prompt.prompt_argmax) << "request " << i;
+    EXPECT_EQ(actual.prompt.top_logprobs, expected.prompt.top_logprobs) << "request " << i;
     EXPECT_EQ(actual.choices.size(), expected.choices.size());
     for (size_t k = 0; k < std::min(actual.choices.size(), expected.choices.size()); ++k) {
-      EXPECT_EQ(actual.choices[k].error, "");
+      EXPECT_EQ(actual.choices[k].error, expected.choices[k].error);
+      EXPECT_EQ(actual.choices[k].reason, expected.choices[k].reason);
+      EXPECT_EQ(actual.choices[k].text, expected.choices[k].text);
+      EXPECT_EQ(actual.choices[k].top_logprobs, expected.choices[k].top_logprobs) << "request " << i;
       EXPECT_EQ(actual.choices[k].tokens, expected.choices[k].tokens) << "request " << i;
       EXPECT_EQ(actual.choices[k].logprobs, expected.choices[k].logprobs) << "request " << i;
     }
@@ -192,6 +196,100 @@ TEST_F(GpuIdentity, EveryDraftMadeForAMainModel) {
     n_drafted += expect_identical(options, requests).drafted > 0 ? 1 : 0;
   }
   EXPECT_GE(n_drafted, 3);
+}
+
+// Answers in JSON and of a pattern, beside one that is free.
+std::vector<Request> constrained_requests(const std::string& draft_length) {
+  std::vector<Request> requests;
+  for (const char* prompt : {"Pets: ", "I think", "{\"kind\": \"dodo\", ", "The end"}) {
+    Request request;
+    request.prompt = prompt;
+    request.n = 2;
+    request.job = 1;
+    request.max_tokens = 40;
+    request.seed = 7 + requests.size();
+    request.sampling.temperature = requests.size() == 2 ? 0.0f : 1.0f;
+    request.speculation.draft_length = draft_length;
+    if (requests.size() != 1) {
+      request.json_schema = R"({"properties": {"kind": {"enum": ["cat", "dodo"]}, "legs": {"type": "integer"}},
+                                "required": ["kind", "legs"]})";
+    }
+    requests.push_back(request);
+  }
+  requests[3].json_schema.reset();
+  requests[3].regex = "(the|and|ing)+(, [a-c]{2,9})*\\.";
+  requests[3].sampling.repetition_penalty = 1.1f;
+  return requests;
+}
+
+// Of model drafts each token is waited for: what may come behind it depends on it.
+TEST_F(GpuIdentity, AnswersThatFollowAGrammar) {
+  const std::string model = tiny_model(kTinyModel);
+  const std::pair<const char*, VerifyRule> cases[] = {{"draft_feature_q8_0", VerifyRule::kMatch},
+                                                      {"draft_feature_q8_0", VerifyRule::kRejection},
+                                                      {"draft_feature_q8_0", VerifyRule::kBlock},
+                                                      {"draft_padded", VerifyRule::kBlock}};
+  for (const auto& [draft, rule] : cases) {
+    SCOPED_TRACE(std::string(draft) + ", rule " + std::to_string(static_cast<int>(rule)));
+    std::vector<Request> requests = constrained_requests("fixed:4");
+    for (Request& request : requests) {
+      request.speculation.drafter = DrafterChoice::kModel;
+      request.speculation.verify = rule;
+    }
+    const SpeculationStats stats = expect_identical(small_options(model, tiny_model(draft)), requests);
+    EXPECT_GT(stats.drafted, 100);
+    EXPECT_GT(stats.accepted, 10);
+  }
+  std::vector<Request> requests = constrained_requests("fixed:4");
+  for (Request& request : requests) request.n = 1;  // what n-grams find depends on how far the other samples are
+  EXPECT_GT(expect_identical(small_options(model), requests).accepted, 10);
+}
+
+// Whatever is drafted.
+TEST_F(GpuIdentity, AGrammarGivesTheSameAnswersWithoutDrafts) {
+  const std::string model = tiny_model(kTinyModel);
+  for (const char* draft_length : {"off", "goodput"}) {
+    const Results cpu = run_on("cpu", small_options(model), constrained_requests("off"));
+    const Results gpu =
+        run_on("cuda", small_options(model, tiny_model("draft_feature_q8_0")), constrained_requests(draft_length));
+    ASSERT_EQ(gpu.requests.size(), cpu.requests.size());
+    for (size_t i = 0; i < cpu.requests.size(); ++i) {
+      for (size_t k = 0; k < cpu.requests[i].choices.size(); ++k) {
+        EXPECT_EQ(gpu.requests[i].choices[k].text, cpu.requests[i].choices[k].text) << i;
+        EXPECT_EQ(gpu.requests[i].choices[k].reason, cpu.requests[i].choices[k].reason) << i;
+      }
+    }
+  }
+}
+
+// A byte that no token has: the sample ends with an error, the engine lives on.
+TEST_F(GpuIdentity, WhatTheVocabularyCannotSpell) {
+  Request request;
+  request.prompt = "I";
+  request.max_tokens = 3;
+  request.seed = 1;
+  std::vector<Request> requests(2, request);
+  requests[0].regex = "a\\x04";
+  requests[1].regex = "a[a-z]";
+  const EngineOptions options{.model_path = default_model(), .max_batch = 2, .n_threads = 2, .context_len = 64};
+  expect_identical(options, requests);
+  const std::vector<RequestResult> results = run_on("cuda", options, requests).requests;
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_THAT(results[0].choices[0].error, HasSubstr("its vocabulary lacks bytes"));
+  EXPECT_EQ(results[0].choices[0].text, "a");
+  EXPECT_EQ(results[1].choices[0].error, "");
+}
+
+TEST_F(GpuIdentity, MostProbableTokens) {
+  const std::string model = tiny_model("tiny_gqa_tied_q8_0");
+  for (const VerifyRule rule : {VerifyRule::kMatch, VerifyRule::kRejection, VerifyRule::kBlock}) {
+    std::vector<Request> requests = mixed_requests(200, "fixed:4");
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i].top_logprobs = static_cast<int>(5 * i);  // from none to 20
+      requests[i].speculation.verify = rule;
+    }
+    expect_identical(small_options(model, model), requests);
+  }
 }
 
 // EngineOptions::scripted_acceptance. The draft is the model itself: without the script all is accepted.

@@ -47,7 +47,7 @@ class GpuRowsBenchImpl final : public GpuRowsBench {
   DeviceCopy<uint64_t> keys_;
   DeviceCopy<uint16_t> stored_;
   DeviceCopy<TokenId> drafted_;
-  DeviceCopy<int32_t> sequences_;
+  DeviceCopy<cuda::DraftTask> drafts_;
   DeviceCopy<cuda::SequenceTask> tasks_;
   DeviceCopy<cuda::RowTask> rows_;
   DeviceCopy<cuda::RoundTask> rounds_;
@@ -83,15 +83,17 @@ Status GpuRowsBenchImpl::load() {
   BASS_RETURN_IF_ERROR(drafted_.load(device_, std::vector<TokenId>(n_sequences * cuda::kMaxRoundDrafts)));
   BASS_RETURN_IF_ERROR(outcomes_.load(device_, std::vector<cuda::RowOutcome>(n_all)));
   BASS_RETURN_IF_ERROR(judged_.load(device_, std::vector<cuda::JudgedRound>(n_sequences)));
-  std::vector<int32_t> sequences;
+  std::vector<cuda::DraftTask> drafts;
   std::vector<cuda::RowTask> rows;
   std::vector<cuda::RoundTask> rounds;
   for (int32_t i = 0; i < shape_.n_sequences; ++i) {
-    sequences.push_back(i);
+    drafts.push_back({.sequence = i});
     rounds.push_back({i, static_cast<int32_t>(rows.size()), shape_.n_drafted + 1});
-    for (int32_t idx = 0; idx <= shape_.n_drafted; ++idx) rows.push_back({i, idx, cuda::RowKind::kDecode, 0});
+    for (int32_t idx = 0; idx <= shape_.n_drafted; ++idx) {
+      rows.push_back({.sequence = i, .idx = idx, .is_extra = idx == shape_.n_drafted});
+    }
   }
-  BASS_RETURN_IF_ERROR(sequences_.load(device_, sequences));
+  BASS_RETURN_IF_ERROR(drafts_.load(device_, drafts));
   BASS_RETURN_IF_ERROR(rows_.load(device_, rows));
   return rounds_.load(device_, rounds);
 }
@@ -103,7 +105,6 @@ Status GpuRowsBenchImpl::load_tasks(const SamplingParams& params) {
     task.params = params;
     task.params.sample_idx = static_cast<uint32_t>(i);
     task.round_start = kRoundStart;
-    task.n_drafted = shape_.n_drafted;
     task.drafted = drafted_.data() + i * cuda::kMaxRoundDrafts;
     task.stored_stride = shape_.n_tokens;
     if (normalise_for_verification(params) == Normalise::kYes) {
@@ -120,7 +121,7 @@ cuda::LogitsBlock GpuRowsBenchImpl::block(const DeviceCopy<float>& logits, int n
 }
 
 void GpuRowsBenchImpl::draft(int idx) {
-  const cuda::DraftRows kernel{block(draft_logits_, shape_.n_sequences), tasks_.data(), sequences_.data(), idx};
+  const cuda::DraftRows kernel{block(draft_logits_, shape_.n_sequences), tasks_.data(), drafts_.data(), idx};
   launch(*device_, kernel, kernel.shape());
 }
 

@@ -302,10 +302,7 @@ Status GpuExecutor::draft_block(std::span<const int> rows, std::span<const int> 
     more_.push_back(head == nullptr ? nullptr : &head->matrix());
   }
   draft_forward_->logits(rows, more_, draft_row_len_, logits_.as<float>());
-  if (device_sampling_) {
-    device_sampling_->draft_rows(segments, logits_.as<float>());
-    return ok_status();
-  }
+  if (device_sampling_) return device_sampling_->draft_rows(segments, logits_.as<float>());
   BASS_RETURN_IF_ERROR(fetch_logits(rows.size(), draft_row_len_));
   team_.run(
       [&](const TeamContext& context) noexcept { sampling_->draft_rows(context, segments, host_logits_.as<float>()); });
@@ -323,7 +320,7 @@ Status GpuExecutor::verify() {
     draft_forward_->run();
   }
   const std::span<const int> rows = sampling_->wanted_rows();
-  if (device_sampling_) device_sampling_->begin_rows();
+  if (device_sampling_) BASS_RETURN_IF_ERROR(device_sampling_->begin_rows());
   for (size_t begin = 0; begin < rows.size(); begin += kLogitsBlockRows) {
     const size_t end = std::min(rows.size(), begin + kLogitsBlockRows);
     main_forward_->logits(rows.subspan(begin, end - begin), {}, main_row_len_, logits_.as<float>());

@@ -50,8 +50,6 @@ class GpuExecutor final : public Executor {
   std::unique_ptr<PromptHead> make_prompt_head(std::span<const TokenId> prompt) override;
 
   [[nodiscard]] bool divides_shared_texts() const override { return false; }
-  [[nodiscard]] bool tells_top_logprobs() const override { return !device_sampling_.has_value(); }
-  [[nodiscard]] bool can_constrain() const override { return !device_sampling_.has_value(); }
   [[nodiscard]] bool works_beside_host() const override { return device_sampling_.has_value(); }
   [[nodiscard]] std::string isa_name() const override { return device_->info().name; }
   [[nodiscard]] int page_len() const override { return kPageLen; }

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/emulator/emulated_device.h"
 #include "support/data_file.h"
+#include "text/grammar/json_schema.h"
 
 namespace bass::cuda {
 namespace {
@@ -255,6 +256,31 @@ TEST_P(GpuStep, WaitsForEachPassWhereTheCpuDraws) {
   EXPECT_FALSE(gpu->works_beside_host());
   gpu->wait(gpu->submit(step));
   EXPECT_EQ(n_waits, kDrafts + 1);
+}
+
+// What may come behind a drafted token under a grammar depends on it; those who follow none are not waited for alone.
+TEST_P(GpuStep, WaitsForEachDraftOfASequenceThatFollowsAGrammar) {
+  int n_waits = 0;
+  const auto gpu = on_device(&n_waits);
+  const auto cpu = make_cpu_executor(main_, &draft_, options()).value();
+  const auto tokenizer = Tokenizer::create(main_.vocab).value();
+  const auto texts = std::make_shared<TokenTexts>(*tokenizer, static_cast<int>(main_.vocab.tokens.size()));
+  TokenConstraint constraint(json_schema_grammar(R"({"type": "boolean"})").value(), texts);
+  StepPlan step = plan();
+  step.segments[1].constraint = &constraint;
+  step.segments[1].constraint_state = constraint.start();
+  step.segments[1].n_top = 3;
+  n_waits = 0;
+  const StepResult& result = gpu->wait(gpu->submit(step));
+  const SegmentResult& expected = cpu->wait(cpu->submit(step)).segments[1];
+  const SegmentResult& segment = result.segments[1];
+  EXPECT_GT(segment.n_drafted, 1);
+  EXPECT_EQ(n_waits, 1 + segment.n_drafted);
+  EXPECT_EQ(segment.n_drafted, expected.n_drafted);
+  EXPECT_EQ(result.segments[0].n_drafted, kDrafts);
+  ASSERT_EQ(segment.tokens.size(), expected.tokens.size());
+  for (size_t k = 0; k < expected.tokens.size(); ++k) EXPECT_EQ(segment.tokens[k].id, expected.tokens[k].id);
+  for (size_t k = 0; k < 3 * expected.tokens.size(); ++k) EXPECT_EQ(segment.top_logprobs[k], expected.top_logprobs[k]);
 }
 
 // As after an exception between a step's submit and its end: what the first one queued reads what the second writes.

@@ -23,6 +23,7 @@ GpuSampling::GpuSampling(Device* device, StepSampling* sampling, const SamplingS
       all_rows_count_(options.scripted_acceptance.has_value()),
       tasks_(device),
       draft_rows_(device),
+      masks_(device),
       rows_(device),
       vocabulary_(device, shape.draft_vocabulary.size_bytes()) {
   const auto row_len = static_cast<size_t>(std::max(shape.main_vocab_size, shape.draft_row_len));
@@ -53,7 +54,7 @@ bool GpuSampling::ok() const {
 size_t GpuSampling::n_bytes() const {
   return vocabulary_.n_bytes() + scratch_.n_bytes() + keys_.n_bytes() + stored_.n_bytes() + drafted_.n_bytes() +
          last_rows_.n_bytes() + judged_.n_bytes() + outcomes_.n_bytes() + tasks_.n_bytes() + draft_rows_.n_bytes() +
-         rows_.n_bytes();
+         rows_.n_bytes();  // what grammars and most probable tokens take comes with them
 }
 
 // For any step whose requests bias and ban few tokens: lists of those may be as long as the vocabulary.
@@ -89,9 +90,10 @@ Status GpuSampling::begin(const StepPlan& plan) {
                Staging::aligned(sampling_->proposable_tokens(static_cast<int>(i)).ids.size_bytes()) +
                Staging::aligned(segment.draft_tokens.size() * sizeof(int32_t) + kMaxRoundDrafts * sizeof(int32_t));
   }
-  if (!tasks_.begin(n_bytes) || !draft_rows_.begin(draft_rows_bytes())) {
+  if (!tasks_.begin(n_bytes) || !draft_rows_.begin(draft_rows_bytes()) || !masks_.begin(masks_bytes())) {
     return resource_exhausted("no memory of the GPU for a step's sampling");
   }
+  mask_places_.assign(plan.segments.size() * (kMaxRoundDrafts + 1), nullptr);
   n_model_drafted_.assign(plan.segments.size(), 0);
   sequence_tasks_.clear();
   auto* drafted = host_drafted_.as<TokenId>();
@@ -124,7 +126,6 @@ SequenceTask GpuSampling::task_of(int segment_idx) {
     task.output = staged(segment.output);
   }
   task.round_start = sampling_->round_position(segment_idx, 0).round_start;
-  task.n_drafted = segment.n_drafts();
   task.drafted = drafted_.as<TokenId>() + i * kMaxRoundDrafts;
   if (draft.has_stored_rows) {
     task.stored_stride = shape_.n_draft_entries();
@@ -150,20 +151,64 @@ LogitsBlock GpuSampling::logits_block(const float* logits, int64_t stride, size_
           std::max(shape_.main_vocab_size, shape_.draft_row_len)};
 }
 
-// All rows of a pass draft the same place of their rounds.
-void GpuSampling::draft_rows(std::span<const int> segments, const float* logits) {
-  draft_segments_.assign(segments.begin(), segments.end());
-  const int idx = n_model_drafted_[static_cast<size_t>(segments.front())];
-  const DraftRows kernel{logits_block(logits, shape_.draft_row_len, segments.size()), device_tasks_,
-                         draft_rows_.append(std::span<const int32_t>(draft_segments_)), idx};
-  draft_rows_.upload();
-  launch(*device_, kernel, kernel.shape());
-  for (const int segment : segments) {
-    const auto i = static_cast<size_t>(segment);
-    BASS_CHECK(n_model_drafted_[i] == idx);
-    ++n_model_drafted_[i];
-    sampling_->take_drafted(segment, drafted_later(segment * kMaxRoundDrafts + idx));
+// Each row of a segment's round has one. Prompts' chunks have none.
+size_t GpuSampling::masks_bytes() const {
+  const size_t mask_bytes = Staging::aligned(TokenMask::n_words(shape_.n_main_tokens) * sizeof(uint32_t));
+  size_t n_bytes = 0;
+  for (const SegmentPlan& segment : plan_->segments) {
+    if (segment.constraint == nullptr || !segment.wants_sample) continue;
+    n_bytes += (1 + std::max(segment.proposed.size(), static_cast<size_t>(segment.n_model_drafts))) * mask_bytes;
   }
+  return n_bytes;
+}
+
+// TokenHistory::allowed, in device memory when the masks have been uploaded.
+const uint32_t* GpuSampling::allowed(int segment_idx, int n_drafted) {
+  const uint32_t* words = sampling_->history(segment_idx, n_drafted).allowed;
+  if (words == nullptr) return nullptr;
+  const uint32_t*& place =
+      mask_places_[static_cast<size_t>(segment_idx) * (kMaxRoundDrafts + 1) + static_cast<size_t>(n_drafted)];
+  if (place == nullptr) place = masks_.append(std::span(words, TokenMask::n_words(shape_.n_main_tokens)));
+  return place;
+}
+
+// All rows of a pass draft the same place of their rounds.
+Status GpuSampling::draft_rows(std::span<const int> segments, const float* logits) {
+  const int idx = n_model_drafted_[static_cast<size_t>(segments.front())];
+  bool is_waited_for = false;
+  draft_tasks_.clear();
+  for (const int segment : segments) {
+    draft_tasks_.push_back({segment, allowed(segment, idx)});
+    is_waited_for |= plan_->segments[static_cast<size_t>(segment)].constraint != nullptr;
+  }
+  const DraftRows kernel{logits_block(logits, shape_.draft_row_len, segments.size()), device_tasks_,
+                         draft_rows_.append(std::span<const DraftTask>(draft_tasks_)), idx};
+  draft_rows_.upload();
+  masks_.upload();
+  launch(*device_, kernel, kernel.shape());
+  if (is_waited_for) {
+    fetch_drafted();
+    BASS_RETURN_IF_ERROR(device_->synchronize());
+  }
+  for (const int segment : segments) take_draft(segment, idx);
+  return ok_status();
+}
+
+void GpuSampling::fetch_drafted() {
+  const size_t n_bytes = plan_->segments.size() * kMaxRoundDrafts * sizeof(TokenId);
+  device_->download(host_drafted_.data(), drafted_.data(), n_bytes);
+}
+
+void GpuSampling::take_draft(int segment_idx, int idx) {
+  const auto i = static_cast<size_t>(segment_idx);
+  BASS_CHECK(n_model_drafted_[i] == idx);
+  TokenId token = drafted_later(segment_idx * kMaxRoundDrafts + idx);
+  if (plan_->segments[i].constraint != nullptr) {
+    token = host_drafted_.as<TokenId>()[i * kMaxRoundDrafts + static_cast<size_t>(idx)];
+    if (token == kNoDraft) return sampling_->end_draft(segment_idx);
+  }
+  ++n_model_drafted_[i];
+  sampling_->take_drafted(segment_idx, token);
 }
 
 // Each pass's segments, in blocks of logits.
@@ -184,20 +229,52 @@ void GpuSampling::settle_drafts() {
   }
 }
 
+int GpuSampling::n_top_of(const StepSampling::WantedRow& row) const {
+  return row.wants_top5 ? kScoringTop : plan_->segments[static_cast<size_t>(row.segment)].n_top;
+}
+
+// Few ask for these, so there is no memory for them before.
+bool GpuSampling::reserve_tops() {
+  n_tops_ = 0;
+  for (const StepSampling::WantedRow& row : sampling_->wanted()) n_tops_ += static_cast<size_t>(n_top_of(row));
+  const size_t n_bytes = n_tops_ * sizeof(TopToken);
+  if (n_bytes <= tops_.n_bytes()) return true;
+  DeviceBuffer tops(device_, n_bytes);
+  DeviceBuffer host_tops(device_, n_bytes, /*of_host=*/true);
+  if (!tops.ok() || !host_tops.ok()) return false;
+  tops_ = std::move(tops);
+  host_tops_ = std::move(host_tops);
+  device_->fill(tops_.data(), 0xFF, n_bytes);  // rows behind a round's end write none, and all are downloaded
+  return true;
+}
+
+RowTask GpuSampling::row_task(const StepSampling::WantedRow& row) {
+  RowTask task{.sequence = row.segment, .idx = row.idx};
+  if (row.is_decode) {
+    task.is_extra = row.idx == sampling_->draft(row.segment).n_verified();
+    task.allowed = allowed(row.segment, row.idx);
+  } else if (row.wants_top5) {
+    task.kind = RowKind::kTop;
+  } else {
+    task.kind = RowKind::kTarget;
+    task.target = plan_->segments[static_cast<size_t>(row.segment)].targets[static_cast<size_t>(row.idx)];
+  }
+  task.n_top = n_top_of(row);
+  return task;
+}
+
 void GpuSampling::plan_rows() {
   row_tasks_.clear();
   round_tasks_.clear();
   round_rows_.clear();
+  TopToken* top = tops_.as<TopToken>();
   const std::span<const StepSampling::WantedRow> wanted = sampling_->wanted();
   for (size_t i = 0; i < wanted.size(); ++i) {
     const StepSampling::WantedRow& row = wanted[i];
     const SegmentPlan& segment = plan_->segments[static_cast<size_t>(row.segment)];
-    RowTask task{row.segment, row.idx, RowKind::kDecode, 0};
-    if (!row.is_decode) {
-      task.kind = row.wants_top5 ? RowKind::kTop : RowKind::kTarget;
-      if (!row.wants_top5) task.target = segment.targets[static_cast<size_t>(row.idx)];
-    }
-    row_tasks_.push_back(task);
+    row_tasks_.push_back(row_task(row));
+    row_tasks_.back().top = top;
+    top += row_tasks_.back().n_top;
     if (!row.is_decode || !is_judged_as_block(segment.sampling)) continue;
     if (row.idx == 0 || i % kLogitsBlockRows == 0) {
       round_tasks_.push_back({row.segment, static_cast<int32_t>(i % kLogitsBlockRows), 0});
@@ -207,7 +284,8 @@ void GpuSampling::plan_rows() {
   }
 }
 
-void GpuSampling::begin_rows() {
+Status GpuSampling::begin_rows() {
+  if (!reserve_tops()) return resource_exhausted("no memory of the GPU for a step's most probable tokens");
   plan_rows();
   BASS_CHECK(row_tasks_.size() * sizeof(RowOutcome) <= outcomes_.n_bytes());
   const bool has_room = rows_.begin(row_bytes(row_tasks_.size(), round_tasks_.size()));
@@ -215,7 +293,9 @@ void GpuSampling::begin_rows() {
   device_rows_ = rows_.append(std::span<const RowTask>(row_tasks_));
   device_rounds_ = rows_.append(std::span<const RoundTask>(round_tasks_));
   rows_.upload();
+  masks_.upload();
   device_->fill(last_rows_.data(), 0x7F, plan_->segments.size() * sizeof(int32_t));  // behind any row
+  return ok_status();
 }
 
 void GpuSampling::verify_rows(size_t begin, size_t end, const float* logits) {
@@ -242,7 +322,8 @@ void GpuSampling::verify_rows(size_t begin, size_t end, const float* logits) {
 void GpuSampling::fetch() {
   const size_t n_segments = plan_->segments.size();
   device_->download(host_outcomes_.data(), outcomes_.data(), row_tasks_.size() * sizeof(RowOutcome));
-  device_->download(host_drafted_.data(), drafted_.data(), n_segments * kMaxRoundDrafts * sizeof(TokenId));
+  fetch_drafted();
+  if (n_tops_ > 0) device_->download(host_tops_.data(), tops_.data(), n_tops_ * sizeof(TopToken));
   device_->download(host_judged_.data(), judged_.data(), n_segments * sizeof(JudgedRound));
 }
 
@@ -250,7 +331,13 @@ Status GpuSampling::finish() {
   const size_t n_rows = row_tasks_.size();
   BASS_RETURN_IF_ERROR(device_->synchronize());
   settle_drafts();
-  for (size_t i = 0; i < n_rows; ++i) tell_row(i, host_outcomes_.as<RowOutcome>()[i]);
+  const TopToken* top = host_tops_.as<TopToken>();
+  for (size_t i = 0; i < n_rows; ++i) {
+    tell_row(i, host_outcomes_.as<RowOutcome>()[i]);
+    const auto n_top = static_cast<size_t>(row_tasks_[i].n_top);
+    tell_top(sampling_->wanted()[i], {top, n_top});
+    top += n_top;
+  }
   for (const RoundTask& round : round_tasks_) {
     const JudgedRound& judged = host_judged_.as<JudgedRound>()[round.sequence];
     sampling_->take_round(round.sequence, judged.round, judged.stop);
@@ -261,14 +348,22 @@ Status GpuSampling::finish() {
 void GpuSampling::tell_row(size_t wanted_idx, const RowOutcome& outcome) {
   const StepSampling::WantedRow& wanted = sampling_->wanted()[wanted_idx];
   sampling_->take_verdict(wanted_idx, outcome.verdict, outcome.chance, {outcome.p_x, outcome.q_x, outcome.verdict});
-  if (wanted.is_decode) return;
+  if (wanted.is_decode || wanted.wants_top5) return;
   SegmentResult& result = sampling_->segment_result(wanted.segment);
-  if (!wanted.wants_top5) {
-    result.target_logprobs[static_cast<size_t>(wanted.idx)] = outcome.verdict.logprob;
-    result.target_argmax[static_cast<size_t>(wanted.idx)] = outcome.verdict.token;
-    return;
+  result.target_logprobs[static_cast<size_t>(wanted.idx)] = outcome.verdict.logprob;
+  result.target_argmax[static_cast<size_t>(wanted.idx)] = outcome.verdict.token;
+}
+
+// Of rows behind a round's end too, whatever is there: nobody asks for these.
+void GpuSampling::tell_top(const StepSampling::WantedRow& wanted, std::span<const TopToken> top) {
+  SegmentResult& result = sampling_->segment_result(wanted.segment);
+  for (size_t i = 0; i < top.size() && top[i].id >= 0; ++i) {
+    if (wanted.wants_top5) {
+      result.top5.emplace_back(top[i].id, top[i].logprob);
+    } else {
+      result.top_logprobs[static_cast<size_t>(wanted.idx) * top.size() + i] = {top[i].id, top[i].logprob};
+    }
   }
-  for (int i = 0; i < outcome.n_top; ++i) result.top5.emplace_back(outcome.top[i], outcome.top_logprobs[i]);
 }
 
 }  // namespace bass::cuda

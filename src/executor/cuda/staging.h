@@ -62,7 +62,7 @@ class Staging {
   /// Queues the copy of what was appended since the last.
   void upload() {
     const size_t n = std::min(n_used_, host_.n_bytes()) - n_uploaded_;
-    device_->upload(memory_.data() + n_uploaded_, host_.data() + n_uploaded_, n);
+    if (n > 0) device_->upload(memory_.data() + n_uploaded_, host_.data() + n_uploaded_, n);
     n_uploaded_ += n;
   }
 

@@ -34,16 +34,32 @@ struct Request {
   std::vector<float> draft_logits;  // [n_drafted, n]; empty: the drafts are the host's
   std::vector<TokenId> drafted;
   std::vector<TokenId> draft_ids;  // ProposableTokens; empty: all
+  std::vector<uint32_t> allowed;   // [n_drafted + 1, n_words]; empty: a grammar allows all
   size_t n_vocabulary = 0;
   int n_drafted = 0;
   uint32_t round_start = 0;
 
   [[nodiscard]] ProposableTokens tokens(const TokenId* ids) const { return {{ids, draft_ids.size()}, n_vocabulary}; }
+  [[nodiscard]] size_t n_words() const { return allowed.size() / static_cast<size_t>(n_drafted + 1); }
   [[nodiscard]] int n_entries(int n) const { return draft_ids.empty() ? n : static_cast<int>(draft_ids.size()); }
   [[nodiscard]] bool stores() const {
     return !draft_logits.empty() && normalise_for_verification(params) == Normalise::kYes;
   }
 };
+
+// Of rows with drafted tokens something is always left.
+std::vector<uint32_t> random_masks(int n_rows, int n_tokens, std::mt19937& random) {
+  const int n_words = (n_tokens + 31) / 32;
+  std::vector<uint32_t> masks;
+  for (int row = 0; row < n_rows; ++row) {
+    for (int word = 0; word < n_words; ++word) {
+      const auto bits = static_cast<uint32_t>(random());
+      const bool is_last = word + 1 == n_words;
+      masks.push_back(is_last && row + 1 < n_rows ? ~0u : bits % 5 == 0 ? 0u : bits % 5 == 1 ? ~0u : bits);
+    }
+  }
+  return masks;
+}
 
 Request random_request(int n, std::mt19937& random) {
   const auto one_in = [&](unsigned k) { return random() % k == 0; };
@@ -72,6 +88,7 @@ Request random_request(int n, std::mt19937& random) {
   r.n_drafted = static_cast<int>(random() % 5);
   r.round_start = static_cast<uint32_t>(30 + random() % 100);
   r.main_logits = random_logits(static_cast<size_t>((r.n_drafted + 1) * n), random, 2.0f);
+  if (one_in(4)) r.allowed = random_masks(r.n_drafted + 1, n, random);
   if (one_in(8)) r.main_logits[random() % r.main_logits.size()] = one_in(2) ? NAN : INFINITY;
   if (one_in(3)) {
     for (int i = 0; i < r.n_drafted; ++i) r.drafted.push_back(token());
@@ -126,7 +143,9 @@ class CpuSampling {
   };
 
   [[nodiscard]] TokenHistory history(const CpuRound& round, int n_drafts) const {
-    return {r_.prompt, r_.output, std::span<const TokenId>(round.drafted).first(static_cast<size_t>(n_drafts))};
+    const auto n = static_cast<size_t>(n_drafts);
+    const uint32_t* allowed = r_.allowed.empty() ? nullptr : r_.allowed.data() + n * r_.n_words();
+    return {r_.prompt, r_.output, std::span<const TokenId>(round.drafted).first(n), allowed};
   }
   [[nodiscard]] RoundPosition at(int idx) const {
     return {r_.round_start + static_cast<uint32_t>(idx), r_.round_start};
@@ -213,16 +232,16 @@ struct DeviceRound {
   std::vector<float> chances;  // of drafted tokens, as far as verification has looked at them
 };
 
-DeviceRound collect(const SequenceTask& task, const RowOutcome* rows, const JudgedRound& judged) {
+DeviceRound collect(const SequenceTask& task, int n_drafted, const RowOutcome* rows, const JudgedRound& judged) {
   const bool is_block = is_judged_as_block(task.params);
   DeviceRound round;
-  for (int k = 0; k == 0 || (k <= task.n_drafted && round.emitted.back().accepted); ++k) {
+  for (int k = 0; k == 0 || (k <= n_drafted && round.emitted.back().accepted); ++k) {
     const bool stops = is_block && k == judged.round.n_accepted;
     round.emitted.push_back(stops ? judged.stop : rows[k].verdict);
   }
   if (normalise_for_verification(task.params) == Normalise::kNo) return round;
   double joint = 1;
-  for (int k = 0; k < task.n_drafted && joint > 0; ++k) {
+  for (int k = 0; k < n_drafted && joint > 0; ++k) {
     round.chances.push_back(rows[k].chance);
     const bool is_accepted = static_cast<size_t>(k) + 1 < round.emitted.size();
     joint = is_block ? next_joint(joint, rows[k].p_x, rows[k].q_x) : is_accepted ? 1 : 0;
@@ -264,7 +283,6 @@ class DeviceRounds {
     task.prompt = {keep(r.prompt), r.prompt.size()};
     task.output = {keep(r.output), r.output.size()};
     task.round_start = r.round_start;
-    task.n_drafted = r.n_drafted;
     std::vector<TokenId> drafted = r.drafted;
     drafted.resize(kMaxRoundDrafts, -1);
     drafted_.push_back(std::make_shared<DeviceArray<TokenId>>(device_, drafted));
@@ -275,6 +293,10 @@ class DeviceRounds {
     if (r.draft_ids.empty()) task.tokens = {};
     task.n_draft_tokens = n_;
     tasks_.push_back(task);
+    masks_.push_back(keep(r.allowed));
+  }
+  const uint32_t* allowed(const Request& r, size_t request_idx, int idx) const {
+    return r.allowed.empty() ? nullptr : masks_[request_idx] + static_cast<size_t>(idx) * r.n_words();
   }
 
   LogitsBlock logits_block(const std::vector<float>& logits) {
@@ -293,15 +315,15 @@ class DeviceRounds {
   void draft(const std::vector<Request>& requests, const SequenceTask* tasks) {
     for (int idx = 0; idx < kMaxRoundDrafts; ++idx) {
       std::vector<float> logits;
-      std::vector<int32_t> sequences;
+      std::vector<DraftTask> rows;
       for (size_t i = 0; i < requests.size(); ++i) {
         const Request& r = requests[i];
         if (r.draft_logits.empty() || r.n_drafted <= idx) continue;
         logits.insert(logits.end(), r.draft_logits.begin() + idx * n_, r.draft_logits.begin() + (idx + 1) * n_);
-        sequences.push_back(static_cast<int32_t>(i));
+        rows.push_back({static_cast<int32_t>(i), allowed(r, i, idx)});
       }
-      if (sequences.empty()) return;
-      const DraftRows kernel{logits_block(logits), tasks, keep(sequences), idx};
+      if (rows.empty()) return;
+      const DraftRows kernel{logits_block(logits), tasks, keep(rows), idx};
       launch(*device_, kernel, kernel.shape());
     }
   }
@@ -312,8 +334,12 @@ class DeviceRounds {
     std::vector<float> logits;
     for (size_t i = 0; i < requests.size(); ++i) {
       first_rows.push_back(rows.size());
-      for (int k = 0; k <= requests[i].n_drafted; ++k)
-        rows.push_back({static_cast<int32_t>(i), k, RowKind::kDecode, 0});
+      for (int k = 0; k <= requests[i].n_drafted; ++k) {
+        rows.push_back({.sequence = static_cast<int32_t>(i),
+                        .idx = k,
+                        .is_extra = k == requests[i].n_drafted,
+                        .allowed = allowed(requests[i], i, k)});
+      }
       logits.insert(logits.end(), requests[i].main_logits.begin(), requests[i].main_logits.end());
     }
     const DeviceArray<RowOutcome> row_outcomes(device_, std::vector<RowOutcome>(rows.size()));
@@ -345,7 +371,7 @@ class DeviceRounds {
     const std::vector<JudgedRound> told_rounds = judged_rounds.read();
     std::vector<DeviceRound> results;
     for (size_t i = 0; i < requests.size(); ++i) {
-      results.push_back(collect(tasks_[i], told.data() + first_rows[i], told_rounds[i]));
+      results.push_back(collect(tasks_[i], requests[i].n_drafted, told.data() + first_rows[i], told_rounds[i]));
     }
     return results;
   }
@@ -353,6 +379,7 @@ class DeviceRounds {
   Device* device_;
   int n_;
   std::vector<SequenceTask> tasks_;
+  std::vector<const uint32_t*> masks_;  // of each request
   std::vector<std::shared_ptr<DeviceArray<TokenId>>> drafted_;
   std::vector<std::shared_ptr<void>> kept_;
 };
@@ -385,7 +412,7 @@ TEST(GpuRounds, AreTheCpusForEveryProcessorAndRule) {
   int n_accepted = 0;
   for (const int n : {40, 300, 5000}) {
     std::vector<Request> requests;
-    for (int i = 0; i < (n > 1000 ? 12 : 40); ++i) requests.push_back(random_request(n, random));
+    for (int i = 0; i < (n > 1000 ? 16 : 80); ++i) requests.push_back(random_request(n, random));
     expect_rounds_of_the_cpu(requests, n, 64, &n_accepted);
   }
   EXPECT_GT(n_accepted, 60);
@@ -404,8 +431,37 @@ TEST(GpuRounds, RoundsThatSpanBlocksOfLogitsAreTheSame) {
   EXPECT_GT(n_accepted, 20);
 }
 
+// A grammar may leave no token that the draft model knows.
+TEST(GpuRounds, NothingIsDraftedWhereNothingMayStand) {
+  constexpr int kTokens = 200;
+  const std::vector<TokenId> known{3, 70, 150};
+  for (const std::unique_ptr<Device>& device : all_devices()) {
+    for (const bool knows_one : {false, true}) {
+      std::vector<uint32_t> mask((kTokens + 31) / 32, ~0u);
+      for (const TokenId id : known) mask[static_cast<size_t>(id / 32)] &= ~(1u << id % 32);
+      if (knows_one) mask[70 / 32] |= 1u << 70 % 32;
+      const DeviceArray<uint32_t> allowed(device.get(), mask);
+      const DeviceArray<float> logits(device.get(), {5.0f, 1.0f, 2.0f});
+      const DeviceArray<float> scratch(device.get(), std::vector<float>(3 * kTokens));
+      const DeviceArray<uint64_t> keys(device.get(), std::vector<uint64_t>(kTokens));
+      const DeviceArray<TokenId> ids(device.get(), known);
+      const DeviceArray<TokenId> drafted(device.get(), std::vector<TokenId>(kMaxRoundDrafts, 9));
+      SequenceTask task;
+      task.drafted = drafted.data();
+      task.tokens = {{ids.data(), known.size()}, known.size()};
+      const DeviceArray<SequenceTask> tasks(device.get(), {task});
+      const DeviceArray<DraftTask> rows(device.get(), {{0, allowed.data()}});
+      const DraftRows kernel{
+          {logits.data(), 3, 1, kTokens, scratch.data(), keys.data(), kTokens}, tasks.data(), rows.data(), 0};
+      launch(*device, kernel, kernel.shape());
+      EXPECT_EQ(drafted.read()[0], knows_one ? 70 : kNoDraft);
+    }
+  }
+}
+
 TEST(GpuRounds, RowsAreScored) {
   constexpr int kTokens = 777;
+  constexpr int kTop = 5;
   std::mt19937 random(8);
   std::vector<float> logits = random_logits(5 * kTokens, random);
   logits[2 * kTokens + 5] = NAN;
@@ -417,11 +473,14 @@ TEST(GpuRounds, RowsAreScored) {
     const DeviceArray<float> rows(device.get(), logits);
     const DeviceArray<float> scratch(device.get(), std::vector<float>(15 * kTokens));
     const DeviceArray<uint64_t> keys(device.get(), std::vector<uint64_t>(5 * kTokens));
-    const DeviceArray<RowTask> tasks(device.get(), {{0, 0, RowKind::kTarget, 12},
-                                                    {0, 0, RowKind::kTop, 0},
-                                                    {0, 0, RowKind::kTarget, 3},
-                                                    {0, 0, RowKind::kTop, 0},
-                                                    {0, 0, RowKind::kTop, 0}});
+    const DeviceArray<TopToken> tops(device.get(), std::vector<TopToken>(5 * kTop, {1, 1.0f}));
+    const auto top_of = [&](size_t row) { return tops.data() + row * kTop; };
+    const DeviceArray<RowTask> tasks(device.get(),
+                                     {{.kind = RowKind::kTarget, .target = 12, .n_top = kTop, .top = top_of(0)},
+                                      {.kind = RowKind::kTop, .n_top = kTop, .top = top_of(1)},
+                                      {.kind = RowKind::kTarget, .target = 3},
+                                      {.kind = RowKind::kTop, .n_top = kTop, .top = top_of(3)},
+                                      {.kind = RowKind::kTop, .n_top = kTop, .top = top_of(4)}});
     const DeviceArray<RowOutcome> outcomes(device.get(), std::vector<RowOutcome>(5));
     const VerifyRows kernel{{rows.data(), kTokens, 5, kTokens, scratch.data(), keys.data(), kTokens},
                             nullptr,
@@ -434,19 +493,24 @@ TEST(GpuRounds, RowsAreScored) {
     EXPECT_TRUE(same_float(found[0].verdict.logprob, logits[12] - stats.log_sum_exp));
     EXPECT_EQ(found[0].verdict.token, stats.argmax);
     EXPECT_TRUE(found[2].verdict.is_degenerate);
-    for (const size_t row : {1, 3, 4}) {
+    const std::vector<TopToken> told = tops.read();
+    for (const size_t row : {0, 1, 3, 4}) {
       const float* top_row = logits.data() + row * kTokens;
       const cpu::RowStats of_row = cpu_kernels().row_stats(top_row, kTokens);
       RowSampler sampler(&cpu_kernels(), kTokens);
-      const auto expected = sampler.largest(top_row, kTokens, of_row.max, kTopTokens);
-      ASSERT_EQ(found[row].n_top, static_cast<int>(expected.size())) << row;
+      const auto expected = sampler.largest(top_row, kTokens, of_row.max, kTop);
+      const TopToken* top = told.data() + row * kTop;
       for (size_t k = 0; k < expected.size(); ++k) {
-        EXPECT_EQ(found[row].top[k], expected[k].id) << row << ", " << k;
-        EXPECT_TRUE(same_float(found[row].top_logprobs[k], expected[k].z - of_row.log_sum_exp)) << row << ", " << k;
+        EXPECT_EQ(top[k].id, expected[k].id) << row << ", " << k;
+        EXPECT_TRUE(same_float(top[k].logprob, expected[k].z - of_row.log_sum_exp)) << row << ", " << k;
+      }
+      if (expected.size() < kTop) {
+        EXPECT_EQ(top[expected.size()].id, -1);
       }
     }
-    EXPECT_EQ(found[3].top[0], 700);
-    EXPECT_EQ(found[4].n_top, 3);
+    EXPECT_EQ(told[2 * kTop].id, 1) << "nobody has asked";
+    EXPECT_EQ(told[3 * kTop].id, 700);
+    EXPECT_EQ(told[4 * kTop + 3].id, -1) << "three have a chance";
   }
 }
 

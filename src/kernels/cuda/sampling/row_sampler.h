@@ -56,7 +56,8 @@ class BlockSampler {
     const bool is_scaled = !params.is_greedy() && params.temperature != 1.0f;
     const float factor = is_scaled ? 1.0f / params.temperature : 1.0f;
     float* scaled = is_scaled ? scratch_.z : nullptr;
-    const RowTop raw = row_top(block_, logits, n, factor, params.edits_logits() ? nullptr : scaled);
+    const bool edits = params.edits_logits() || history.allowed != nullptr;
+    const RowTop raw = row_top(block_, logits, n, factor, edits ? nullptr : scaled);
     RowDistribution row;
     row.z = logits;
     row.n = n;
@@ -64,7 +65,7 @@ class BlockSampler {
     row.log_norm = row.raw_log_sum_exp = __builtin_nanf("");
     if (wants.logprob && raw.is_usable) row.raw_log_sum_exp = log_sum_exp(block_, logits, n, raw.max);
     RowTop top = raw;
-    if (params.edits_logits()) {
+    if (edits) {
       apply_edits(row, params, history);
       row.z = scratch_.z;
       top = row_top(block_, row.z, n, factor, scaled);
@@ -74,7 +75,7 @@ class BlockSampler {
     row.is_one_hot = params.is_greedy() || row.is_degenerate;
     const bool is_raw = row.z == logits && !is_scaled;
     if (!row.is_one_hot) finish(params, {top.max, factor, is_raw ? row.raw_log_sum_exp : row.log_norm}, wants, &row);
-    if (row.is_degenerate) row.argmax = fallback_entry(row, params);
+    if (row.is_degenerate) row.argmax = fallback_entry(row, params, history);
     return row;
   }
 
@@ -207,6 +208,11 @@ class BlockSampler {
       }
     }
     block_.sync();
+    if (history.allowed == nullptr) return;
+    for (int i = block_.thread(); i < row.n; i += kRowBlockThreads) {
+      if (!history.allows(row.token(i))) z[i] = -kInf;
+    }
+    block_.sync();
   }
 
   BASS_HD static bool is_first_ban(const SamplingParams& params, int i) {
@@ -245,12 +251,13 @@ class BlockSampler {
     block_.sync();
   }
 
-  /// The lowest entry that is not banned, 0 if all are.
-  BASS_HD static int32_t fallback_entry(const RowDistribution& row, const SamplingParams& params) {
-    for (int32_t lowest = 0; lowest < row.n && lowest <= params.n_banned; ++lowest) {
-      bool is_banned = false;
-      for (int i = 0; i < params.n_banned; ++i) is_banned = is_banned || params.banned[i] == row.token(lowest);
-      if (!is_banned) return lowest;
+  /// The lowest entry that is neither banned nor forbidden, 0 if all are.
+  BASS_HD static int32_t fallback_entry(const RowDistribution& row, const SamplingParams& params,
+                                        const TokenHistory& history) {
+    for (int32_t lowest = 0; lowest < row.n; ++lowest) {
+      bool is_out = !history.allows(row.token(lowest));
+      for (int i = 0; i < params.n_banned && !is_out; ++i) is_out = params.banned[i] == row.token(lowest);
+      if (!is_out) return lowest;
     }
     return 0;
   }

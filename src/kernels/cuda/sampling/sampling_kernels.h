@@ -34,7 +34,7 @@ inline LaunchShape row_shape(int n_blocks) {
   return {{n_blocks, 1, 1}, kRowBlockThreads, BlockSampler<NoContext>::shared_bytes()};
 }
 
-/// Drafts the token draft_idx of each row's sequence. Grid: rows.
+/// Drafts the token draft_idx of each row's sequence, or kNoDraft. Grid: rows.
 struct DraftRows {
   static constexpr const char* kName = "draft_rows";
   static constexpr int kMaxThreads = kRowBlockThreads;
@@ -42,17 +42,21 @@ struct DraftRows {
 
   LogitsBlock block;          // of the draft model's
   const SequenceTask* tasks;  // [n_sequences]
-  const int32_t* sequences;   // [n_rows] whose the rows are
+  const DraftTask* rows;      // [n_rows]
   int32_t draft_idx;
 
   [[nodiscard]] LaunchShape shape() const { return row_shape(block.n_rows); }
   template <class Context>
   BASS_HD void operator()(Context& context) const {
     const int i = context.block().x;
-    const SequenceTask& task = tasks[sequences[i]];
+    const SequenceTask& task = tasks[rows[i].sequence];
     BlockSampler<Context> sampler(context, block.scratch_of(i));
-    RowDistribution q =
-        sampler.build(block.row(i), task.n_draft_entries(), task.params, task.history(draft_idx), {}, task.tokens);
+    const TokenHistory history = task.history(draft_idx, rows[i].allowed);
+    RowDistribution q = sampler.build(block.row(i), task.n_draft_entries(), task.params, history, {}, task.tokens);
+    if (q.is_degenerate && history.allowed != nullptr) {
+      if (context.thread() == 0) task.drafted[draft_idx] = kNoDraft;
+      return;
+    }
     if (task.stored != nullptr) q = sampler.store_draft_row(q, task.stored_row(draft_idx));
     const TokenId token = sampler.sample(q, draft_stream(task.params, task.position(draft_idx)));
     if (context.thread() == 0) task.drafted[draft_idx] = token;
@@ -80,25 +84,31 @@ struct VerifyRows {
     if (context.thread() == 0) outcomes[i] = {};
     context.sync();
     if (row.kind == RowKind::kDecode) {
+      if (is_behind_end(context, sampler, row)) return;
       decode(context, sampler, i);
     } else {
       score(sampler, i);
     }
+    if (row.n_top > 0) find_top(sampler.block(), block.row(i), block.n_tokens, row.n_top, row.top);
   }
 
  private:
+  template <class Context>
+  BASS_HD bool is_behind_end(Context& context, BlockSampler<Context>& sampler, const RowTask& row) const {
+    // Other blocks may lower it meanwhile: all threads go by what the first one has read.
+    const bool reads_last = last_rows != nullptr && context.thread() == 0;
+    const int32_t last = reads_last ? context.atomic_min(&last_rows[row.sequence], INT32_MAX) : INT32_MAX;
+    return row.idx > sampler.block().reduce(last, [](int32_t a, int32_t b) { return a < b ? a : b; });
+  }
+
   template <class Context>
   BASS_HD void decode(Context& context, BlockSampler<Context>& sampler, int i) const {
     const RowTask& row = rows[i];
     const SequenceTask& task = tasks[row.sequence];
     const bool is_block = is_judged_as_block(task.params);
-    const bool is_extra = row.idx == task.n_drafted;
-    // Other blocks may lower it meanwhile: all threads go by what the first one has read.
-    const bool reads_last = last_rows != nullptr && context.thread() == 0;
-    const int32_t last = reads_last ? context.atomic_min(&last_rows[row.sequence], INT32_MAX) : INT32_MAX;
-    if (row.idx > sampler.block().reduce(last, [](int32_t a, int32_t b) { return a < b ? a : b; })) return;
+    const bool is_extra = row.is_extra;
     if (is_block && is_extra) return;  // looked at if it is drawn from
-    const VerifiedRow loaded = load_row(sampler, task, row.idx, block.row(i), block.n_tokens);
+    const VerifiedRow loaded = load_row(sampler, task, row, block.row(i), block.n_tokens);
     float chance = 0;
     if (!is_extra && normalise_for_verification(task.params) == Normalise::kYes) {
       chance = static_cast<float>(acceptance_chance(sampler, loaded));
@@ -129,7 +139,6 @@ struct VerifyRows {
     const float* logits = block.row(i);
     RowOutcome& out = outcomes[i];
     const cpu::RowStats stats = row_stats(sampler.block(), logits, block.n_tokens);
-    if (rows[i].kind == RowKind::kTop) find_top(sampler.block(), logits, block.n_tokens, stats.log_sum_exp, &out);
     if (sampler.block().thread() != 0) return;
     out.verdict = {false, stats.argmax, 0.0f, !is_finite(stats.log_sum_exp)};
     if (rows[i].kind == RowKind::kTarget) out.verdict.logprob = logits[rows[i].target] - stats.log_sum_exp;
@@ -156,7 +165,7 @@ struct WeighRows {
     const RowTask& row = rows[i];
     if (row.kind != RowKind::kDecode) return;
     const SequenceTask& task = tasks[row.sequence];
-    if (!is_judged_as_block(task.params) || row.idx == task.n_drafted) return;
+    if (!is_judged_as_block(task.params) || row.is_extra) return;
     BlockRound round;
     round.joint = joint_of(i);
     if (!needs_residual_mass(task.params, task.position(row.idx), round)) return;
@@ -213,7 +222,7 @@ struct JudgeRounds {
  private:
   BASS_HD void judge(const SequenceTask& sequence, int i, BlockRound* round) const {
     const RoundPosition at = sequence.position(rows[i].idx);
-    if (rows[i].idx == sequence.n_drafted) return judge_last_block_row(sequence.params, at, round);
+    if (rows[i].is_extra) return judge_last_block_row(sequence.params, at, round);
     const RowOutcome& row = outcomes[i];
     judge_block_row({row.p_x, row.q_x, row.verdict}, sequence.params, at, row.mass, round);
   }
@@ -221,13 +230,13 @@ struct JudgeRounds {
   template <class Context>
   BASS_HD RowVerdict draw(BlockSampler<Context>& sampler, const SequenceTask& sequence, int i,
                           const BlockRound& round) const {
-    const int idx = rows[i].idx;
+    const RowTask& task = rows[i];
     sampler.use(block.scratch_of(i));
-    const bool is_extra = idx == sequence.n_drafted;
-    const VerifiedRow row = is_extra ? load_row(sampler, sequence, idx, block.row(i), block.n_tokens)
-                                     : looked_at(sequence, rows[i], outcomes[i], block.row(i));
-    RowDraw draw{sample_stream(sequence.params, sequence.position(idx).position)};
-    if (!is_extra) draw = {residual_stream(sequence.params, sequence.position(idx)), true, round.accepted_joint};
+    const VerifiedRow row = task.is_extra ? load_row(sampler, sequence, task, block.row(i), block.n_tokens)
+                                          : looked_at(sequence, task, outcomes[i], block.row(i));
+    const RoundPosition at = sequence.position(task.idx);
+    RowDraw draw{sample_stream(sequence.params, at.position)};
+    if (!task.is_extra) draw = {residual_stream(sequence.params, at), true, round.accepted_joint};
     return emit_token(row, draw_token(sampler, row, draw), false);
   }
 };

@@ -8,7 +8,8 @@ namespace bass::cuda {
 
 /// The longest draft of a round.
 inline constexpr int kMaxRoundDrafts = 32;
-inline constexpr int kTopTokens = 5;
+/// In the place of a drafted token, where a grammar allows none that the draft model can propose.
+inline constexpr TokenId kNoDraft = -1;
 
 /// A sequence's round.
 struct SequenceTask {
@@ -16,15 +17,15 @@ struct SequenceTask {
   std::span<const TokenId> prompt;
   std::span<const TokenId> output;
   uint32_t round_start = 0;    // position of the first drafted token
-  int32_t n_drafted = 0;       // when it is verified
   TokenId* drafted = nullptr;  // [kMaxRoundDrafts]
   uint16_t* stored = nullptr;  // [kMaxRoundDrafts, stored_stride] distributions of the drafted tokens, or null: one-hot
   int64_t stored_stride = 0;
   ProposableTokens tokens;     // that the draft model can propose
   int32_t n_draft_tokens = 0;  // or, if that is all: these, of the lowest ids
 
-  [[nodiscard]] BASS_HD TokenHistory history(int n_drafts) const {
-    return {prompt, output, {drafted, static_cast<size_t>(n_drafts)}};
+  /// allowed: TokenHistory's, in device memory
+  [[nodiscard]] BASS_HD TokenHistory history(int n_drafts, const uint32_t* allowed) const {
+    return {prompt, output, {drafted, static_cast<size_t>(n_drafts)}, allowed};
   }
   [[nodiscard]] BASS_HD RoundPosition position(int idx) const {
     return {round_start + static_cast<uint32_t>(idx), round_start};
@@ -35,6 +36,19 @@ struct SequenceTask {
   [[nodiscard]] BASS_HD uint16_t* stored_row(int idx) const { return stored + idx * stored_stride; }
 };
 
+/// A row of the draft model that a token is drafted from.
+struct DraftTask {
+  int32_t sequence = 0;               // index of its SequenceTask
+  const uint32_t* allowed = nullptr;  // TokenHistory::allowed
+};
+
+/// One of the most probable tokens of a row (TopLogprob of the public API).
+struct TopToken {
+  TokenId id = -1;  // -1: there are no more
+  float logprob = 0;
+};
+
+/// kTop: nothing but its most probable tokens is wanted.
 enum class RowKind : int32_t { kDecode, kTarget, kTop };
 
 /// A row of the main model whose logits are wanted.
@@ -42,7 +56,11 @@ struct RowTask {
   int32_t sequence = 0;  // index of its SequenceTask
   int32_t idx = 0;       // kDecode: tokens drafted in front of it
   RowKind kind = RowKind::kDecode;
-  TokenId target = 0;  // kTarget: whose log-probability is wanted
+  TokenId target = 0;                 // kTarget: whose log-probability is wanted
+  bool is_extra = false;              // kDecode: behind the last drafted token
+  const uint32_t* allowed = nullptr;  // kDecode: TokenHistory::allowed
+  int32_t n_top = 0;
+  TopToken* top = nullptr;  // [n_top] where its most probable tokens go; not those of a row behind a round's end
 };
 
 /// What came of it.
@@ -51,10 +69,7 @@ struct RowOutcome {
   float chance = 0;    // acceptance_chance, where the rule has one
   double p_x = 0;      // of the drafted token, under `block`
   double q_x = 1;
-  double mass = 0;               // residual mass, where judging its round needs it
-  TokenId top[kTopTokens] = {};  // kTop: descending
-  float top_logprobs[kTopTokens] = {};
-  int32_t n_top = 0;
+  double mass = 0;    // residual mass, where judging its round needs it
   RowDistribution p;  // under `block`: their z are in the row's scratch
   RowDistribution q;
 };

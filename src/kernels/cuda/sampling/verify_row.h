@@ -81,20 +81,19 @@ BASS_HD RowVerdict verify_row(BlockSampler<Context>& sampler, const VerifiedRow&
   return emit_token(row, token, compares && !is_extra && token == row.drafted);
 }
 
-/// The distributions of row idx of a round: q of its drafted token where it was stored, and p, normalised where the
-/// rule asks for probabilities.
+/// The distributions of a row of a round: q of its drafted token where it was stored, and p, normalised where the rule
+/// asks for probabilities.
 template <class Context>
-BASS_HD VerifiedRow load_row(BlockSampler<Context>& sampler, const SequenceTask& task, int idx, const float* logits,
-                             int n_tokens) {
-  const bool is_extra = idx == task.n_drafted;
+BASS_HD VerifiedRow load_row(BlockSampler<Context>& sampler, const SequenceTask& task, const RowTask& place,
+                             const float* logits, int n_tokens) {
   VerifiedRow row;
   row.logits = logits;
-  row.drafted = is_extra ? 0 : task.drafted[idx];
-  row.has_q = !is_extra && task.stored != nullptr;
-  if (row.has_q) row.q = sampler.load_draft_row(task.stored_row(idx), task.n_draft_tokens, task.tokens);
-  const bool compares = is_extra || normalise_for_verification(task.params) == Normalise::kNo;
-  row.p = sampler.build(logits, n_tokens, task.params, task.history(idx), {.logprob = true, .probabilities = !compares},
-                        {});
+  row.drafted = place.is_extra ? 0 : task.drafted[place.idx];
+  row.has_q = !place.is_extra && task.stored != nullptr;
+  if (row.has_q) row.q = sampler.load_draft_row(task.stored_row(place.idx), task.n_draft_tokens, task.tokens);
+  const bool compares = place.is_extra || normalise_for_verification(task.params) == Normalise::kNo;
+  row.p = sampler.build(logits, n_tokens, task.params, task.history(place.idx, place.allowed),
+                        {.logprob = true, .probabilities = !compares}, {});
   return row;
 }
 
@@ -106,11 +105,13 @@ BASS_HD VerifiedRow looked_at(const SequenceTask& task, const RowTask& row, cons
 
 /// The most probable tokens with their log-probabilities, descending; of equal logits the lower id first, as
 /// RowSampler::largest: different ones may have the same log-probability. Tokens without a chance (minus infinity,
-/// NaN) are left out.
+/// NaN) are left out: there are no more behind the last. top: [n_top]
 template <class Context>
-BASS_HD void find_top(RowBlock<Context>& block, const float* logits, int n, float log_sum_exp, RowOutcome* out) {
+BASS_HD void find_top(RowBlock<Context>& block, const float* logits, int n, int n_top, TopToken* top) {
+  const float log_sum_exp = row_stats(block, logits, n).log_sum_exp;
   Leader last;
-  for (int rank = 0; rank < kTopTokens; ++rank) {
+  int rank = 0;
+  for (; rank < n_top; ++rank) {
     Leader mine;
     for (int i = block.thread(); i < n; i += kRowBlockThreads) {
       const float logit = logits[i];
@@ -118,12 +119,10 @@ BASS_HD void find_top(RowBlock<Context>& block, const float* logits, int n, floa
       if (is_behind && logit >= -kFloatMax) mine.offer(logit, i);
     }
     last = block.lead(mine);
-    if (last.entry < 0) return;
-    if (block.thread() != 0) continue;
-    out->top[rank] = last.entry;
-    out->top_logprobs[rank] = last.score - log_sum_exp;
-    out->n_top = rank + 1;
+    if (last.entry < 0) break;
+    if (block.thread() == 0) top[rank] = {last.entry, last.score - log_sum_exp};
   }
+  if (block.thread() == 0 && rank < n_top) top[rank] = {};
 }
 
 }  // namespace bass::cuda
