@@ -51,6 +51,7 @@ class GpuSampling {
   [[nodiscard]] std::span<const TokenId> staged(std::span<const TokenId> tokens);
   [[nodiscard]] LogitsBlock logits_block(const float* logits, int64_t stride, size_t n_rows) const;
   [[nodiscard]] bool reserve_staging(const ExecutorOptions& options);
+  [[nodiscard]] static size_t row_bytes(size_t n_rows, size_t n_rounds);
   [[nodiscard]] int n_top_of(const StepSampling::WantedRow& row) const;
   [[nodiscard]] bool reserve_tops();
   void plan_rows();
