@@ -34,19 +34,20 @@ struct GroupsAhead {
   const Line* lines;  // of a group, in the order of use; null: as memory lies
   int first_line;
   int end_line;
-  bool is_staged;  // only where a block has all lines
+  bool is_staged;
+  bool has_all_lines;  // of a group: no other block asks for some
   int n_groups;
   ptrdiff_t share_bytes;
   ptrdiff_t tiles_bytes;
   Place far;   // into the first level, or into the second if is_staged
-  Place near;  // then into the first
+  Place near;  // then into the first, if one block has all lines: of several, what all have asked for would push out
+               // the rows, and there is time enough to fetch from the second
 
-  /// Once for each group in work. kStagedLines: share_lines of the tiles; 0 in one of several blocks, which is not
-  /// staged
+  /// Once for each group in work. kStagedLines: share_lines of the tiles; 0 in one of several blocks
   template <int kStagedLines>
   BASS_SIMD_INLINE void ask() {
     if (lines == nullptr) {
-      if (kStagedLines > 0 && is_staged) {
+      if (kStagedLines > 0 && is_staged && has_all_lines) {
 #pragma GCC unroll kUnrolled
         for (int i = 0; i < kStagedLines; ++i) {
           prefetch_l2(far.data + i * 64);
@@ -54,18 +55,15 @@ struct GroupsAhead {
         }
         near.data += share_bytes;
       } else {
-        for (int i = first_line; i < end_line; ++i) prefetch(far.data + i * 64);
+        for (int i = first_line; i < end_line; ++i) ask_far(far.data + i * 64);
       }
       far.data += share_bytes;
       return;
     }
     for (int i = first_line; i < end_line; ++i) {
-      const std::byte* p = far.data + lines[i].offset + far.group * lines[i].stride;
-      if (kStagedLines > 0 && is_staged) {
-        prefetch_l2(p);
+      ask_far(far.data + lines[i].offset + far.group * lines[i].stride);
+      if (kStagedLines > 0 && is_staged && has_all_lines) {
         prefetch(near.data + lines[i].offset + near.group * lines[i].stride);
-      } else {
-        prefetch(p);
       }
     }
     advance(&far);
@@ -73,6 +71,13 @@ struct GroupsAhead {
   }
 
  private:
+  BASS_SIMD_INLINE void ask_far(const std::byte* p) const {
+    if (is_staged) {
+      prefetch_l2(p);
+    } else {
+      prefetch(p);
+    }
+  }
   BASS_SIMD_INLINE void advance(Place* place) const {
     if (++place->group == n_groups) *place = {place->data + tiles_bytes, 0};
   }
@@ -106,7 +111,8 @@ class AheadPlan {
     return {is_linear_ ? nullptr : lines_,
             n == 1 ? 0 : n_lines * idx / n,
             n == 1 ? n_lines : n_lines * (idx + 1) / n,
-            n == 1 && is_staged_,
+            is_staged_,
+            n == 1,
             n_groups_,
             kShareBytes,
             tiles_bytes_,

@@ -258,13 +258,12 @@ void quant_tiles(const Source* sources, const QuantJob& job, const ActivationRow
   }
 }
 
-/// quant_tiles of job.n_rows <= kRows rows, but at least kMinRows. There is code for every number of rows up to a row
-/// block, then for even ones: all of them would double the program.
+/// quant_tiles of job.n_rows <= kRows rows, but at least kMinRows. There is code for every number of rows: the most
+/// frequent one of a sequence that drafts is five.
 template <class Source, int kPlanes, int kTiles, int kRows, int kMinRows>
 BASS_SIMD_INLINE void quant_tiles_rows(const Source* sources, const QuantJob& job, const ActivationRows& x,
                                        const MatmulOut& out) {
-  constexpr int kFewer = kRows <= kRowBlock ? kRows - 1 : kRows - 2;
-  if constexpr (kFewer >= kMinRows) {
+  if constexpr (constexpr int kFewer = kRows - 1; kFewer >= kMinRows) {
     if (job.n_rows <= kFewer) return quant_tiles_rows<Source, kPlanes, kTiles, kFewer, kMinRows>(sources, job, x, out);
   }
   quant_tiles<Source, kPlanes, kTiles, kRows>(sources, job, x, out);
