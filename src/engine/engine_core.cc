@@ -36,6 +36,7 @@ void EngineCore::step() {
     publish();
     return scheduler_->remove_finished();
   }
+  if (plan_.has_constrained_drafts()) publish_late();  // a device waits for these while they are submitted
   const Ticket ticket = executor_->submit(plan_);
   publish_late();
   const StepResult& result = executor_->wait(ticket);

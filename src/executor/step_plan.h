@@ -81,6 +81,12 @@ struct StepPlan {
       n = std::max(n, segment.start + static_cast<int>(segment.tokens.size()) + segment.n_drafts());
     return n;
   }
+  /// A sequence drafts that follows a grammar: what may come next depends on each drafted token.
+  [[nodiscard]] bool has_constrained_drafts() const {
+    return std::any_of(segments.begin(), segments.end(), [](const SegmentPlan& segment) {
+      return segment.constraint != nullptr && segment.n_model_drafts > 0;
+    });
+  }
   void clear() {
     segments.clear();
     main_copies.clear();

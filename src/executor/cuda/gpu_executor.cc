@@ -233,7 +233,8 @@ size_t GpuExecutor::max_staged_bytes() const {
                     draft_ ? StepSampling::kMaxDraftLen : 0);
 }
 
-// All of a step, unless the CPU draws (drafts are traced): then it has waited for all but what is behind the last rows.
+// All of a step. Where the CPU draws (drafts are traced) it has waited for all but what is behind the last rows; where
+// a sequence drafts that follows a grammar, for the drafts.
 Status GpuExecutor::queue_step() {
   for (const PageCopy& copy : plan_->main_copies) main_->copy_page(copy);
   for (const PageCopy& copy : plan_->draft_copies) draft_->copy_page(copy);
@@ -253,7 +254,7 @@ Status GpuExecutor::queue_step() {
 
 Status GpuExecutor::finish_step() {
   BASS_RETURN_IF_ERROR(device_sampling_ ? device_sampling_->finish() : device_->synchronize());
-  if (device_sampling_) end_part(StepPart::kSample);  // and all parts in front of it: nothing has waited for them
+  if (device_sampling_) end_part(StepPart::kSample);  // and all parts in front of it that nothing has waited for
   time_draft_passes();
   return ok_status();
 }
@@ -264,6 +265,7 @@ GraphCounts GpuExecutor::graph_counts() const {
 }
 
 // Where the device draws, all passes are queued at once: each finds on the device what the one in front of it drafted.
+// Grammars have to know it before (GpuSampling::draft_rows).
 Status GpuExecutor::draft() {
   n_draft_passes_ = 0;
   if (!draft_) return ok_status();

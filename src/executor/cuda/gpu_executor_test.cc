@@ -209,15 +209,27 @@ TEST_P(GpuStep, AllMemoryIsTakenAtLoad) {
   int n_allocations = 0;
   const auto gpu = on_device({.n_allocations = &n_allocations});
   StepPlan step = plan();
+  for (SegmentPlan& segment : step.segments) segment.wants_top5 = true;
   n_allocations = 0;
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(gpu->wait(gpu->submit(step)).segments[0].failed);
+  for (int i = 0; i < 3; ++i) {
+    const SegmentResult& segment = gpu->wait(gpu->submit(step)).segments[0];
+    EXPECT_FALSE(segment.failed);
+    EXPECT_EQ(segment.top5.size(), 5u);
+  }
   EXPECT_EQ(n_allocations, 0);
-  // But for lists that are longer than anyone's: what shows that memory would have been counted.
+  // But for more of these than scoring tells, and lists that are longer than anyone's: what shows that memory would
+  // have been counted.
   const std::vector<LogitBias> bias(100'000, {1, 0.5f});
   step.segments[0].sampling.bias = bias.data();
   step.segments[0].sampling.n_bias = static_cast<int32_t>(bias.size());
   EXPECT_FALSE(gpu->wait(gpu->submit(step)).segments[0].failed);
   EXPECT_GT(n_allocations, 0);
+  step.segments[0].n_top = 20;
+  n_allocations = 0;
+  EXPECT_FALSE(gpu->wait(gpu->submit(step)).segments[0].failed);
+  EXPECT_EQ(n_allocations, 2);  // and the host's
+  EXPECT_FALSE(gpu->wait(gpu->submit(step)).segments[0].failed);
+  EXPECT_EQ(n_allocations, 2) << "it is there now";
 }
 
 TEST_P(GpuStep, AStepWithoutRoomEndsItsRequestsAndNoOthers) {

@@ -7,6 +7,8 @@
 
 namespace bass::cuda {
 
+static_assert(kMaxRoundDrafts == StepSampling::kMaxDraftLen);
+
 GpuSampling::GpuSampling(Device* device, StepSampling* sampling, const SamplingShape& shape,
                          const ExecutorOptions& options)
     : device_(device),
@@ -32,7 +34,7 @@ GpuSampling::GpuSampling(Device* device, StepSampling* sampling, const SamplingS
   host_judged_ = DeviceBuffer(device, judged_.n_bytes(), /*of_host=*/true);
   outcomes_ = DeviceBuffer(device, static_cast<size_t>(options.max_rows()) * sizeof(RowOutcome));
   host_outcomes_ = DeviceBuffer(device, outcomes_.n_bytes(), /*of_host=*/true);
-  has_staging_ = reserve_staging(options);
+  has_staging_ = reserve_staging(options) && reserve_tops(n_segments * kScoringTop);
   if (!ok()) return;
   device->fill(judged_.data(), 0, judged_.n_bytes());      // downloaded as a whole, whichever rounds `block` has judged
   device->fill(outcomes_.data(), 0, outcomes_.n_bytes());  // the gaps in a struct are downloaded too
@@ -47,7 +49,7 @@ bool GpuSampling::ok() const {
 size_t GpuSampling::n_bytes() const {
   return vocabulary_.n_bytes() + scratch_.n_bytes() + keys_.n_bytes() + stored_.n_bytes() + drafted_.n_bytes() +
          last_rows_.n_bytes() + judged_.n_bytes() + outcomes_.n_bytes() + tasks_.n_bytes() + draft_rows_.n_bytes() +
-         rows_.n_bytes();  // what grammars and most probable tokens take comes with them
+         rows_.n_bytes() + tops_.n_bytes();
 }
 
 // For any step whose requests bias and ban few tokens: lists of those may be as long as the vocabulary.
@@ -86,7 +88,7 @@ Status GpuSampling::begin(const StepPlan& plan) {
   if (!tasks_.begin(n_bytes) || !draft_rows_.begin(draft_rows_bytes()) || !masks_.begin(masks_bytes())) {
     return resource_exhausted("no memory of the GPU for a step's sampling");
   }
-  mask_places_.assign(plan.segments.size() * (kMaxRoundDrafts + 1), nullptr);
+  mask_places_.clear();
   n_model_drafted_.assign(plan.segments.size(), 0);
   sequence_tasks_.clear();
   auto* drafted = host_drafted_.as<TokenId>();
@@ -155,12 +157,11 @@ size_t GpuSampling::masks_bytes() const {
   return n_bytes;
 }
 
-// TokenHistory::allowed, in device memory when the masks have been uploaded.
+// TokenHistory::allowed, in device memory when the masks have been uploaded. Places of equal state have one mask.
 const uint32_t* GpuSampling::allowed(int segment_idx, int n_drafted) {
   const uint32_t* words = sampling_->history(segment_idx, n_drafted).allowed;
   if (words == nullptr) return nullptr;
-  const uint32_t*& place =
-      mask_places_[static_cast<size_t>(segment_idx) * (kMaxRoundDrafts + 1) + static_cast<size_t>(n_drafted)];
+  const uint32_t*& place = mask_places_[words];
   if (place == nullptr) place = masks_.append(std::span(words, TokenMask::n_words(shape_.n_main_tokens)));
   return place;
 }

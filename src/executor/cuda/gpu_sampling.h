@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "executor/cuda/staging.h"
@@ -53,7 +54,7 @@ class GpuSampling {
   [[nodiscard]] bool reserve_staging(const ExecutorOptions& options);
   [[nodiscard]] static size_t row_bytes(size_t n_rows, size_t n_rounds);
   [[nodiscard]] int n_top_of(const StepSampling::WantedRow& row) const;
-  [[nodiscard]] bool reserve_tops();
+  [[nodiscard]] bool reserve_tops(size_t n);
   void plan_rows();
   [[nodiscard]] RowTask row_task(const StepSampling::WantedRow& row);
   void tell_row(size_t wanted_idx, const RowOutcome& outcome);
@@ -78,7 +79,7 @@ class GpuSampling {
   DeviceBuffer last_rows_;   // int32 [max_segments]
   DeviceBuffer judged_;      // JudgedRound [max_segments]
   DeviceBuffer outcomes_;    // RowOutcome [max_rows]
-  DeviceBuffer tops_;        // TopToken [n_tops_ or more], where somebody has asked for some
+  DeviceBuffer tops_;        // TopToken [n_tops_ or more]
   DeviceBuffer host_drafted_, host_judged_, host_outcomes_, host_tops_;
 
   std::vector<SequenceTask> sequence_tasks_;
@@ -86,9 +87,9 @@ class GpuSampling {
   std::vector<RoundTask> round_tasks_;
   std::vector<size_t> round_rows_;  // the wanted row that each begins with
   std::vector<DraftTask> draft_tasks_;
-  std::vector<const uint32_t*> mask_places_;  // [n_segments, kMaxRoundDrafts + 1] in masks_; null: not there
-  size_t n_tops_ = 0;                         // of this step, those of rows in the order of the rows
-  std::vector<int> n_model_drafted_;          // [n_segments]
+  std::unordered_map<const uint32_t*, const uint32_t*> mask_places_;  // of the host's masks of this step, in masks_
+  size_t n_tops_ = 0;                 // of this step, those of rows in the order of the rows
+  std::vector<int> n_model_drafted_;  // [n_segments]
   const SequenceTask* device_tasks_ = nullptr;
   const RowTask* device_rows_ = nullptr;
   const RoundTask* device_rounds_ = nullptr;

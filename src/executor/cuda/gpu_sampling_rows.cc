@@ -15,11 +15,9 @@ int GpuSampling::n_top_of(const StepSampling::WantedRow& row) const {
   return row.wants_top5 ? kScoringTop : plan_->segments[static_cast<size_t>(row.segment)].n_top;
 }
 
-// Few ask for these, so there is no memory for them before.
-bool GpuSampling::reserve_tops() {
-  n_tops_ = 0;
-  for (const StepSampling::WantedRow& row : sampling_->wanted()) n_tops_ += static_cast<size_t>(n_top_of(row));
-  const size_t n_bytes = n_tops_ * sizeof(TopToken);
+// Those of scoring are reserved at load. Few ask for more, so there is no memory for them before.
+bool GpuSampling::reserve_tops(size_t n) {
+  const size_t n_bytes = n * sizeof(TopToken);
   if (n_bytes <= tops_.n_bytes()) return true;
   DeviceBuffer tops(device_, n_bytes);
   DeviceBuffer host_tops(device_, n_bytes, /*of_host=*/true);
@@ -67,7 +65,12 @@ void GpuSampling::plan_rows() {
 }
 
 Status GpuSampling::begin_rows() {
-  if (!reserve_tops()) return resource_exhausted("no memory of the GPU for a step's most probable tokens");
+  n_tops_ = 0;
+  for (const StepSampling::WantedRow& row : sampling_->wanted()) n_tops_ += static_cast<size_t>(n_top_of(row));
+  const bool has_tops = n_tops_ * sizeof(TopToken) <= tops_.n_bytes();
+  if (!has_tops && !reserve_tops(2 * n_tops_) && !reserve_tops(n_tops_)) {
+    return resource_exhausted("no memory of the GPU for a step's most probable tokens");
+  }
   plan_rows();
   BASS_CHECK(row_tasks_.size() * sizeof(RowOutcome) <= outcomes_.n_bytes());
   const bool has_room = rows_.begin(row_bytes(row_tasks_.size(), round_tasks_.size()));

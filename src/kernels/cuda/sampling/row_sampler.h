@@ -252,14 +252,16 @@ class BlockSampler {
   }
 
   /// The lowest entry that is neither banned nor forbidden, 0 if all are.
-  BASS_HD static int32_t fallback_entry(const RowDistribution& row, const SamplingParams& params,
-                                        const TokenHistory& history) {
-    for (int32_t lowest = 0; lowest < row.n; ++lowest) {
-      bool is_out = !history.allows(row.token(lowest));
-      for (int i = 0; i < params.n_banned && !is_out; ++i) is_out = params.banned[i] == row.token(lowest);
-      if (!is_out) return lowest;
+  BASS_HD int32_t fallback_entry(const RowDistribution& row, const SamplingParams& params,
+                                 const TokenHistory& history) {
+    int32_t lowest = row.n;
+    for (int32_t entry = block_.thread(); entry < row.n && lowest == row.n; entry += kRowBlockThreads) {
+      bool is_out = !history.allows(row.token(entry));
+      for (int i = 0; i < params.n_banned && !is_out; ++i) is_out = params.banned[i] == row.token(entry);
+      if (!is_out) lowest = entry;
     }
-    return 0;
+    lowest = block_.reduce(lowest, [](int32_t a, int32_t b) { return a < b ? a : b; });
+    return lowest < row.n ? lowest : 0;
   }
 
   RowBlock<Context> block_;
