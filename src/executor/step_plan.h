@@ -53,9 +53,10 @@ struct SegmentPlan {
   const PromptHead* prompt_head = nullptr;  // of the request's prompt, or null
 
   SamplingParams sampling;
-  std::span<const TokenId> prompt;                                   // for penalties
-  std::span<const TokenId> output;                                   // what was emitted, the pending token included
-  TokenConstraint* constraint = nullptr;                             // what the output has to be, or null
+  std::span<const TokenId> prompt;  // for penalties
+  std::span<const TokenId> output;  // what was emitted, the pending token included
+  /// What the output has to be, or null.
+  TokenConstraint* constraint = nullptr;
   TokenConstraint::State constraint_state = TokenConstraint::kDead;  // behind `output`
 
   /// Upper bound of the drafted tokens that are verified: a segment has one drafter.

@@ -34,20 +34,20 @@ struct GroupsAhead {
   const Line* lines;  // of a group, in the order of use; null: as memory lies
   int first_line;
   int end_line;
-  bool is_staged;
-  bool has_all_lines;  // of a group: no other block asks for some
+  bool asks_second;  // the second level, for what is far
+  bool is_staged;    // and then the first, for what is near: only where a block has all lines. What several have asked
+                     // for would push out the rows, and there is time enough to fetch it from the second
   int n_groups;
   ptrdiff_t share_bytes;
   ptrdiff_t tiles_bytes;
-  Place far;   // into the first level, or into the second if is_staged
-  Place near;  // then into the first, if one block has all lines: of several, what all have asked for would push out
-               // the rows, and there is time enough to fetch from the second
+  Place far;
+  Place near;
 
   /// Once for each group in work. kStagedLines: share_lines of the tiles; 0 in one of several blocks
   template <int kStagedLines>
   BASS_SIMD_INLINE void ask() {
     if (lines == nullptr) {
-      if (kStagedLines > 0 && is_staged && has_all_lines) {
+      if (kStagedLines > 0 && is_staged) {
 #pragma GCC unroll kUnrolled
         for (int i = 0; i < kStagedLines; ++i) {
           prefetch_l2(far.data + i * 64);
@@ -62,7 +62,7 @@ struct GroupsAhead {
     }
     for (int i = first_line; i < end_line; ++i) {
       ask_far(far.data + lines[i].offset + far.group * lines[i].stride);
-      if (kStagedLines > 0 && is_staged && has_all_lines) {
+      if (kStagedLines > 0 && is_staged) {
         prefetch(near.data + lines[i].offset + near.group * lines[i].stride);
       }
     }
@@ -72,7 +72,7 @@ struct GroupsAhead {
 
  private:
   BASS_SIMD_INLINE void ask_far(const std::byte* p) const {
-    if (is_staged) {
+    if (asks_second) {
       prefetch_l2(p);
     } else {
       prefetch(p);
@@ -112,7 +112,7 @@ class AheadPlan {
             n == 1 ? 0 : n_lines * idx / n,
             n == 1 ? n_lines : n_lines * (idx + 1) / n,
             is_staged_,
-            n == 1,
+            n == 1 && is_staged_,
             n_groups_,
             kShareBytes,
             tiles_bytes_,

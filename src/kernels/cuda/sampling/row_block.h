@@ -97,6 +97,10 @@ class RowBlock {
     memcpy(static_cast<void*>(&value), &words_[context_.lane() % kRowBlockWarps * kWords], sizeof(T));
     return reduce_lanes<kWords, kRowBlockWarps>(value, join);
   }
+  template <class T>
+  BASS_HD T least(T value) {
+    return reduce(value, [](T a, T b) { return a < b ? a : b; });
+  }
   BASS_HD Leader lead(Leader mine) {
     return reduce(mine, [](Leader a, Leader b) {
       a.offer(b.score, b.entry);

@@ -52,7 +52,7 @@ BASS_HD RowTop row_top(RowBlock<Context>& block, const float* row, int n, float 
       [&](int i, float x) {
         if (x == -kInf && static_cast<uint32_t>(i) < first) first = static_cast<uint32_t>(i);
       });
-  first = block.reduce(first, [](uint32_t a, uint32_t b) { return a < b ? a : b; });
+  first = block.least(first);
   if (first < static_cast<uint32_t>(n)) top.argmax = static_cast<int32_t>(first);
   return top;
 }

@@ -260,7 +260,7 @@ class BlockSampler {
       for (int i = 0; i < params.n_banned && !is_out; ++i) is_out = params.banned[i] == row.token(entry);
       if (!is_out) lowest = entry;
     }
-    lowest = block_.reduce(lowest, [](int32_t a, int32_t b) { return a < b ? a : b; });
+    lowest = block_.least(lowest);
     return lowest < row.n ? lowest : 0;
   }
 

@@ -86,10 +86,11 @@ struct VerifyRows {
     if (row.kind == RowKind::kDecode) {
       if (is_behind_end(context, sampler, row)) return;
       decode(context, sampler, i);
-    } else {
-      score(sampler, i);
+      if (row.n_top == 0) return;
     }
-    if (row.n_top > 0) find_top(sampler.block(), block.row(i), block.n_tokens, row.n_top, row.top);
+    const cpu::RowStats stats = row_stats(sampler.block(), block.row(i), block.n_tokens);
+    if (row.kind != RowKind::kDecode && context.thread() == 0) score(i, stats);
+    if (row.n_top > 0) find_top(sampler.block(), block.row(i), block.n_tokens, stats.log_sum_exp, row.n_top, row.top);
   }
 
  private:
@@ -98,7 +99,7 @@ struct VerifyRows {
     // Other blocks may lower it meanwhile: all threads go by what the first one has read.
     const bool reads_last = last_rows != nullptr && context.thread() == 0;
     const int32_t last = reads_last ? context.atomic_min(&last_rows[row.sequence], INT32_MAX) : INT32_MAX;
-    return row.idx > sampler.block().reduce(last, [](int32_t a, int32_t b) { return a < b ? a : b; });
+    return row.idx > sampler.block().least(last);
   }
 
   template <class Context>
@@ -106,18 +107,17 @@ struct VerifyRows {
     const RowTask& row = rows[i];
     const SequenceTask& task = tasks[row.sequence];
     const bool is_block = is_judged_as_block(task.params);
-    const bool is_extra = row.is_extra;
-    if (is_block && is_extra) return;  // looked at if it is drawn from
+    if (is_block && row.is_extra) return;  // looked at if it is drawn from
     const VerifiedRow loaded = load_row(sampler, task, row, block.row(i), block.n_tokens);
     float chance = 0;
-    if (!is_extra && normalise_for_verification(task.params) == Normalise::kYes) {
+    if (!row.is_extra && normalise_for_verification(task.params) == Normalise::kYes) {
       chance = static_cast<float>(acceptance_chance(sampler, loaded));
     }
     RowVerdict verdict;
     if (is_block) {
       verdict = emit_token(loaded, loaded.drafted, true);
     } else {
-      verdict = verify_row(sampler, loaded, task.params, task.position(row.idx), is_extra);
+      verdict = verify_row(sampler, loaded, task.params, task.position(row.idx), row.is_extra);
     }
     if (context.thread() != 0) return;
     RowOutcome& out = outcomes[i];
@@ -131,17 +131,13 @@ struct VerifyRows {
       out.q = loaded.q;
       ends_round = out.p_x == 0;
     }
-    if (ends_round && !is_extra && last_rows != nullptr) context.atomic_min(&last_rows[row.sequence], row.idx);
+    if (ends_round && !row.is_extra && last_rows != nullptr) context.atomic_min(&last_rows[row.sequence], row.idx);
   }
 
-  template <class Context>
-  BASS_HD void score(BlockSampler<Context>& sampler, int i) const {
-    const float* logits = block.row(i);
-    RowOutcome& out = outcomes[i];
-    const cpu::RowStats stats = row_stats(sampler.block(), logits, block.n_tokens);
-    if (sampler.block().thread() != 0) return;
-    out.verdict = {false, stats.argmax, 0.0f, !is_finite(stats.log_sum_exp)};
-    if (rows[i].kind == RowKind::kTarget) out.verdict.logprob = logits[rows[i].target] - stats.log_sum_exp;
+  BASS_HD void score(int i, const cpu::RowStats& stats) const {
+    RowVerdict& verdict = outcomes[i].verdict;
+    verdict = {false, stats.argmax, 0.0f, !is_finite(stats.log_sum_exp)};
+    if (rows[i].kind == RowKind::kTarget) verdict.logprob = block.row(i)[rows[i].target] - stats.log_sum_exp;
   }
 };
 

@@ -107,8 +107,8 @@ BASS_HD VerifiedRow looked_at(const SequenceTask& task, const RowTask& row, cons
 /// RowSampler::largest: different ones may have the same log-probability. Tokens without a chance (minus infinity,
 /// NaN) are left out: there are no more behind the last. top: [n_top]
 template <class Context>
-BASS_HD void find_top(RowBlock<Context>& block, const float* logits, int n, int n_top, TopToken* top) {
-  const float log_sum_exp = row_stats(block, logits, n).log_sum_exp;
+BASS_HD void find_top(RowBlock<Context>& block, const float* logits, int n, float log_sum_exp, int n_top,
+                      TopToken* top) {
   Leader last;
   int rank = 0;
   for (; rank < n_top; ++rank) {
