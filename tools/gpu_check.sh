@@ -138,7 +138,7 @@ stage_sanitizer() {
   command -v compute-sanitizer >/dev/null || { echo "there is no compute-sanitizer on the PATH"; return 1; }
   local rc=0 tool
   local filter='GpuRows.*:GpuEmbedding.*:GpuProduct.Adds*:GpuProduct.*AnySize*:GpuSkinnyProduct.*:GpuLibraryProduct.Rows*'
-  filter+=':GpuExperts.*:GpuAttention*:GpuRounds*:GpuDevice*'
+  filter+=':GpuExperts.*:GpuAttention*:GpuFloatAttention*:GpuRounds*:GpuDevice*'
   local -a runs=()
   for tool in memcheck racecheck initcheck synccheck; do
     sanitize "$tool" "$filter" &
@@ -178,14 +178,22 @@ stage_timing() {
   return "$rc"
 }
 
-# The layouts of ragged attention by heads, lengths and sequences, and with tokens to verify: the paper's open question.
+# The layouts of ragged attention by heads, lengths and sequences, and with tokens to verify: the paper's open question;
+# with 8 sequences also from a cache of floats.
 stage_attention() {
   local rc=0 queries
   for queries in 1 5; do
-    run_program bass bench attention --device cuda --heads 8,16,32,64 --group 4 --head-dim 64 --batch 1,4,8,32 \
-      --context 512,4096 --queries "$queries" --json >"$out/attention_$queries.jsonl" 2>"$out/attention_$queries.log" || rc=1
-    tail -n 2 "$out/attention_$queries.log"
+    attention_bench "attention_$queries" "$queries" 1,4,8,32 int16 || rc=1
+    attention_bench "attention_${queries}_bf16" "$queries" 8 bf16 || rc=1
   done
+  return "$rc"
+}
+
+attention_bench() { # name of the results, tokens to verify, sequences, type of the cache
+  local rc=0
+  run_program bass bench attention --device cuda --heads 8,16,32,64 --group 4 --head-dim 64 --context 512,4096 \
+    --queries "$2" --batch "$3" --kv-type "$4" --json >"$out/$1.jsonl" 2>"$out/$1.log" || rc=1
+  tail -n 2 "$out/$1.log"
   return "$rc"
 }
 

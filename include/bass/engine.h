@@ -35,8 +35,9 @@ class Engine;
 enum class AttentionKind : uint8_t { kPad, kSplit, kFused, kSplitGrouped };
 /// kBf16, kW8A8, kFp8: of a GPU, whose library multiplies; see docs/cuda.md.
 enum class ActivationKind : uint8_t { kInt8, kInt16, kBf16, kW8A8, kFp8 };
-/// How keys and values are cached: whole numbers with a scale a token and head.
-enum class KvKind : uint8_t { kInt16, kInt8 };
+/// How keys and values are cached: whole numbers with a scale a token and head; kF16 and kBf16, of a GPU alone, as they
+/// are.
+enum class KvKind : uint8_t { kInt16, kInt8, kF16, kBf16 };
 
 /// Fixed for the life of an engine.
 struct EngineOptions {

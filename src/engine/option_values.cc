@@ -106,7 +106,8 @@ constexpr std::array<Choice<ActivationKind>, 5> kActivationKinds{{{"int8", Activ
                                                                   {"bf16", ActivationKind::kBf16},
                                                                   {"w8a8", ActivationKind::kW8A8},
                                                                   {"fp8", ActivationKind::kFp8}}};
-constexpr std::array<Choice<KvKind>, 2> kKvKinds{{{"int16", KvKind::kInt16}, {"int8", KvKind::kInt8}}};
+constexpr std::array<Choice<KvKind>, 4> kKvKinds{
+    {{"int16", KvKind::kInt16}, {"int8", KvKind::kInt8}, {"f16", KvKind::kF16}, {"bf16", KvKind::kBf16}}};
 
 template <class T, size_t N>
 Status parse_choice(const std::array<Choice<T>, N>& choices, std::string_view text, T* field) {

@@ -382,8 +382,10 @@ constexpr std::array kOptions{
            .field = BASS_FIELD(engine.activations)},
     Option{.name = "kv_type",
            .group = kMachine,
-           .value_name = "int16|int8",
-           .help = "numbers of the KV cache: int8 takes half the memory and is less exact",
+           .value_name = "int16|int8|f16|bf16",
+           .help =
+               "numbers of the KV cache: int8 takes half the memory and is less exact; f16 and bf16: GPU only, whose "
+               "attention then has half of the products, so other results than the CPU's",
            .field = BASS_FIELD(engine.kv)},
     Option{.name = "device",
            .group = kMachine,

@@ -63,7 +63,7 @@ Status validate_options(const EngineOptions& options) {
   if (options.model_path.empty()) return invalid_argument("model_path is empty; it names the model's file");
   BASS_RETURN_IF_ERROR(require_known(options.attention, AttentionKind::kSplitGrouped, "attention"));
   BASS_RETURN_IF_ERROR(require_known(options.activations, ActivationKind::kFp8, "activations"));
-  BASS_RETURN_IF_ERROR(require_known(options.kv, KvKind::kInt8, "kv"));
+  BASS_RETURN_IF_ERROR(require_known(options.kv, KvKind::kBf16, "kv"));
   BASS_RETURN_IF_ERROR(check_option("max_batch", options.max_batch));
   BASS_RETURN_IF_ERROR(check_option("threads", options.n_threads));
   BASS_RETURN_IF_ERROR(check_option("context", options.context_len));

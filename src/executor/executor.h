@@ -99,14 +99,18 @@ class Executor {
   [[nodiscard]] virtual bool divides_shared_texts() const { return true; }
 };
 
-/// Bytes of one page of a model's KV cache on the CPU, with the hidden states after n_taps layers that a draft reads.
+constexpr bool is_float(KvKind kind) { return kind == KvKind::kF16 || kind == KvKind::kBf16; }
+
+/// Bytes of one page of a model's KV cache, on a CPU and on a GPU, with the hidden states after n_taps layers that a
+/// draft reads.
 int64_t cpu_page_bytes(const ModelConfig& config, KvKind kv, int n_taps = 0);
 /// Bytes of a model's weights as the CPU keeps them: some types take more than in their file (IQ4_NL nearly twice).
 int64_t cpu_weight_bytes(const ModelFile& model);
 inline constexpr int kCpuPageLen = 32;
 
-/// Error (kInvalidArgument) for kinds that only a GPU has.
+/// Errors (kInvalidArgument) for kinds that only a GPU has.
 Status check_cpu_activations(ActivationKind kind);
+Status check_cpu_kv(KvKind kind);
 
 /// Packs the models' weights for this processor, or takes those that ExecutorOptions::weights_from has packed. Model
 /// files must outlive the executor.

@@ -1,5 +1,6 @@
 """With a seed a request's answer is the same whatever the machine's options are and whatever runs beside it: requests and
-options drawn at random, against a plain run (no drafts, one sequence at a time, one thread, the portable instructions).
+options drawn at random, against a plain run (no drafts, one sequence at a time, one thread, the portable instructions; on
+an emulated GPU where the cache is one's).
 
 BASS_RANDOM_CASES=N draws N cases in place of a few, BASS_RANDOM_SEED=S others; a case's number is its seed, and fails
 again by itself: BASS_RANDOM_SEED=<number> BASS_RANDOM_CASES=1."""
@@ -43,7 +44,11 @@ def request(draw):
     return {**asked, **(draw.choice(GRAMMARS) if draw.random() < 0.3 else {})}
 
 
-def machine(draw, drafts):
+def on_gpu(options, env):
+    return [*options, "--device", "cuda"], {**env, "BASS_EMULATE_GPU": "1"}
+
+
+def machine(draw, drafts, needs_gpu):
     """Options that change nothing of an answer, and the environment."""
     options = ["--max-batch", draw.choice([1, 2, 3, 7, 32]), "--threads", draw.choice([1, 2, 3]),
                "--max-step-tokens", draw.choice([16, 17, 64, 256]),
@@ -54,10 +59,7 @@ def machine(draw, drafts):
     options += ["-d", tiny_file(draft)] if draft else []
     options += ["--prefix-cache", draw.choice([0, 1, 4])] if draw.random() < 0.3 else []
     env = {"BASS_FORCE_ISA": "avx2"} if draw.random() < 0.3 else {}
-    if draw.random() < 0.4:
-        options += ["--device", "cuda"]
-        env["BASS_EMULATE_GPU"] = "1"
-    return options, env
+    return on_gpu(options, env) if draw.random() < 0.4 or needs_gpu else (options, env)
 
 
 def answers(done):
@@ -78,13 +80,16 @@ def test_options_of_the_machine_change_no_answer(run, tmp_path, case):
         file.write_text("".join(json.dumps(asked) + "\n" for asked in requests))
         return answers(run("generate", "-m", tiny_file(model), "--prompts", file, "--json", *precision, *options, env=env))
 
-    precision = ["--kv-type", draw.choice(["int16", "int8"]), "--activations", draw.choice(["int8", "int16"])]
-    expected = generate(*PLAIN, env={"BASS_FORCE_ISA": "scalar"})
+    kv_type = draw.choice(["int16", "int16", "int8", "int8", "f16", "bf16"])
+    precision = ["--kv-type", kv_type, "--activations", draw.choice(["int8", "int16"])]
+    needs_gpu = kv_type in ("f16", "bf16")
+    plain, plain_env = on_gpu(PLAIN, {}) if needs_gpu else (PLAIN, {"BASS_FORCE_ISA": "scalar"})
+    expected = generate(*plain, env=plain_env)
     for _ in range(RUNS):
-        options, env = machine(draw, DRAFTS[model])
+        options, env = machine(draw, DRAFTS[model], needs_gpu)
         assert generate(*options, env=env) == expected, f"{options}, {env}, {requests}"
     # What is compared can differ, unless grammars leave no choice.
     for asked in requests:
         asked.update(seed=asked["seed"] ^ 1, temperature=1.5, max_tokens=40)
     if any(not {"json_schema", "regex"} & set(asked) for asked in requests):
-        assert generate(*PLAIN) != expected
+        assert generate(*plain, env=plain_env) != expected

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include "support/emulated_gpu.h"
 #include "support/engine_run.h"
+#include "support/teacher_forced.h"
 #include "support/temp_folder.h"
 #include "support/test_models.h"
 
@@ -46,36 +46,6 @@ INSTANTIATE_TEST_SUITE_P(Kind, GpuLibrary,
                          ::testing::Values(ActivationKind::kBf16, ActivationKind::kW8A8, ActivationKind::kFp8),
                          kind_name);
 
-/// Fixed texts whose tokens' log-probabilities are wanted.
-std::vector<Request> texts(int vocab_size) {
-  std::vector<Request> requests(3);
-  for (size_t i = 0; i < requests.size(); ++i) {
-    for (int t = 0; t < 30 + 20 * static_cast<int>(i); ++t) {
-      requests[i].prompt_tokens.push_back((t * t * 7 + static_cast<int>(i) * 31 + t % 4) % vocab_size);
-    }
-    requests[i].max_tokens = 0;
-    requests[i].prompt_logprobs = true;
-  }
-  return requests;
-}
-
-struct Scores {
-  std::vector<float> logprobs;
-  std::vector<TokenId> best;
-};
-
-Scores score(const EngineOptions& options, int vocab_size) {
-  Scores scores;
-  const auto engine = load_engine(options);
-  if (engine == nullptr) return scores;
-  for (const RequestResult& result : run_all(*engine, texts(vocab_size))) {
-    const Event& prompt = result.prompt;
-    scores.logprobs.insert(scores.logprobs.end(), prompt.prompt_logprobs.begin(), prompt.prompt_logprobs.end());
-    scores.best.insert(scores.best.end(), prompt.prompt_argmax.begin(), prompt.prompt_argmax.end());
-  }
-  return scores;
-}
-
 /// Teacher-forced, against the CPU's activations in float32 (of float weights) or int16. Random weights make sharp
 /// distributions of little differences: of a trained model the mean is a tenth of these (docs/cuda.md).
 void expect_near_the_cpu(EngineOptions options) {
@@ -87,21 +57,11 @@ void expect_near_the_cpu(EngineOptions options) {
   options.device = "cpu";
   options.activations = ActivationKind::kInt16;
   const Scores expected = score(options, kVocabSize);
-  ASSERT_EQ(found.logprobs.size(), expected.logprobs.size());
-  ASSERT_GT(found.logprobs.size(), 100u);
-  double largest = 0, sum = 0;
-  int n_other_best = 0;
-  for (size_t i = 0; i < found.logprobs.size(); ++i) {
-    const double difference = std::abs(static_cast<double>(found.logprobs[i]) - expected.logprobs[i]);
-    largest = std::max(largest, difference);
-    sum += difference;
-    n_other_best += found.best[i] != expected.best[i] ? 1 : 0;
-  }
-  const double mean = sum / static_cast<double>(found.logprobs.size());
-  EXPECT_LT(mean, max_mean);
-  EXPECT_LT(largest, 10 * max_mean);
-  EXPECT_GT(largest, 0) << "these are not the CPU's bits";
-  EXPECT_LE(n_other_best, static_cast<int>(std::min(coarse, 6.0) * static_cast<double>(found.best.size()) / 12));
+  const ScoreDistance distance = distance_of(found, expected);
+  EXPECT_LT(distance.mean, max_mean);
+  EXPECT_LT(distance.largest, 10 * max_mean);
+  EXPECT_GT(distance.largest, 0) << "these are not the CPU's bits";
+  EXPECT_LE(distance.other_best, std::min(coarse, 6.0) / 12);
 }
 
 TEST_P(GpuLibrary, EveryFormatOfWeightsIsNearTheCpu) {

@@ -19,6 +19,11 @@ Status check_cpu_activations(ActivationKind kind) {
       "--activations bf16, w8a8 and fp8: a GPU's library multiplies so; on the CPU use int8 or int16");
 }
 
+Status check_cpu_kv(KvKind kind) {
+  if (!is_float(kind)) return ok_status();
+  return invalid_argument("--kv-type f16 and bf16: a GPU's caches; on the CPU use int16, which is more exact, or int8");
+}
+
 Result<std::unique_ptr<Executor>> make_cpu_executor(const ModelFile& main, const ModelFile* draft,
                                                     const ExecutorOptions& options) {
   return cpu::CpuExecutor::create(main, draft, options);
@@ -36,6 +41,7 @@ Result<std::unique_ptr<Executor>> CpuExecutor::create(const ModelFile& main, con
 
 Status CpuExecutor::load(const ModelFile& main, const ModelFile* draft) {
   BASS_RETURN_IF_ERROR(check_cpu_activations(options_.activations));
+  BASS_RETURN_IF_ERROR(check_cpu_kv(options_.kv));
   BASS_ASSIGN_OR_RETURN(kernels_, select_kernels());
   ForwardOptions forward;
   forward.max_rows = options_.max_rows();

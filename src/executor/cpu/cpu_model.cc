@@ -20,6 +20,7 @@ cpu::KvShape make_kv_shape(const ModelConfig& config, KvKind kind) {
   shape.n_kv_heads = config.n_kv_heads;
   shape.head_dim = config.head_dim;
   shape.number_bytes = kind == KvKind::kInt8 ? 1 : 2;
+  if (is_float(kind)) shape.scale_bytes = 0;
   shape.score_scale = config.attention_scale;
   shape.score_cap = config.attention_cap;
   shape.layer_bytes = static_cast<size_t>(config.n_kv_heads) * shape.head_bytes();
@@ -48,6 +49,7 @@ Result<std::unique_ptr<CpuModel>> CpuModel::load(const ModelFile& file, const Kv
 Result<std::unique_ptr<CpuModel>> CpuModel::create(std::shared_ptr<const CpuWeights> weights, const KvOptions& kv,
                                                    const CpuModel* main) {
   BASS_CHECK(weights->main() == (main != nullptr ? &main->weights() : nullptr));
+  BASS_RETURN_IF_ERROR(check_cpu_kv(kv.kind));
   const ModelConfig& config = weights->config();
   std::unique_ptr<CpuModel> model(new CpuModel(std::move(weights), main));
   model->context_len_ = kv.context_len;

@@ -23,17 +23,32 @@ Status no_room(const std::string& what, size_t n_bytes, const Device& device) {
                                         n_bytes >> 20, device.free_bytes() >> 20, device.info().total_bytes >> 20));
 }
 
+KvNumbers kv_numbers(KvKind kind) {
+  switch (kind) {
+    case KvKind::kInt16:
+      return KvNumbers::kInt16;
+    case KvKind::kInt8:
+      return KvNumbers::kInt8;
+    case KvKind::kF16:
+      return KvNumbers::kF16;
+    case KvKind::kBf16:
+      return KvNumbers::kBf16;
+  }
+  BASS_CHECK(false);
+}
+
 }  // namespace
 
 DeviceKv describe_heads(int n_heads, int n_kv_heads, int head_dim, KvKind kind) {
-  cpu::KvShape shape;
-  shape.head_dim = head_dim;
-  shape.number_bytes = kind == KvKind::kInt8 ? 1 : 2;
   DeviceKv kv;
   kv.n_heads = n_heads;
   kv.n_kv_heads = n_kv_heads;
   kv.head_dim = head_dim;
-  kv.number_bytes = shape.number_bytes;
+  kv.numbers = kv_numbers(kind);
+  cpu::KvShape shape;
+  shape.head_dim = head_dim;
+  shape.number_bytes = bytes_of(kv.numbers);
+  if (is_float(kv.numbers)) shape.scale_bytes = 0;
   kv.head_bytes = static_cast<int64_t>(shape.head_bytes());
   kv.layer_bytes = n_kv_heads * kv.head_bytes;
   kv.score_factor = kLog2E / std::sqrt(static_cast<float>(head_dim));

@@ -95,15 +95,16 @@ inline int64_t matmul_fetch_bytes(const PackedMatrix& w, int n_rows) {
 struct KvShape {
   int n_heads = 0;  // query heads
   int n_kv_heads = 0;
-  int head_dim = 0;        // a multiple of 16, at most kMaxHeadDim
-  size_t layer_bytes = 0;  // bytes of one layer inside a page: n_kv_heads * head_bytes()
-  int number_bytes = 2;    // of K and V: 2 is int16, 1 is int8
-  float score_scale = 0;   // of q.k; 0: 1 / sqrt(head_dim)
-  float score_cap = 0;     // scores s become score_cap tanh(s / score_cap); 0: they stay
+  int head_dim = 0;                    // a multiple of 16, at most kMaxHeadDim
+  size_t layer_bytes = 0;              // bytes of one layer inside a page: n_kv_heads * head_bytes()
+  int number_bytes = 2;                // of K and V: 2 is int16, 1 is int8
+  size_t scale_bytes = sizeof(float);  // 0: there are none, as in a GPU's caches of floats, which no kernel here reads
+  float score_scale = 0;               // of q.k; 0: 1 / sqrt(head_dim)
+  float score_cap = 0;                 // scores s become score_cap tanh(s / score_cap); 0: they stay
 
   [[nodiscard]] int group_size() const { return n_heads / n_kv_heads; }
   [[nodiscard]] size_t head_bytes() const {
-    return 2 * kKvPageLen * (static_cast<size_t>(number_bytes) * static_cast<size_t>(head_dim) + sizeof(float));
+    return 2 * kKvPageLen * (static_cast<size_t>(number_bytes) * static_cast<size_t>(head_dim) + scale_bytes);
   }
 };
 

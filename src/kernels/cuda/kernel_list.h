@@ -30,11 +30,26 @@
   X(AttendBytes96)                \
   X(AttendBytes128)               \
   X(AttendBytesAny)               \
+  X(AttendF16x64)                 \
+  X(AttendF16x80)                 \
+  X(AttendF16x96)                 \
+  X(AttendF16x128)                \
+  X(AttendF16xAny)                \
+  X(AttendBf16x64)                \
+  X(AttendBf16x80)                \
+  X(AttendBf16x96)                \
+  X(AttendBf16x128)               \
+  X(AttendBf16xAny)               \
   X(PlanFused)                    \
   X(PlanPadded)                   \
   X(PaddedScores)                 \
   X(PaddedSoftmax)                \
-  X(PaddedValues)
+  X(PaddedValues)                 \
+  X(AttendFloatSegment)           \
+  X(AttendFloatGrouped)           \
+  X(PaddedFloatScores)            \
+  X(PaddedFloatSoftmax)           \
+  X(PaddedFloatValues)
 
 #define BASS_EXPERT_KERNELS(X) \
   X(ChooseExperts)             \

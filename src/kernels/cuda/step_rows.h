@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/host_device.h"
+
 namespace bass::cuda {
 
 /// Positions of a KV page and of an attention chunk: the CPU's (chunks at absolute places).
@@ -34,9 +36,16 @@ struct DeviceSegment {
   int32_t first_main_page = 0;  // of a draft that reads hidden states: where the main model's page ids begin
 };
 
+/// What keys and values are cached as, as the engine's KvKind. Whole numbers have a scale a token and head, as on the
+/// CPU; floats have none, and are a GPU's alone.
+enum class KvNumbers : int32_t { kInt16, kInt8, kF16, kBf16 };
+BASS_HD constexpr bool is_float(KvNumbers numbers) { return numbers == KvNumbers::kF16 || numbers == KvNumbers::kBf16; }
+BASS_HD constexpr int bytes_of(KvNumbers numbers) { return numbers == KvNumbers::kInt8 ? 1 : 2; }
+
 /// A model's KV memory, and where a KV head of a layer lies in a page: in the CPU's layout (kernels/cpu/kernels.h,
-/// KvShape): K [head_dim / 2, kPageLen, 2], V [kPageLen / 2, head_dim, 2], both int16 or both int8, then the scales of
-/// K and of V, fp32 [kPageLen] each.
+/// KvShape): K [head_dim / 2, kPageLen, 2], V [kPageLen / 2, head_dim, 2], then of whole numbers the scales of K and of
+/// V, fp32 [kPageLen] each. No position ever holds a float that is not finite, also where nothing was written yet: what
+/// a row does not see has the weight 0, and is multiplied by it.
 struct DeviceKv {
   std::byte* pages = nullptr;  // [n_pages, page_bytes]
   int64_t page_bytes = 0;
@@ -44,10 +53,10 @@ struct DeviceKv {
   int64_t head_bytes = 0;
   int32_t n_heads = 0;
   int32_t n_kv_heads = 0;
-  int32_t head_dim = 0;      // a multiple of 16
-  int32_t number_bytes = 2;  // 2: int16, 1: int8
-  float score_factor = 0;    // fl(log2 e / sqrt(head_dim)) or fl(log2 e score_scale): c of kernels.h, "attend"
-  float score_cap = 0;       // fl(score_cap log2 e), or 0: none
+  int32_t head_dim = 0;  // a multiple of 16
+  KvNumbers numbers = KvNumbers::kInt16;
+  float score_factor = 0;  // fl(log2 e / sqrt(head_dim)) or fl(log2 e score_scale): c of kernels.h, "attend"
+  float score_cap = 0;     // fl(score_cap log2 e), or 0: none
 };
 
 /// The parts of a pass that all of its kernels read, in device memory.

@@ -46,11 +46,13 @@
 //   multiply_s8_u8(tile, c)    the same where the bytes of b are unsigned
 //   multiply_e4m3(tile, c)     the first of FP8, sums in float32; from compute capability 8.9 on
 //   multiply_bf16(tile, c)     m16n8k16 of bfloat16, sums in float32: in TileS8 two numbers take the place of four
+//   multiply_f16(tile, c)      the same of f16
 //   wait_for_input()           what the kernels in front of this one have written may be read, and what they read
 //                              written. Called for a kernel before its operator(), unless kStartsEarly is true: such a
 //                              kernel calls it itself, in all of its threads, and until then reads weights alone, and
 //                              what was uploaded before its pass: rows, segments, pages, tables of rotations
 //   from_f16(bits)             the number, exactly
+//   pair_f16(x, y), pair_bf16(x, y)    uint32_t, both rounded to nearest even, x in the lower half
 //   copy_ahead(to, from, wanted)   begins to copy 16 bytes (aligned to that) from global to shared memory, if wanted
 //   load_once(p)               16 bytes of constant memory that this block does not read again: the first-level cache
 //                              keeps other things

@@ -17,14 +17,15 @@ inline LaunchShape tiles_shape(const AttentionArguments& args, int n_tiles) {
 }
 
 /// A tile from its queries to its results. All threads of the block come.
-template <class Context>
+template <bool kFloats, class Context>
 BASS_HD void attend_tile(Context& context, const TileWork& work) {
   const SharedRoom room{context.template shared<std::byte>(0)};
-  with_head_type(work.args.kv, [&](const auto& heads) { attend_whole(context, room, heads, work); });
+  with_head_type<kFloats>(work.args.kv, [&](const auto& heads) { attend_whole(context, room, heads, work); });
 }
 
-/// BASS-SPLIT: a launch a sequence. Grid: n_tiles_of its upper bound of rows, n_kv_heads.
-struct AttendSegment {
+/// BASS-SPLIT: a launch a sequence. Grid: n_tiles_of its upper bound of rows, n_kv_heads. kFloats: the cache's.
+template <bool kFloats>
+struct SegmentKernel {
   static constexpr const char* kName = "attend_segment";
   static constexpr int kMaxThreads = kAttentionThreads;
   static constexpr int kMinBlocks = kBlocksInWork;
@@ -40,9 +41,11 @@ struct AttendSegment {
   BASS_HD void operator()(Context& context) const {
     if (context.block().x >= n_tiles_of(args.batch.segments[segment], args.group_size())) return;
     const AttentionTile tile = segment_tile(args, segment, context.block().x);
-    attend_tile(context, {args, {}, kNoTokenList, tile, context.block().y});
+    attend_tile<kFloats>(context, {args, {}, kNoTokenList, tile, context.block().y});
   }
 };
+struct AttendSegment : SegmentKernel<false> {};
+struct AttendFloatSegment : SegmentKernel<true> {};
 
 /// The place of `idx` among ranges [begins[i], begins[i + 1]), i < n: the range, which is not empty.
 BASS_HD int find_range(const int32_t* begins, int n, int idx) {
@@ -103,8 +106,9 @@ struct CountTiles {
 };
 
 /// Every sequence on its own, all in one launch: a block finds its tile in the prefix sums. Grid: an upper bound of the
-/// tiles, n_kv_heads.
-struct AttendGrouped {
+/// tiles, n_kv_heads. kFloats: the cache's.
+template <bool kFloats>
+struct GroupedKernel {
   static constexpr const char* kName = "attend_grouped";
   static constexpr int kMaxThreads = kAttentionThreads;
   static constexpr int kMinBlocks = kBlocksInWork;
@@ -120,8 +124,10 @@ struct AttendGrouped {
     if (idx >= tile_begins[args.batch.n_segments]) return;
     const int segment = find_range(tile_begins, args.batch.n_segments, idx);
     const AttentionTile tile = segment_tile(args, segment, idx - tile_begins[segment]);
-    attend_tile(context, {args, {}, kNoTokenList, tile, context.block().y});
+    attend_tile<kFloats>(context, {args, {}, kNoTokenList, tile, context.block().y});
   }
 };
+struct AttendGrouped : GroupedKernel<false> {};
+struct AttendFloatGrouped : GroupedKernel<true> {};
 
 }  // namespace bass::cuda

@@ -11,8 +11,8 @@
 namespace bass::cuda {
 
 /// Chunks in work: of heads of more than 256 bytes fewer, which leaves a block of them room on smaller GPUs.
-BASS_HD int n_slots_of(int head_dim, int number_bytes) {
-  return head_dim * number_bytes > 256 ? kMaxSlots / 2 : kMaxSlots;
+BASS_HD int n_slots_of(int head_dim, KvNumbers numbers) {
+  return head_dim * bytes_of(numbers) > 256 ? kMaxSlots / 2 : kMaxSlots;
 }
 
 /// Shared memory of a block: queries, and of each slot keys, values and weights.
@@ -26,30 +26,29 @@ struct TileMemory {
   template <class Heads, class Allocator>
   BASS_HD static TileMemory allot(Allocator& memory, const Heads& heads) {
     TileMemory tile;
-    tile.n_slots = n_slots_of(heads.dim(), Heads::kNumberBytes);
+    tile.n_slots = n_slots_of(heads.dim(), Heads::kNumbers);
     tile.query = QueryMemory::allot(memory, heads.dim());
-    tile.keys = memory.template shared<std::byte>(tile.n_slots * StagedKeys::n_bytes(heads.dim(), Heads::kNumberBytes));
-    tile.values =
-        memory.template shared<std::byte>(tile.n_slots * StagedValues::n_bytes(heads.dim(), Heads::kNumberBytes));
+    tile.keys = memory.template shared<std::byte>(tile.n_slots * StagedKeys::n_bytes(heads.dim(), Heads::kNumbers));
+    tile.values = memory.template shared<std::byte>(tile.n_slots * StagedValues::n_bytes(heads.dim(), Heads::kNumbers));
     tile.weights = memory.template shared<ChunkWeights>(kMaxSlots);
     return tile;
   }
   static size_t n_bytes(const DeviceKv& kv) {
-    const int n_slots = n_slots_of(kv.head_dim, kv.number_bytes);
+    const int n_slots = n_slots_of(kv.head_dim, kv.numbers);
     SharedBytes bytes;
     QueryMemory::count(bytes, kv.head_dim);
-    bytes.add<std::byte>(n_slots * StagedKeys::n_bytes(kv.head_dim, kv.number_bytes));
-    bytes.add<std::byte>(n_slots * StagedValues::n_bytes(kv.head_dim, kv.number_bytes));
+    bytes.add<std::byte>(n_slots * StagedKeys::n_bytes(kv.head_dim, kv.numbers));
+    bytes.add<std::byte>(n_slots * StagedValues::n_bytes(kv.head_dim, kv.numbers));
     return bytes.add<ChunkWeights>(kMaxSlots).bytes();
   }
 
   template <class Heads>
   [[nodiscard]] BASS_HD StagedKeys keys_of(const Heads& heads, int slot) const {
-    return {keys + slot * StagedKeys::n_bytes(heads.dim(), Heads::kNumberBytes)};
+    return {keys + slot * StagedKeys::n_bytes(heads.dim(), Heads::kNumbers)};
   }
   template <class Heads>
   [[nodiscard]] BASS_HD StagedValues values_of(const Heads& heads, int slot) const {
-    return {values + slot * StagedValues::n_bytes(heads.dim(), Heads::kNumberBytes), heads.dim()};
+    return {values + slot * StagedValues::n_bytes(heads.dim(), Heads::kNumbers), heads.dim()};
   }
 };
 
@@ -58,21 +57,21 @@ template <class Heads, class Context>
 BASS_HD ChunkSoftmax attend_chunk(Context& context, const Heads& heads, const TileWork& work, const QueryMemory& query,
                                   const StagedKeys& keys, int chunk) {
   const ScoreFragment scores = chunk_scores(context, heads, query.bytes, query.scale, keys, work.n_halves());
-  return chunk_softmax(context, scores, query.seen(context), chunk * kPageLen, keys.v_scales(heads),
-                       work.args.kv.score_cap, work.n_halves());
+  return chunk_softmax<Heads::kNumbers>(context, scores, query.seen(context), chunk * kPageLen, keys.v_scales(heads),
+                                        work.args.kv.score_cap, work.n_halves());
 }
 
 /// Writes a chunk's weights, to shared memory or for a values kernel.
 template <class Context>
 BASS_HD void store_weights(Context& context, const ChunkSoftmax& chunk, int n_halves, ChunkWeights* out) {
   const int group = context.lane() / 4;
-  const RowPlanes& weights = chunk.weights;
+  const RowParts& weights = chunk.weights;
   BASS_UNROLL
   for (int half = 0; half < 2; ++half) {
     if (half >= n_halves) break;
     HalfWeights& rows = out->half[half];
-    rows.bytes[context.lane()] = {
-        {weights.high.word[half], weights.high.word[2 + half], weights.low.word[half], weights.low.word[2 + half]}};
+    rows.bytes[context.lane()] = {{weights.first.word[half], weights.first.word[2 + half], weights.second.word[half],
+                                   weights.second.word[2 + half]}};
     if (context.lane() % 4 != 0) continue;
     rows.m[group] = chunk.m[half];
     rows.l[group] = chunk.l[half];

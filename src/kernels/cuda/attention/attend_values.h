@@ -7,10 +7,8 @@ namespace bass::cuda {
 
 /// Dimensions of a slice: a line of memory of a pair of positions. The last slice may have fewer. A warp has one unit,
 /// of one column of int16 or two of int8.
-BASS_HD constexpr int slice_dims(int number_bytes) { return kLineUnits * kUnitBytes / (2 * number_bytes); }
-BASS_HD constexpr int n_slices_of(int head_dim, int number_bytes) {
-  return ceil_div(head_dim, slice_dims(number_bytes));
-}
+BASS_HD constexpr int slice_dims(KvNumbers numbers) { return kLineUnits * kUnitBytes / (2 * bytes_of(numbers)); }
+BASS_HD constexpr int n_slices_of(int head_dim, KvNumbers numbers) { return ceil_div(head_dim, slice_dims(numbers)); }
 
 /// Shared memory of a block: of each stage kMaxSlots chunks' weights and values. One is merged, the others are on their
 /// way.
@@ -22,18 +20,18 @@ struct ValueMemory {
   int32_t slot_bytes;     // of values
 
   template <class Allocator>
-  BASS_HD static ValueMemory allot(Allocator& memory, int number_bytes) {
+  BASS_HD static ValueMemory allot(Allocator& memory, KvNumbers numbers) {
     ValueMemory values;
-    values.slot_bytes = StagedValues::n_bytes(slice_dims(number_bytes), number_bytes);
+    values.slot_bytes = StagedValues::n_bytes(slice_dims(numbers), numbers);
     values.weights = memory.template shared<ChunkWeights>(kStages * kMaxSlots);
     values.values = memory.template shared<std::byte>(kStages * kMaxSlots * values.slot_bytes);
     return values;
   }
-  static size_t n_bytes(int number_bytes) {
+  static size_t n_bytes(KvNumbers numbers) {
     constexpr int kSlots = kStages * kMaxSlots;
     return SharedBytes()
         .add<ChunkWeights>(kSlots)
-        .add<std::byte>(kSlots * StagedValues::n_bytes(slice_dims(number_bytes), number_bytes))
+        .add<std::byte>(kSlots * StagedValues::n_bytes(slice_dims(numbers), numbers))
         .bytes();
   }
 };
@@ -42,14 +40,14 @@ struct ValueMemory {
 /// tile.goes_on is 0, from nothing). All threads of the block come.
 template <class Heads, class Context>
 BASS_HD void merge_slice(Context& context, SharedRoom room, const Heads heads, const TileWork& work, int slice_idx) {
-  constexpr int kDims = slice_dims(Heads::kNumberBytes);
+  constexpr int kDims = slice_dims(Heads::kNumbers);
   constexpr int kColumns = kDims / (8 * kAttentionWarps);
-  const ValueMemory memory = ValueMemory::allot(room, Heads::kNumberBytes);
+  const ValueMemory memory = ValueMemory::allot(room, Heads::kNumbers);
   const ChunkPages pages = pages_of(work.args, work.tile, work.kv_head);
   const AttentionTile& tile = work.tile;
   const int first_dim = slice_idx * kDims;
   const HeadSlice slice{first_dim, heads.dim() - first_dim < kDims ? heads.dim() - first_dim : kDims};
-  const int n_bytes = StagedValues::n_bytes(slice.n, Heads::kNumberBytes);
+  const int n_bytes = StagedValues::n_bytes(slice.n, Heads::kNumbers);
   const auto stage = [&](int chunk, int idx) {
     if (chunk < tile.end_chunk) {
       ChunkWeights* weights = memory.weights + idx * kMaxSlots + context.warp();

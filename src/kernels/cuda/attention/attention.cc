@@ -147,25 +147,39 @@ void GpuAttention::attend(const AttentionArguments& args) {
       if (n_decode_ > 0) attend_padded(args);
       if (!has_prompts_) return;
       [[fallthrough]];
-    case GpuAttentionKind::kSplitGrouped: {
-      const AttendGrouped kernel{args, counts_.as<int32_t>()};
-      return launch(*device_, kernel, kernel.shape(n_tiles_));
-    }
+    case GpuAttentionKind::kSplitGrouped:
+      return is_float(args.kv.numbers) ? launch_grouped<AttendFloatGrouped>(args) : launch_grouped<AttendGrouped>(args);
     case GpuAttentionKind::kSplit:
-      for (int i = 0; i < args.batch.n_segments; ++i) {
-        const AttendSegment kernel{args, i};
-        launch(*device_, kernel, kernel.shape(segment_rows_[static_cast<size_t>(i)]));
-      }
+      return is_float(args.kv.numbers) ? launch_split<AttendFloatSegment>(args) : launch_split<AttendSegment>(args);
+  }
+}
+
+template <class Kernel>
+void GpuAttention::launch_grouped(const AttentionArguments& args) {
+  const Kernel kernel{{args, counts_.as<int32_t>()}};
+  launch(*device_, kernel, kernel.shape(n_tiles_));
+}
+
+template <class Kernel>
+void GpuAttention::launch_split(const AttentionArguments& args) {
+  for (int i = 0; i < args.batch.n_segments; ++i) {
+    const Kernel kernel{{args, i}};
+    launch(*device_, kernel, kernel.shape(segment_rows_[static_cast<size_t>(i)]));
   }
 }
 
 void GpuAttention::attend_fused(const AttentionArguments& args) {
   const FusedPlan plan = fused_plan();
   const AttentionScratch scratch{states_.as<float>(), weights_.as<ChunkWeights>(), args.batch.n_rows, max_weights_};
-  with_head_type(args.kv, [&](const auto& heads) {
+  const auto launch_for = [&](const auto& heads) {
     const AttendFused<std::decay_t<decltype(heads)>> kernel{args, scratch, plan, n_launches_, item_bytes_of(args.kv)};
     launch(*device_, listed(kernel), kernel.shape(n_blocks_));
-  });
+  };
+  if (is_float(args.kv.numbers)) {
+    with_head_type<true>(args.kv, launch_for);
+  } else {
+    with_head_type<false>(args.kv, launch_for);
+  }
   ++n_launches_;
 }
 
@@ -179,11 +193,20 @@ void GpuAttention::attend_padded(const AttentionArguments& args) {
   padded.scores = scores_.as<ChunkScores>();
   padded.weights = weights_.as<ChunkWeights>();
   padded.max_chunks = max_weights_;
-  const PaddedScores scores{padded};
+  if (is_float(args.kv.numbers)) {
+    launch_padded<PaddedFloatScores, PaddedFloatSoftmax, PaddedFloatValues>(padded, max_chunks);
+  } else {
+    launch_padded<PaddedScores, PaddedSoftmax, PaddedValues>(padded, max_chunks);
+  }
+}
+
+template <class Scores, class Softmax, class Values>
+void GpuAttention::launch_padded(const PaddedArguments& padded, int max_chunks) {
+  const Scores scores{{padded}};
   launch(*device_, scores, scores.shape(n_decode_, max_decode_rows_, max_chunks));
-  const PaddedSoftmax softmax{padded};
+  const Softmax softmax{{padded}};
   launch(*device_, softmax, softmax.shape(n_decode_, max_decode_rows_, max_chunks));
-  const PaddedValues values{padded};
+  const Values values{{padded}};
   launch(*device_, values, values.shape(n_decode_, max_decode_rows_));
 }
 

@@ -11,6 +11,8 @@
 
 namespace bass::cuda {
 
+struct PaddedArguments;
+
 /// The layouts, as the engine's AttentionKind.
 enum class GpuAttentionKind { kPad, kSplit, kSplitGrouped, kFused };
 
@@ -45,6 +47,12 @@ class GpuAttention {
   void attend(const AttentionArguments& args);
 
  private:
+  template <class Kernel>
+  void launch_grouped(const AttentionArguments& args);
+  template <class Kernel>
+  void launch_split(const AttentionArguments& args);
+  template <class Scores, class Softmax, class Values>
+  void launch_padded(const PaddedArguments& padded, int max_chunks);
   void attend_fused(const AttentionArguments& args);
   void attend_padded(const AttentionArguments& args);
   void plan_fused(const AttentionArguments& args);

@@ -5,251 +5,26 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
 #include <tuple>
 
-#include "kernels/cpu/kernels.h"
+#include "kernels/cuda/attention/attention_testing.h"
 #include "kernels/cuda/attention/padded_attention.h"
-#include "kernels/cuda/device_testing.h"
-#include "kernels/cuda/emulator/emulated_device.h"
 
 namespace bass::cuda {
 namespace {
 
-const cpu::Kernels& cpu_kernels() { return *cpu::find_kernels(cpu::Isa::kScalar); }
-
-struct HeadShape {
-  int head_dim = 64;
-  int n_heads = 2;
-  int n_kv_heads = 1;
-  int number_bytes = 2;
-  float score_cap = 0;
-  float score_scale = 0;
-};
-
-/// A sequence's part of a batch. Its pages begin with the first n_shared_chunks pages of `prefix` (n samples of one
-/// prompt), the others are its own.
-struct Sequence {
-  int start = 0;
-  int n_rows = 1;
-  bool is_decode = true;
-  int prefix = -1;
-  int n_shared_chunks = 0;
-  unsigned text = 0;  // seed of what its own pages hold, and of its queries; 0: by its index
-};
-
-/// A batch in the host's memory: pages that the CPU's kernels have written, queries, and what the CPU makes of them.
-class Batch {
- public:
-  static constexpr int kLayers = 2;        // attention is in the second
-  static constexpr int kFloatsBehind = 3;  // of a row of q
-
-  /// has_text: whether the pages are written; a plan does not read them.
-  Batch(const HeadShape& heads, const std::vector<Sequence>& sequences, int window, bool has_text = true)
-      : heads_(heads), sequences_(sequences), window_(window), has_text_(has_text) {
-    shape_.n_heads = heads.n_heads;
-    shape_.n_kv_heads = heads.n_kv_heads;
-    shape_.head_dim = heads.head_dim;
-    shape_.number_bytes = heads.number_bytes;
-    shape_.score_cap = heads.score_cap;
-    shape_.score_scale = heads.score_scale;
-    shape_.layer_bytes = static_cast<size_t>(heads.n_kv_heads) * shape_.head_bytes();
-    for (size_t i = 0; i < sequences.size(); ++i) add(i);
-  }
-
-  [[nodiscard]] int q_stride() const { return heads_.n_heads * heads_.head_dim + kFloatsBehind; }
-  [[nodiscard]] size_t page_bytes() const { return kLayers * shape_.layer_bytes; }
-
-  DeviceKv kv(std::byte* pages) const {
-    DeviceKv kv;
-    kv.pages = pages;
-    kv.page_bytes = static_cast<int64_t>(page_bytes());
-    kv.layer_bytes = static_cast<int64_t>(shape_.layer_bytes);
-    kv.head_bytes = static_cast<int64_t>(shape_.head_bytes());
-    kv.n_heads = heads_.n_heads;
-    kv.n_kv_heads = heads_.n_kv_heads;
-    kv.head_dim = heads_.head_dim;
-    kv.number_bytes = heads_.number_bytes;
-    kv.score_factor =
-        heads_.score_scale > 0 ? kLog2E * heads_.score_scale : kLog2E / std::sqrt(static_cast<float>(heads_.head_dim));
-    kv.score_cap = heads_.score_cap * kLog2E;
-    return kv;
-  }
-
-  /// [n_rows, n_heads, head_dim] of the CPU's kernels.
-  std::vector<float> expected() const {
-    const auto row_len = static_cast<size_t>(heads_.n_heads * heads_.head_dim);
-    const int group_size = shape_.group_size();
-    std::vector<float> out(rows.size() * row_len, NAN);
-    for (size_t r = 0; r < rows.size(); ++r) {
-      const DeviceSegment& segment = segments[static_cast<size_t>(rows[r].segment)];
-      std::vector<const std::byte*> page_bases;
-      for (int i = 0; i < segment.n_pages; ++i) {
-        page_bases.push_back(memory.data() +
-                             static_cast<size_t>(page_ids[static_cast<size_t>(segment.first_page + i)]) * page_bytes());
-      }
-      const int position = rows[r].position;
-      for (int kv_head = 0; kv_head < heads_.n_kv_heads; ++kv_head) {
-        const auto offset = static_cast<size_t>(kv_head * group_size * heads_.head_dim);
-        const cpu::AttentionToken token{q.data() + r * static_cast<size_t>(q_stride()) + offset,
-                                        out.data() + r * row_len + offset, position,
-                                        window_ > 0 ? std::max(0, position - window_ + 1) : 0};
-        cpu::AttentionUnit unit;
-        unit.tokens = &token;
-        unit.n_tokens = 1;
-        unit.end_chunk = n_chunks_of(position + 1);
-        unit.pages = page_bases.data();
-        unit.head_offset = shape_.layer_bytes + static_cast<size_t>(kv_head) * shape_.head_bytes();
-        cpu_kernels().attend(shape_, unit);
-      }
-    }
-    return out;
-  }
-
-  std::vector<DeviceSegment> segments;
-  std::vector<DeviceRow> rows;
-  std::vector<int32_t> page_ids;
-  std::vector<std::byte> memory;  // [n_pages, page_bytes]
-  std::vector<float> q;           // [n_rows, q_stride]
-
- private:
-  void add(size_t idx) {
-    const Sequence& sequence = sequences_[idx];
-    DeviceSegment segment;
-    segment.first_row = static_cast<int32_t>(rows.size());
-    segment.n_rows = sequence.n_rows;
-    segment.start = sequence.start;
-    segment.is_decode = sequence.is_decode ? 1 : 0;
-    segment.first_page = static_cast<int32_t>(page_ids.size());
-    segment.n_pages = n_chunks_of(sequence.start + sequence.n_rows);
-    std::mt19937 random(sequence.text != 0 ? sequence.text : static_cast<unsigned>(77 + idx));
-    for (int chunk = 0; chunk < segment.n_pages; ++chunk) {
-      if (sequence.prefix >= 0 && chunk < sequence.n_shared_chunks) {
-        page_ids.push_back(
-            page_ids[static_cast<size_t>(segments[static_cast<size_t>(sequence.prefix)].first_page + chunk)]);
-      } else {
-        page_ids.push_back(write_page(random, sequence.start + sequence.n_rows - chunk * kPageLen));
-      }
-    }
-    std::normal_distribution<float> normal;
-    for (int i = 0; i < sequence.n_rows; ++i) {
-      rows.push_back({0, sequence.start + i, static_cast<int32_t>(idx), -1});
-      for (int k = 0; k < q_stride(); ++k) q.push_back(normal(random));
-    }
-    segments.push_back(segment);
-  }
-
-  /// A page with n positions; what is not written are NaN scales and numbers of all bits.
-  int32_t write_page(std::mt19937& random, int n_positions) {
-    if (!has_text_) return n_pages_++;
-    const size_t begin = memory.size();
-    memory.resize(begin + page_bytes(), std::byte{0xFF});
-    std::normal_distribution<float> normal;
-    std::vector<float> k(static_cast<size_t>(heads_.head_dim)), v(k.size());
-    for (int t = 0; t < std::min(n_positions, kPageLen); ++t) {
-      for (int kv_head = 0; kv_head < heads_.n_kv_heads; ++kv_head) {
-        for (float& x : k) x = normal(random);
-        for (float& x : v) x = normal(random);
-        k[3] *= 6;  // some positions weigh more than others
-        cpu_kernels().write_kv(
-            shape_, k.data(), v.data(), t,
-            memory.data() + begin + shape_.layer_bytes + static_cast<size_t>(kv_head) * shape_.head_bytes());
-      }
-    }
-    return n_pages_++;
-  }
-
-  HeadShape heads_;
-  std::vector<Sequence> sequences_;
-  int window_;
-  bool has_text_;
-  int32_t n_pages_ = 0;
-  cpu::KvShape shape_;
-};
-
-template <class T>
-DeviceBuffer upload(Device& device, const std::vector<T>& values) {
-  DeviceBuffer buffer(&device, std::max<size_t>(1, values.size()) * sizeof(T));
-  device.upload(buffer.data(), values.data(), values.size() * sizeof(T));
-  return buffer;
-}
-
-/// A batch on a device.
-struct Uploaded {
-  DeviceBuffer memory, rows, segments, page_ids, q;
-  AttentionArguments args;
-
-  Uploaded(Device& device, const Batch& batch, int window)
-      : memory(upload(device, batch.memory)),
-        rows(upload(device, batch.rows)),
-        segments(upload(device, batch.segments)),
-        page_ids(upload(device, batch.page_ids)),
-        q(upload(device, batch.q)) {
-    args.kv = batch.kv(memory.data());
-    args.layer_offset = args.kv.layer_bytes;
-    args.batch.rows = rows.as<DeviceRow>();
-    args.batch.segments = segments.as<DeviceSegment>();
-    args.batch.pages = page_ids.as<int32_t>();
-    args.batch.n_rows = static_cast<int32_t>(batch.rows.size());
-    describe_segments(batch.segments, &args.batch);
-    args.q = q.as<float>();
-    args.q_stride = batch.q_stride();
-    args.window = window;
-  }
-};
-
-GpuAttentionOptions options_for(const Batch& batch, const DeviceKv& kv, GpuAttentionKind kind) {
-  GpuAttentionOptions options{kv, kind, static_cast<int>(batch.rows.size()),
-                              static_cast<int>(batch.segments.size()) + 1};
-  options.min_saved_bytes = 0;
-  for (const DeviceSegment& segment : batch.segments) {
-    options.max_kv_len = std::max(options.max_kv_len, segment.start + segment.n_rows);
-    if (segment.is_decode != 0) options.max_decode_rows = std::max(options.max_decode_rows, segment.n_rows);
-  }
-  return options;
-}
-
-/// [n_rows, n_heads, head_dim]; what is not written is what the device's memory holds: NaN, where it is emulated.
-/// max_kv_len: a bound that is not the least; 0: the least
-std::vector<float> attend(Device& device, const Batch& batch, GpuAttentionKind kind, int window, int max_kv_len = 0) {
-  Uploaded uploaded(device, batch, window);
-  if (max_kv_len > 0) {
-    uploaded.args.batch.max_kv_len = max_kv_len;
-  }
-  GpuAttention attention(&device, options_for(batch, uploaded.args.kv, kind));
-  EXPECT_TRUE(attention.ok());
-  std::vector<float> out(batch.rows.size() * static_cast<size_t>(uploaded.args.kv.n_heads * uploaded.args.kv.head_dim));
-  DeviceBuffer results(&device, std::max<size_t>(1, out.size()) * sizeof(float));
-  uploaded.args.out = results.as<float>();
-  attention.plan(uploaded.args.batch, batch.segments, window);
-  for (int layer = 0; layer < 2; ++layer) attention.attend(uploaded.args);  // a plan serves all layers
-  device.download(out.data(), results.data(), out.size() * sizeof(float));
-  EXPECT_TRUE(device.synchronize().ok());
-  return out;
-}
-
-std::vector<float> attend(const Batch& batch, GpuAttentionKind kind, int window, const EmulatorOptions& emulator = {}) {
-  EmulatedDeviceOptions options;
-  options.emulator = emulator;
-  return attend(*open_emulated_device(options), batch, kind, window);
-}
-
-constexpr GpuAttentionKind kKinds[] = {GpuAttentionKind::kPad, GpuAttentionKind::kSplit,
-                                       GpuAttentionKind::kSplitGrouped, GpuAttentionKind::kFused};
-
-::testing::AssertionResult same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) {
-      return ::testing::AssertionFailure() << "element " << i << " of " << a.size() << ": " << a[i] << " and " << b[i];
-    }
-  }
-  return ::testing::AssertionSuccess();
-}
+using testing::attend;
+using testing::Batch;
+using testing::HeadShape;
+using testing::kKinds;
+using testing::same_bits;
+using testing::Sequence;
+using testing::upload;
+using testing::Uploaded;
 
 void expect_bits_of_the_cpu(const HeadShape& heads, const std::vector<Sequence>& sequences, int window = 0) {
   const Batch batch(heads, sequences, window);
@@ -261,7 +36,7 @@ void expect_bits_of_the_cpu(const HeadShape& heads, const std::vector<Sequence>&
     for (const std::vector<float>& result : results) {
       EXPECT_TRUE(same_bits(result, expected))
           << "layout " << static_cast<int>(kind) << ", head_dim " << heads.head_dim << ", heads " << heads.n_heads
-          << "/" << heads.n_kv_heads << ", bytes " << heads.number_bytes << ", window " << window;
+          << "/" << heads.n_kv_heads << ", bytes " << bytes_of(heads.numbers) << ", window " << window;
     }
   }
 }
@@ -270,15 +45,15 @@ TEST(GpuAttention, HasTheBitsOfTheCpuForEveryHeadShape) {
   for (const int head_dim : {64, 80, 96, 128, 16, 256}) {
     for (const auto& [n_heads, n_kv_heads] : {std::pair(2, 2), std::pair(4, 1), std::pair(7, 1)}) {
       expect_bits_of_the_cpu({head_dim, n_heads, n_kv_heads}, {{40, 3}, {33, 1}});
-      expect_bits_of_the_cpu({head_dim, n_heads, n_kv_heads, 1}, {{40, 3}, {2, 1}});
+      expect_bits_of_the_cpu({head_dim, n_heads, n_kv_heads, KvNumbers::kInt8}, {{40, 3}, {2, 1}});
     }
   }
 }
 
 TEST(GpuAttention, HasTheBitsOfTheCpuForCutAndSharedTilesOfEveryHeadShape) {
   for (const int head_dim : {64, 80, 96, 128, 16, 256}) {
-    for (const int number_bytes : {2, 1}) {
-      expect_bits_of_the_cpu({head_dim, 4, 1, number_bytes}, {{400, 3}, {395, 1, true, 0, 11}, {350, 1}, {20, 1}});
+    for (const KvNumbers numbers : {KvNumbers::kInt16, KvNumbers::kInt8}) {
+      expect_bits_of_the_cpu({head_dim, 4, 1, numbers}, {{400, 3}, {395, 1, true, 0, 11}, {350, 1}, {20, 1}});
     }
   }
 }
@@ -305,7 +80,7 @@ TEST(GpuAttention, HasTheBitsOfTheCpuForSharedPrefixes) {
   const std::vector<Sequence> samples{
       {140, 3}, {131, 1, true, 0, 4}, {150, 8, true, 0, 4}, {90, 2, true, 0, 2}, {77, 1}};
   expect_bits_of_the_cpu({64, 4, 2}, samples);
-  expect_bits_of_the_cpu({64, 4, 2, 1}, samples);
+  expect_bits_of_the_cpu({64, 4, 2, KvNumbers::kInt8}, samples);
   // A long prompt, so that shared chunks are cut into runs as well.
   expect_bits_of_the_cpu({32, 2, 1}, {{400, 2}, {395, 1, true, 0, 12}, {420, 3, true, 0, 12}});
 }
@@ -334,8 +109,8 @@ TEST(GpuAttention, BoundsMayBeLargerThanWhatTheyBound) {
 TEST(GpuAttention, HasTheBitsOfTheCpuForWindowsAndCappedScores) {
   const std::vector<Sequence> sequences{{126, 6}, {300, 2, true}, {310, 1, true, 1, 9}, {60, 1}, {64, 20, false}};
   for (const int window : {1, 5, 32, 33, 100}) expect_bits_of_the_cpu({32, 3, 1}, sequences, window);
-  expect_bits_of_the_cpu({32, 3, 1, 2, 5.0f, 0.3f}, sequences, 40);
-  expect_bits_of_the_cpu({32, 3, 1, 1, 5.0f}, sequences);
+  expect_bits_of_the_cpu({32, 3, 1, KvNumbers::kInt16, 5.0f, 0.3f}, sequences, 40);
+  expect_bits_of_the_cpu({32, 3, 1, KvNumbers::kInt8, 5.0f}, sequences);
 }
 
 TEST(GpuAttention, NeedsNoOrderOfThreads) {

@@ -1,6 +1,6 @@
 // What the kernels of ragged attention work on. The arithmetic is the CPU's, stated in kernels/cpu/kernels.h
 // ("attend"): a chunk is a page of 32 positions and gives (m, l, O) from exact integer sums; chunks are merged in
-// ascending order.
+// ascending order. With a cache of floats, which a CPU does not have, they are float32 sums of one order.
 //
 // A *row* is one query head of one token. The rows of a KV head are packed as rows of tensor-core tiles: of a list of
 // tokens, row x is the head x % group_size of token x / group_size. A *tile* is up to kTileRows of them and a range of
@@ -49,13 +49,15 @@ struct alignas(16) RowBytes {
 
 /// Rounded weights of eight rows of a tile and one chunk, as they will be fed to the tensor cores.
 struct HalfWeights {
-  RowBytes bytes[kWarpLen];  // of each lane the upper bytes of 16 h + 4 t + x, h = 0 and 1, and the lower ones
-  float m[kTileRows / 2];    // of each row: largest score, -inf where it sees nothing
+  // Of each lane: of whole numbers the upper bytes of the positions 16 h + 4 t + x, h = 0 and 1, and the lower ones; of
+  // floats the four of h = 0 and the four of h = 1.
+  RowBytes bytes[kWarpLen];
+  float m[kTileRows / 2];  // of each row: largest score, -inf where it sees nothing
   float l[kTileRows / 2];
   float u[kTileRows / 2];
 };
-/// Of a tile: weight = 256 high + low, both signed bytes. The second half is anything where a tile has no
-/// rows for it.
+/// Of a tile: whole numbers are 256 high + low, both signed bytes. The second half is anything where a tile has no rows
+/// for it.
 struct ChunkWeights {
   HalfWeights half[2];
 };

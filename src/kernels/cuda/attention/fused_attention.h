@@ -11,7 +11,7 @@ namespace bass::cuda {
 /// Of the room that every item allots anew.
 inline int32_t item_bytes_of(const DeviceKv& kv) {
   const size_t tile = TileMemory::n_bytes(kv);
-  const size_t values = ValueMemory::n_bytes(kv.number_bytes);
+  const size_t values = ValueMemory::n_bytes(kv.numbers);
   return static_cast<int32_t>(tile > values ? tile : values);
 }
 
@@ -81,7 +81,7 @@ struct AttendFused {
 
  private:
   [[nodiscard]] BASS_HD int n_slices(int stage) const {
-    return stage == kValueTiles ? n_slices_of(args.kv.head_dim, Heads::kNumberBytes) : 1;
+    return stage == kValueTiles ? n_slices_of(args.kv.head_dim, Heads::kNumbers) : 1;
   }
   [[nodiscard]] BASS_HD uint32_t n_items_of(int stage) const {
     return static_cast<uint32_t>(plan.n_tiles[stage] * n_slices(stage) * args.kv.n_kv_heads);
@@ -123,27 +123,30 @@ struct AttendFused {
   }
 };
 
-struct AttendFused64 : AttendFused<HeadType<64, 2>> {};
-struct AttendFused80 : AttendFused<HeadType<80, 2>> {};
-struct AttendFused96 : AttendFused<HeadType<96, 2>> {};
-struct AttendFused128 : AttendFused<HeadType<128, 2>> {};
-struct AttendFusedAny : AttendFused<HeadType<0, 2>> {};
-struct AttendBytes64 : AttendFused<HeadType<64, 1>> {};
-struct AttendBytes80 : AttendFused<HeadType<80, 1>> {};
-struct AttendBytes96 : AttendFused<HeadType<96, 1>> {};
-struct AttendBytes128 : AttendFused<HeadType<128, 1>> {};
-struct AttendBytesAny : AttendFused<HeadType<0, 1>> {};
-
-/// The type that the list of kernels has.
-inline AttendFused64 listed(const AttendFused<HeadType<64, 2>>& kernel) { return {kernel}; }
-inline AttendFused80 listed(const AttendFused<HeadType<80, 2>>& kernel) { return {kernel}; }
-inline AttendFused96 listed(const AttendFused<HeadType<96, 2>>& kernel) { return {kernel}; }
-inline AttendFused128 listed(const AttendFused<HeadType<128, 2>>& kernel) { return {kernel}; }
-inline AttendFusedAny listed(const AttendFused<HeadType<0, 2>>& kernel) { return {kernel}; }
-inline AttendBytes64 listed(const AttendFused<HeadType<64, 1>>& kernel) { return {kernel}; }
-inline AttendBytes80 listed(const AttendFused<HeadType<80, 1>>& kernel) { return {kernel}; }
-inline AttendBytes96 listed(const AttendFused<HeadType<96, 1>>& kernel) { return {kernel}; }
-inline AttendBytes128 listed(const AttendFused<HeadType<128, 1>>& kernel) { return {kernel}; }
-inline AttendBytesAny listed(const AttendFused<HeadType<0, 1>>& kernel) { return {kernel}; }
+/// A kernel of the list, and the way to it from its type.
+#define BASS_FUSED_KERNEL(Name, dim, numbers)                      \
+  struct Name : AttendFused<HeadType<dim, KvNumbers::numbers>> {}; \
+  inline Name listed(const AttendFused<HeadType<dim, KvNumbers::numbers>>& kernel) { return {kernel}; }
+BASS_FUSED_KERNEL(AttendFused64, 64, kInt16)
+BASS_FUSED_KERNEL(AttendFused80, 80, kInt16)
+BASS_FUSED_KERNEL(AttendFused96, 96, kInt16)
+BASS_FUSED_KERNEL(AttendFused128, 128, kInt16)
+BASS_FUSED_KERNEL(AttendFusedAny, 0, kInt16)
+BASS_FUSED_KERNEL(AttendBytes64, 64, kInt8)
+BASS_FUSED_KERNEL(AttendBytes80, 80, kInt8)
+BASS_FUSED_KERNEL(AttendBytes96, 96, kInt8)
+BASS_FUSED_KERNEL(AttendBytes128, 128, kInt8)
+BASS_FUSED_KERNEL(AttendBytesAny, 0, kInt8)
+BASS_FUSED_KERNEL(AttendF16x64, 64, kF16)
+BASS_FUSED_KERNEL(AttendF16x80, 80, kF16)
+BASS_FUSED_KERNEL(AttendF16x96, 96, kF16)
+BASS_FUSED_KERNEL(AttendF16x128, 128, kF16)
+BASS_FUSED_KERNEL(AttendF16xAny, 0, kF16)
+BASS_FUSED_KERNEL(AttendBf16x64, 64, kBf16)
+BASS_FUSED_KERNEL(AttendBf16x80, 80, kBf16)
+BASS_FUSED_KERNEL(AttendBf16x96, 96, kBf16)
+BASS_FUSED_KERNEL(AttendBf16x128, 128, kBf16)
+BASS_FUSED_KERNEL(AttendBf16xAny, 0, kBf16)
+#undef BASS_FUSED_KERNEL
 
 }  // namespace bass::cuda

@@ -217,7 +217,7 @@ struct PlanFused {
   }
 
   [[nodiscard]] BASS_HD TileWriter writer_of(const FusedPlan* out, int longest) const {
-    return {out, longest, args.batch.n_segments, n_slices_of(args.kv.head_dim, args.kv.number_bytes), {}, 0, 0};
+    return {out, longest, args.batch.n_segments, n_slices_of(args.kv.head_dim, args.kv.numbers), {}, 0, 0};
   }
 
   template <class Context>

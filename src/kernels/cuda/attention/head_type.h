@@ -2,39 +2,60 @@
 // in shared memory are constants.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/attention/attention_tile.h"
 
 namespace bass::cuda {
 
-/// kDim: head_dim; 0: any, up to kMaxGpuHeadDim. kBytes: DeviceKv::number_bytes
-template <int kDim, int kBytes>
+/// kDim: head_dim; 0: any, up to kMaxGpuHeadDim. kCached: DeviceKv::numbers
+template <int kDim, KvNumbers kCached>
 struct HeadType {
-  static constexpr int kNumberBytes = kBytes;
+  static constexpr KvNumbers kNumbers = kCached;
+  static constexpr int kNumberBytes = bytes_of(kCached);
   static constexpr int kMaxDim = kDim > 0 ? kDim : kMaxGpuHeadDim;
   /// Loops over a head of any length stay loops.
   static constexpr int kUnroll = kDim > 0 ? kMaxDim : 1;
   int32_t any_dim;
 
   [[nodiscard]] BASS_HD int dim() const { return kDim > 0 ? kDim : any_dim; }
-  /// Of K or of V in a page; their scales lie behind both.
-  [[nodiscard]] BASS_HD int plane_bytes() const { return kPageLen * dim() * kBytes; }
+  /// Of K or of V in a page; the scales of whole numbers lie behind both.
+  [[nodiscard]] BASS_HD int plane_bytes() const { return kPageLen * dim() * kNumberBytes; }
 };
 
-/// Calls `work` with the HeadType of `kv`. All threads of a block take the same way.
-template <class Work>
+template <KvNumbers kCached>
+struct CachedAs {
+  static constexpr KvNumbers kNumbers = kCached;
+};
+
+/// Calls `work` with the CachedAs of `numbers`, which are floats or are none: a kernel for both, with all lengths of
+/// heads, is too much for the compiler's choice of registers.
+template <bool kFloats, class Work>
+BASS_HD void with_numbers(KvNumbers numbers, const Work& work) {
+  constexpr KvNumbers kFirst = kFloats ? KvNumbers::kF16 : KvNumbers::kInt16;
+  constexpr KvNumbers kSecond = kFloats ? KvNumbers::kBf16 : KvNumbers::kInt8;
+  return numbers == kFirst ? work(CachedAs<kFirst>{}) : work(CachedAs<kSecond>{});
+}
+
+/// Calls `work` with the HeadType of `kv`, floats or none. All threads of a block take the same way.
+template <bool kFloats, class Work>
 BASS_HD void with_head_type(const DeviceKv& kv, const Work& work) {
-  const bool is_int16 = kv.number_bytes == 2;
+  const auto with_dim = [&]<int kDim>() {
+    with_numbers<kFloats>(kv.numbers, [&](const auto& cached) {
+      work(HeadType<kDim, std::decay_t<decltype(cached)>::kNumbers>{kv.head_dim});
+    });
+  };
   switch (kv.head_dim) {
     case 64:
-      return is_int16 ? work(HeadType<64, 2>{64}) : work(HeadType<64, 1>{64});
+      return with_dim.template operator()<64>();
     case 80:
-      return is_int16 ? work(HeadType<80, 2>{80}) : work(HeadType<80, 1>{80});
+      return with_dim.template operator()<80>();
     case 96:
-      return is_int16 ? work(HeadType<96, 2>{96}) : work(HeadType<96, 1>{96});
+      return with_dim.template operator()<96>();
     case 128:
-      return is_int16 ? work(HeadType<128, 2>{128}) : work(HeadType<128, 1>{128});
+      return with_dim.template operator()<128>();
     default:
-      return is_int16 ? work(HeadType<0, 2>{kv.head_dim}) : work(HeadType<0, 1>{kv.head_dim});
+      return with_dim.template operator()<0>();
   }
 }
 

@@ -79,8 +79,9 @@ struct PaddedArguments {
   }
 };
 
-/// Q K^T. Grid: tiles, n_kv_heads, kAttentionWarps chunks a block.
-struct PaddedScores {
+/// Q K^T. Grid: tiles, n_kv_heads, kAttentionWarps chunks a block. kFloats: the cache's.
+template <bool kFloats>
+struct PaddedScoresKernel {
   static constexpr const char* kName = "padded_scores";
   static constexpr int kMaxThreads = kAttentionThreads;
   static constexpr bool kCooperates = true;
@@ -91,7 +92,7 @@ struct PaddedScores {
     const DeviceKv& kv = padded.args.kv;
     SharedBytes bytes;
     QueryMemory::count(bytes, kv.head_dim);
-    bytes.add<std::byte>(kAttentionWarps * StagedKeys::n_bytes(kv.head_dim, kv.number_bytes));
+    bytes.add<std::byte>(kAttentionWarps * StagedKeys::n_bytes(kv.head_dim, kv.numbers));
     return {padded.grid(max_sequences, max_rows, ceil_div(max_chunks, kAttentionWarps)), kAttentionThreads,
             bytes.bytes()};
   }
@@ -101,7 +102,7 @@ struct PaddedScores {
     const AttentionTile tile = padded.tile(context.block().x);
     const int kv_head = context.block().y;
     const TileWork work{padded.args, {}, kNoTokenList, tile, kv_head};
-    with_head_type(padded.args.kv, [&](const auto& heads) { score(context, heads, work); });
+    with_head_type<kFloats>(padded.args.kv, [&](const auto& heads) { score(context, heads, work); });
   }
 
  private:
@@ -109,7 +110,7 @@ struct PaddedScores {
   BASS_HD void score(Context& context, const Heads& heads, const TileWork& work) const {
     const AttentionTile& tile = work.tile;
     const int chunk = context.block().z * kAttentionWarps + context.warp();
-    const int key_bytes = StagedKeys::n_bytes(heads.dim(), Heads::kNumberBytes);
+    const int key_bytes = StagedKeys::n_bytes(heads.dim(), Heads::kNumbers);
     const QueryMemory query = QueryMemory::allot(context, heads.dim());
     const StagedKeys keys{context.template shared<std::byte>(kAttentionWarps * key_bytes) + context.warp() * key_bytes};
     if (chunk < tile.end_chunk) {
@@ -126,9 +127,12 @@ struct PaddedScores {
     for (int i = 0; i < 16; ++i) out.s[i][context.lane()] = scores.s[i / 8][i / 4 % 2][i % 4];
   }
 };
+struct PaddedScores : PaddedScoresKernel<false> {};
+struct PaddedFloatScores : PaddedScoresKernel<true> {};
 
 /// The masked softmax, chunk by chunk. The same grid.
-struct PaddedSoftmax {
+template <bool kFloats>
+struct PaddedSoftmaxKernel {
   static constexpr const char* kName = "padded_softmax";
   static constexpr int kMaxThreads = kAttentionThreads;
   static constexpr bool kCooperates = true;
@@ -162,17 +166,23 @@ struct PaddedSoftmax {
     BASS_UNROLL
     for (int i = 0; i < 16; ++i) scores.s[i / 8][i / 4 % 2][i % 4] = padded.scores[place].s[i][context.lane()];
     const std::byte* page = pages_of(args, tile, kv_head).of(chunk);
-    const auto* v_scale =
-        reinterpret_cast<const float*>(page + int64_t{2} * kPageLen * args.kv.head_dim * args.kv.number_bytes) +
-        kPageLen;
+    const int64_t plane_bytes = int64_t{kPageLen} * args.kv.head_dim * bytes_of(args.kv.numbers);
+    const auto* v_scale = reinterpret_cast<const float*>(page + 2 * plane_bytes) + kPageLen;
     const int n_halves = tile.n_rows > kTileRows / 2 ? 2 : 1;
-    store_weights(context, chunk_softmax(context, scores, seen, chunk * kPageLen, v_scale, args.kv.score_cap, n_halves),
-                  n_halves, &padded.weights[place]);
+    with_numbers<kFloats>(args.kv.numbers, [&](const auto& cached) {
+      constexpr KvNumbers kNumbers = std::decay_t<decltype(cached)>::kNumbers;
+      const ChunkSoftmax softmax =
+          chunk_softmax<kNumbers>(context, scores, seen, chunk * kPageLen, v_scale, args.kv.score_cap, n_halves);
+      store_weights(context, softmax, n_halves, &padded.weights[place]);
+    });
   }
 };
+struct PaddedSoftmax : PaddedSoftmaxKernel<false> {};
+struct PaddedFloatSoftmax : PaddedSoftmaxKernel<true> {};
 
 /// P V, merged chunk by chunk. Grid: tiles, n_kv_heads, slices of the head.
-struct PaddedValues {
+template <bool kFloats>
+struct PaddedValuesKernel {
   static constexpr const char* kName = "padded_values";
   static constexpr int kMaxThreads = kAttentionThreads;
   static constexpr bool kCooperates = true;
@@ -181,8 +191,8 @@ struct PaddedValues {
 
   [[nodiscard]] LaunchShape shape(int max_sequences, int max_rows) const {
     const DeviceKv& kv = padded.args.kv;
-    return {padded.grid(max_sequences, max_rows, n_slices_of(kv.head_dim, kv.number_bytes)), kAttentionThreads,
-            ValueMemory::n_bytes(kv.number_bytes)};
+    return {padded.grid(max_sequences, max_rows, n_slices_of(kv.head_dim, kv.numbers)), kAttentionThreads,
+            ValueMemory::n_bytes(kv.numbers)};
   }
   template <class Context>
   BASS_HD void operator()(Context& context) const {
@@ -192,10 +202,12 @@ struct PaddedValues {
     scratch.max_weights = static_cast<int32_t>(padded.max_chunks);
     const AttentionTile tile = padded.tile(context.block().x);
     const TileWork work{padded.args, scratch, kNoTokenList, tile, context.block().y};
-    with_head_type(work.args.kv, [&](const auto& heads) {
+    with_head_type<kFloats>(work.args.kv, [&](const auto& heads) {
       merge_slice(context, SharedRoom{context.template shared<std::byte>(0)}, heads, work, context.block().z);
     });
   }
 };
+struct PaddedValues : PaddedValuesKernel<false> {};
+struct PaddedFloatValues : PaddedValuesKernel<true> {};
 
 }  // namespace bass::cuda

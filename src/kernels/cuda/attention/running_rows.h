@@ -22,7 +22,7 @@ struct StagedChunks {
 };
 
 /// n_halves: 1: the other rows' are zero
-BASS_HD RowPlanes planes_of_weights(const ChunkWeights& weights, int lane, int n_halves) {
+BASS_HD RowParts parts_of_weights(const ChunkWeights& weights, int lane, int n_halves) {
   const RowBytes first = weights.half[0].bytes[lane];
   const RowBytes second = n_halves > 1 ? weights.half[1].bytes[lane] : RowBytes{};
   return {{{first.word[0], second.word[0], first.word[1], second.word[1]}},
@@ -124,13 +124,13 @@ struct RunningRows {
     BASS_UNROLL
     for (int c = 0; c < kMaxSlots; ++c) {
       if (c >= chunks.n) break;
-      const RowPlanes weights = planes_of_weights(chunks.weights[c], context.lane(), kHalves);
-      const StagedValues values{chunks.values + c * StagedValues::n_bytes(n_dims, Heads::kNumberBytes), n_dims};
+      const RowParts weights = parts_of_weights(chunks.weights[c], context.lane(), kHalves);
+      const StagedValues values{chunks.values + c * StagedValues::n_bytes(n_dims, Heads::kNumbers), n_dims};
       BASS_UNROLL
       for (int u = 0; u < kUnits; ++u) {
         const int dim = unit_dim(context, u);
         if (!has_all_units(n_dims) && dim >= n_dims) break;
-        PlaneSums sums[kColumns];
+        TileSums<Heads::kNumbers> sums[kColumns];
         chunk_values<kColumns>(context, heads, weights, values, dim, sums);
         BASS_UNROLL
         for (int half = 0; half < kHalves; ++half) {

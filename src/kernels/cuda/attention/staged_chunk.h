@@ -12,7 +12,10 @@ namespace bass::cuda {
 
 inline constexpr int kUnitBytes = 16;
 inline constexpr int kLineUnits = 8;
-inline constexpr int kScaleBytes = 2 * kPageLen * static_cast<int>(sizeof(float));
+/// Of K and V of a chunk.
+BASS_HD constexpr int scale_bytes(KvNumbers numbers) {
+  return is_float(numbers) ? 0 : 2 * kPageLen * static_cast<int>(sizeof(float));
+}
 
 /// Shared memory of a block that is allotted anew for each thing it does.
 struct SharedRoom {
@@ -52,12 +55,12 @@ BASS_HD void copy_units(Context& context, std::byte* to, const std::byte* from, 
   }
 }
 
-/// K of a chunk and the scales of both, in shared memory.
+/// K of a chunk and, of whole numbers, the scales of both, in shared memory.
 struct StagedKeys {
   std::byte* bytes;
 
-  BASS_HD static int n_bytes(int head_dim, int number_bytes) {
-    return kPageLen * head_dim * number_bytes + kScaleBytes;
+  BASS_HD static int n_bytes(int head_dim, KvNumbers numbers) {
+    return kPageLen * head_dim * bytes_of(numbers) + scale_bytes(numbers);
   }
 
   template <class Heads>
@@ -90,8 +93,8 @@ struct StagedKeys {
       if (byte + context.lane() * kUnitBytes >= heads.plane_bytes()) break;
       context.copy_ahead((i % 2 == 0 ? even : odd) + byte, from + byte);
     }
-    copy_units<kScaleBytes / kUnitBytes>(context, bytes + heads.plane_bytes(), page_head + 2 * heads.plane_bytes(),
-                                         kScaleBytes / kUnitBytes);
+    constexpr int kScaleUnits = scale_bytes(Heads::kNumbers) / kUnitBytes;
+    copy_units<kScaleUnits>(context, bytes + heads.plane_bytes(), page_head + 2 * heads.plane_bytes(), kScaleUnits);
   }
 };
 
@@ -100,12 +103,12 @@ struct StagedValues {
   std::byte* bytes;
   int32_t n_dims;
 
-  BASS_HD static int stride_of(int n_dims, int number_bytes) { return 2 * n_dims * number_bytes + kUnitBytes; }
-  BASS_HD static int n_bytes(int n_dims, int number_bytes) { return kPageLen / 2 * stride_of(n_dims, number_bytes); }
+  BASS_HD static int stride_of(int n_dims, KvNumbers numbers) { return 2 * n_dims * bytes_of(numbers) + kUnitBytes; }
+  BASS_HD static int n_bytes(int n_dims, KvNumbers numbers) { return kPageLen / 2 * stride_of(n_dims, numbers); }
   /// Of a pair of positions.
   template <class Heads>
   [[nodiscard]] BASS_HD int stride(const Heads& /*heads*/) const {
-    return stride_of(n_dims, Heads::kNumberBytes);
+    return stride_of(n_dims, Heads::kNumbers);
   }
 
   /// A warp's instruction copies a line of each of four rows. kMaxDims: of n_dims

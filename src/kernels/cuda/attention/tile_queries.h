@@ -37,8 +37,8 @@ struct TileWork {
 
 /// A tile's queries in shared memory, rounded as the CPU's.
 struct QueryMemory {
-  RowBytes* bytes;  // query_byte
-  float* scale;     // [kTileRows] fl(s_q c)
+  RowBytes* bytes;  // query_byte, or query_float
+  float* scale;     // [kTileRows] fl(s_q c), or c
   int32_t* last;    // [kTileRows] SeenFragment's
   int32_t* first;
 
@@ -64,37 +64,68 @@ struct QueryMemory {
   }
 };
 
-/// One row's query by 16 lanes: rounded by its 2-norm, squares summed in 16 lanes (kernels.h, write_kv).
-/// q: null: a row that is not there
+/// A row's query as 16 lanes have it, of which each has every sixteenth number, 0 behind the last.
+template <class Heads>
+struct QueryPart {
+  static constexpr int kLen = n_k_steps(Heads::kMaxDim) * 32 / kLanes;
+  float x[kLen];
+};
+
+/// Rounds a query by its 2-norm, squares summed in 16 lanes (kernels.h, write_kv), and returns the scale.
 template <class Heads, class Context>
-BASS_HD void load_query(Context& context, const Heads& heads, const DeviceKv& kv, const float* q, int row,
-                        const QueryMemory& query) {
-  constexpr int kMaxPart = n_k_steps(Heads::kMaxDim) * 32 / kLanes;
+BASS_HD float round_query(Context& context, const Heads& heads, const QueryPart<Heads>& part, int row,
+                          const QueryMemory& query) {
   const int lane = context.lane() % kLanes;
-  float x[kMaxPart];
-  BASS_UNROLL
-  for (int i = 0; i < kMaxPart; ++i) {
-    const int d = lane + i * kLanes;
-    x[i] = q != nullptr && d < heads.dim() ? max_of(min_of(q[d], kLargestCached), -kLargestCached) : 0.0f;
-  }
   float squares = 0;
   BASS_UNROLL
-  for (int i = 0; i < kMaxPart; ++i) {
-    if (i * kLanes < heads.dim()) squares = fmaf(x[i], x[i], squares);
+  for (int i = 0; i < part.kLen; ++i) {
+    if (i * kLanes < heads.dim()) squares = fmaf(part.x[i], part.x[i], squares);
   }
   const float size = sqrtf(sum_16_lanes(context, squares));
   const bool is_zero = !(size > kSmallestScaled);
   const float inverse = is_zero ? 0.0f : kInt16Steps / size;
   auto* bytes = reinterpret_cast<int8_t*>(query.bytes);
   BASS_UNROLL
-  for (int i = 0; i < kMaxPart; ++i) {
+  for (int i = 0; i < part.kLen; ++i) {
     const int d = lane + i * kLanes;
     if (d >= n_k_steps(heads.dim()) * 32) break;
-    const int32_t rounded = round_to_int(x[i] * inverse);
+    const int32_t rounded = round_to_int(part.x[i] * inverse);
     bytes[query_byte(row, d, 0)] = static_cast<int8_t>((rounded + 128) >> 8);
     bytes[query_byte(row, d, 1)] = static_cast<int8_t>(static_cast<uint8_t>(rounded & 255));
   }
-  if (lane == 0) query.scale[row] = (is_zero ? 0.0f : size * (1.0f / kInt16Steps)) * kv.score_factor;
+  return is_zero ? 0.0f : size * (1.0f / kInt16Steps);
+}
+/// To the floats of the cache, which have no scale.
+template <class Heads, class Context>
+BASS_HD void round_float_query(Context& context, const Heads& heads, const QueryPart<Heads>& part, int row,
+                               const QueryMemory& query) {
+  auto* floats = reinterpret_cast<uint16_t*>(query.bytes);
+  BASS_UNROLL
+  for (int i = 0; i < part.kLen; ++i) {
+    const int d = context.lane() % kLanes + i * kLanes;
+    if (d >= n_k_steps(heads.dim()) * 32) break;
+    floats[query_float(row, d)] = static_cast<uint16_t>(pair_of<Heads::kNumbers>(context, part.x[i], 0.0f));
+  }
+}
+
+/// One row's query by 16 lanes. q: null: a row that is not there
+template <class Heads, class Context>
+BASS_HD void load_query(Context& context, const Heads& heads, const DeviceKv& kv, const float* q, int row,
+                        const QueryMemory& query) {
+  const int lane = context.lane() % kLanes;
+  QueryPart<Heads> part;
+  BASS_UNROLL
+  for (int i = 0; i < part.kLen; ++i) {
+    const int d = lane + i * kLanes;
+    part.x[i] = q != nullptr && d < heads.dim() ? max_of(min_of(q[d], kLargestCached), -kLargestCached) : 0.0f;
+  }
+  float scale = 1;
+  if constexpr (is_float(Heads::kNumbers)) {
+    round_float_query(context, heads, part, row, query);
+  } else {
+    scale = round_query(context, heads, part, row, query);
+  }
+  if (lane == 0) query.scale[row] = scale * kv.score_factor;
 }
 
 template <class Heads, class Context>

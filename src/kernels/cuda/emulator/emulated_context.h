@@ -116,6 +116,8 @@ class EmulatedContext {
   }
 
   [[nodiscard]] float from_f16(uint16_t bits) const { return f16_to_f32(bits); }
+  [[nodiscard]] uint32_t pair_f16(float x, float y) const { return join(f32_to_f16(x), f32_to_f16(y)); }
+  [[nodiscard]] uint32_t pair_bf16(float x, float y) const { return join(to_bf16(x), to_bf16(y)); }
 
   // Copied as late as can be. Until then there are NaNs, so that who reads too early is found, and whoever still needed
   // what was there.
@@ -159,11 +161,10 @@ class EmulatedContext {
     });
   }
   void multiply_bf16(const TileS8& tile, float (&c)[4]) {
-    multiply(tile, c, [](int32_t a, int32_t b, float sum) {
-      const auto low = [](int32_t x) { return float_of(static_cast<uint32_t>(x) << 16); };
-      const auto high = [](int32_t x) { return float_of(static_cast<uint32_t>(x) & 0xFFFF0000u); };
-      return (sum + low(a) * low(b)) + high(a) * high(b);
-    });
+    multiply_pairs(tile, c, [](uint16_t bits) { return from_bf16(bits); });
+  }
+  void multiply_f16(const TileS8& tile, float (&c)[4]) {
+    multiply_pairs(tile, c, [](uint16_t bits) { return f16_to_f32(bits); });
   }
 
   void wait_for_input() const {}  // kernels run one after the other
@@ -173,6 +174,7 @@ class EmulatedContext {
     BASS_CHECK(state_ != nullptr);  // the kernel says that its threads do not cooperate
     return *state_;
   }
+  static uint32_t join(uint16_t low, uint16_t high) { return uint32_t{high} << 16 | low; }
   static uint8_t byte_of(int32_t word, int shift) { return static_cast<uint8_t>(static_cast<uint32_t>(word) >> shift); }
   // add(a, b, sum): the sum and the products of the numbers in both words.
   template <class Sum, class Add>
@@ -188,6 +190,17 @@ class EmulatedContext {
         c[i] = add(a.a[part / 4 * 2 + row / 8], b.b[part / 4], c[i]);
       }
     }
+  }
+  // value(bits): of one of the two floats of a word.
+  template <class Value>
+  void multiply_pairs(const TileS8& tile, float (&c)[4], Value value) {
+    multiply(tile, c, [value](int32_t a, int32_t b, float sum) {
+      for (const int shift : {0, 16}) {
+        const auto half = [shift](int32_t word) { return static_cast<uint16_t>(static_cast<uint32_t>(word) >> shift); };
+        sum += value(half(a)) * value(half(b));
+      }
+      return sum;
+    });
   }
   template <class T>
   void exchange(const T& x) {

@@ -84,6 +84,17 @@ class GpuContext {
     return value;
   }
 
+  __device__ uint32_t pair_f16(float x, float y) const {
+    uint32_t pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
+    return pair;
+  }
+  __device__ uint32_t pair_bf16(float x, float y) const {
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
+    return pair;
+  }
+
   // The condition is the instruction's: around it, it would make a branch, or addresses to be computed for each copy.
   __device__ void copy_ahead(void* to, const void* from, bool wanted = true) const {
     asm volatile(
@@ -126,6 +137,12 @@ class GpuContext {
   __device__ void multiply_bf16(const TileS8& tile, float (&c)[4]) const {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(tile.a[0]), "r"(tile.a[1]), "r"(tile.a[2]), "r"(tile.a[3]), "r"(tile.b[0]), "r"(tile.b[1]));
+  }
+  __device__ void multiply_f16(const TileS8& tile, float (&c)[4]) const {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(tile.a[0]), "r"(tile.a[1]), "r"(tile.a[2]), "r"(tile.a[3]), "r"(tile.b[0]), "r"(tile.b[1]));
   }

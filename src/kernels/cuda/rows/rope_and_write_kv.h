@@ -128,13 +128,14 @@ struct RopeAndWriteKv {
     context.sync_warp();
   }
 
-  // kernels.h, write_kv
+  // kernels.h, write_kv. What is not a number becomes one, too: caches of floats must hold nothing else.
   template <class Context>
   BASS_HD void write_head(Context& context, float* values, bool is_v, int slot, std::byte* place) const {
     const int n = kv.head_dim;
     for (int i = context.lane(); i < n; i += kWarpLen) values[i] = max_of(min_of(values[i], 65504.0f), -65504.0f);
     context.sync_warp();
-    const bool is_int8 = kv.number_bytes == 1;
+    if (is_float(kv.numbers)) return write_floats(context, values, is_v, slot, reinterpret_cast<uint16_t*>(place));
+    const bool is_int8 = kv.numbers == KvNumbers::kInt8;
     const float steps = is_int8 ? 127.0f : 32512.0f;
     float size = 0.0f;
     if (is_v || is_int8) {
@@ -146,17 +147,30 @@ struct RopeAndWriteKv {
     const bool is_zero = !(size > 1e-30f);
     const float inverse = is_zero ? 0.0f : steps / size;
     auto* scales =
-        reinterpret_cast<float*>(place + int64_t{2} * n * kPageLen * kv.number_bytes) + (is_v ? kPageLen : 0);
+        reinterpret_cast<float*>(place + int64_t{2} * n * kPageLen * bytes_of(kv.numbers)) + (is_v ? kPageLen : 0);
     if (context.lane() == 0) scales[slot] = is_zero ? 0.0f : size * (1.0f / steps);
     for (int i = context.lane(); i < n; i += kWarpLen) {
       const int32_t q = round_to_int(values[i] * inverse);
-      const int at = is_v ? n * kPageLen + slot / 2 * n * 2 + 2 * i + slot % 2 : (i / 2 * kPageLen + slot) * 2 + i % 2;
+      const int at = number_at(is_v, slot, i);
       if (is_int8) {
         reinterpret_cast<int8_t*>(place)[at] = static_cast<int8_t>(q);
       } else {
         reinterpret_cast<int16_t*>(place)[at] = static_cast<int16_t>(q);
       }
     }
+  }
+  template <class Context>
+  BASS_HD void write_floats(Context& context, const float* values, bool is_v, int slot, uint16_t* place) const {
+    for (int i = context.lane(); i < kv.head_dim; i += kWarpLen) {
+      const uint32_t pair =
+          kv.numbers == KvNumbers::kF16 ? context.pair_f16(values[i], 0.0f) : context.pair_bf16(values[i], 0.0f);
+      place[number_at(is_v, slot, i)] = static_cast<uint16_t>(pair);
+    }
+  }
+  /// Of dimension i, in a head's part of a page.
+  [[nodiscard]] BASS_HD int number_at(bool is_v, int slot, int i) const {
+    const int n = kv.head_dim;
+    return is_v ? n * kPageLen + slot / 2 * n * 2 + 2 * i + slot % 2 : (i / 2 * kPageLen + slot) * 2 + i % 2;
   }
 };
 

@@ -1,8 +1,12 @@
 // The operations on rows between products: the bits of the CPU's kernels.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/cpu/kernels_testing.h"
 #include "kernels/cuda/device_testing.h"
+#include "kernels/cuda/float_kv_testing.h"
 #include "kernels/cuda/rows/activate_rows.h"
 #include "kernels/cuda/rows/norm_rows.h"
 #include "kernels/cuda/rows/quantise_tokens.h"
@@ -166,13 +170,14 @@ TEST(GpuRows, ActivationsAndRoundingHaveTheBitsOfTheCpu) {
   }
 }
 
-/// Rows of a small attention: what the CPU writes into its pages and leaves in q is what the device does.
+/// Rows of a small attention: what the CPU writes into its pages and leaves in q is what the device does. Floats are
+/// rounded to nearest even.
 struct HeadsCase {
   int n_heads;
   int n_kv_heads;
   int head_dim;
   int rope_dim;
-  int number_bytes;
+  KvNumbers numbers;
   bool normalises;
 };
 
@@ -181,7 +186,8 @@ void expect_cpu_heads(Device* device, const HeadsCase& c) {
   constexpr int kPositions = 96;
   std::mt19937 rng(9);
   cpu::KvShape shape{.n_heads = c.n_heads, .n_kv_heads = c.n_kv_heads, .head_dim = c.head_dim};
-  shape.number_bytes = c.number_bytes;
+  shape.number_bytes = bytes_of(c.numbers);
+  if (is_float(c.numbers)) shape.scale_bytes = 0;
   shape.layer_bytes = static_cast<size_t>(c.n_kv_heads) * shape.head_bytes();
   const size_t page_bytes = 2 * shape.layer_bytes;  // two layers; the second is written
   const std::vector<DeviceRow> rows{{0, 31, 0}, {0, 32, 0}, {0, 95, 1}, {0, 7, 2}};
@@ -212,7 +218,7 @@ void expect_cpu_heads(Device* device, const HeadsCase& c) {
                c.n_heads,
                c.n_kv_heads,
                c.head_dim,
-               c.number_bytes};
+               c.numbers};
   kernel.layer_offset = kernel.kv.layer_bytes;
   kernel.qkv = device_qkv.data();
   kernel.rope = {device_tables.data(), kPositions, c.rope_dim, 0};
@@ -238,10 +244,17 @@ void expect_cpu_heads(Device* device, const HeadsCase& c) {
     const auto first_page = static_cast<size_t>(segments[static_cast<size_t>(rows[r].segment)].first_page);
     const auto page = static_cast<size_t>(pages[first_page + static_cast<size_t>(rows[r].position / kPageLen)]);
     for (int h = 0; h < c.n_kv_heads; ++h) {
-      const float* k = q + (c.n_heads + h) * c.head_dim;
-      cpu_kernels().write_kv(
-          shape, k, k + c.n_kv_heads * c.head_dim, rows[r].position % kPageLen,
-          expected_pages.data() + page * page_bytes + shape.layer_bytes + static_cast<size_t>(h) * shape.head_bytes());
+      float* k = q + (c.n_heads + h) * c.head_dim;
+      float* v = k + c.n_kv_heads * c.head_dim;
+      const int t = rows[r].position % kPageLen;
+      std::byte* place =
+          expected_pages.data() + page * page_bytes + shape.layer_bytes + static_cast<size_t>(h) * shape.head_bytes();
+      if (is_float(c.numbers)) {
+        for (int d = 0; d < c.head_dim; ++d) v[d] = std::clamp(v[d], -65504.0f, 65504.0f);
+        testing::write_floats(c.numbers, c.head_dim, k, v, t, place);
+      } else {
+        cpu_kernels().write_kv(shape, k, v, t, place);
+      }
     }
   }
   EXPECT_EQ(device_pages.read(), expected_pages);
@@ -254,19 +267,48 @@ void expect_cpu_heads(Device* device, const HeadsCase& c) {
 
 TEST(GpuRows, HeadsAreRotatedAndCachedWithTheBitsOfTheCpu) {
   for (const auto& device : testing::all_devices()) {
-    for (const int number_bytes : {1, 2}) {
-      expect_cpu_heads(device.get(), {.n_heads = 9,
-                                      .n_kv_heads = 3,
-                                      .head_dim = 64,
-                                      .rope_dim = 64,
-                                      .number_bytes = number_bytes,
-                                      .normalises = false});
-      expect_cpu_heads(device.get(), {.n_heads = 2,
-                                      .n_kv_heads = 2,
-                                      .head_dim = 80,
-                                      .rope_dim = 20,
-                                      .number_bytes = number_bytes,
-                                      .normalises = true});
+    for (const KvNumbers numbers : {KvNumbers::kInt8, KvNumbers::kInt16, KvNumbers::kF16, KvNumbers::kBf16}) {
+      expect_cpu_heads(
+          device.get(),
+          {.n_heads = 9, .n_kv_heads = 3, .head_dim = 64, .rope_dim = 64, .numbers = numbers, .normalises = false});
+      expect_cpu_heads(
+          device.get(),
+          {.n_heads = 2, .n_kv_heads = 2, .head_dim = 80, .rope_dim = 20, .numbers = numbers, .normalises = true});
+    }
+  }
+}
+
+// What a row does not see is multiplied by 0.
+TEST(GpuRows, NothingButFiniteFloatsIsCached) {
+  constexpr int kDim = 16;
+  for (const auto& device : testing::all_devices()) {
+    for (const KvNumbers numbers : {KvNumbers::kF16, KvNumbers::kBf16}) {
+      std::vector<float> qkv(3 * kDim, 1.0f);
+      for (const size_t head : {size_t{kDim}, size_t{2 * kDim}}) {
+        qkv[head] = NAN;
+        qkv[head + 1] = -NAN;
+        qkv[head + 2] = INFINITY;
+        qkv[head + 3] = -INFINITY;
+        qkv[head + 4] = 65520.0f;  // would become infinite in f16
+      }
+      constexpr size_t kHeadBytes = 2 * kPageLen * kDim * sizeof(uint16_t);
+      const DeviceArray<std::byte> pages(device.get(), std::vector<std::byte>(kHeadBytes));
+      const DeviceArray<float> device_qkv(device.get(), qkv);
+      const DeviceArray<DeviceRow> rows(device.get(), {{0, 3, 0}});
+      const DeviceArray<DeviceSegment> segments(device.get(), {{.n_rows = 1, .start = 3}});
+      const DeviceArray<int32_t> page_ids(device.get(), {0});
+      RopeAndWriteKv kernel;
+      kernel.batch = {rows.data(), segments.data(), page_ids.data(), 1, 1};
+      kernel.kv = {pages.data(), kHeadBytes, kHeadBytes, kHeadBytes, 1, 1, kDim, numbers};
+      kernel.qkv = device_qkv.data();
+      launch(*device, kernel, kernel.shape());
+      const std::vector<std::byte> written = pages.read();
+      const auto* cached = reinterpret_cast<const uint16_t*>(written.data());
+      for (size_t i = 0; i < kHeadBytes / sizeof(uint16_t); ++i)
+        EXPECT_TRUE(std::isfinite(testing::from_bits(numbers, cached[i]))) << i;
+      EXPECT_EQ(testing::from_bits(numbers, cached[testing::float_place(kDim, 3, 3, true)]),
+                numbers == KvNumbers::kF16 ? -65504.0f : -65536.0f);
+      EXPECT_EQ(testing::from_bits(numbers, cached[testing::float_place(kDim, 3, 5, false)]), 1.0f);
     }
   }
 }
