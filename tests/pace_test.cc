@@ -129,8 +129,8 @@ TEST_F(PaceTest, DraftsFollowABatchThatGoesFromOneTo64AndBack) {
 // A text that is being written goes on while a long prompt is read; where nobody waits, steps are as large as they may
 // be.
 TEST_F(PaceTest, PromptsAreReadInPiecesBesideTexts) {
-  constexpr double kRow = 2e-3;
-  constexpr int kPieces = 125;  // rows of a quarter of a second
+  constexpr double kRow = 4e-4;
+  constexpr int kPieces = 50;  // rows of 20 ms
   const auto engine = load(2, [](int, int n_rows) { return kRow * n_rows; });
   ASSERT_NE(engine, nullptr);
   Request first = long_request(800);

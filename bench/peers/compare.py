@@ -12,6 +12,7 @@ import sys
 
 import engines
 import machine
+import page
 import report
 import rounds
 
@@ -107,7 +108,7 @@ def measure_round(all_engines, case, choices, n_before):
     return {"round": n_before + 1, "batch": case.batch, "figures": figures}
 
 
-def write(result, out, page):
+def write(result, out, page_path):
     path = pathlib.Path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
     peers = [key for key in result["titles"] if key != "bass"]
@@ -116,8 +117,8 @@ def write(result, out, page):
     if not result["summary"]:
         return
     text = report.markdown(result)
-    if page:
-        report.replace_section(page, text)
+    if page_path:
+        page.replace_section(page_path, report.BEGIN, text, report.END)
     else:
         path.with_suffix(".md").write_text(text, encoding="utf-8")
     import plot  # here, so that what is not drawn needs no matplotlib
@@ -151,7 +152,7 @@ def compare(options):
 def main():
     try:
         compare(parse_arguments(None))
-    except engines.EngineError as error:
+    except (engines.EngineError, page.PageError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit("interrupted; the rounds before this one are in the file")

@@ -59,11 +59,15 @@ class OtherLoad:
         return round(max(0.0, used - ours) / total, 3) if total > 0 else 0.0
 
 
-def versions(bass_binary):
-    found = {name: importlib.metadata.version(name) for name in ("openvino-genai", "llama-cpp-python")}
-    done = subprocess.run([bass_binary, "--version"], capture_output=True, text=True, check=False)
+def bass_version(binary):
+    done = subprocess.run([binary, "--version"], capture_output=True, text=True, check=False)
     # the last change of what the program is made of: one of documents makes no other program
     commit = subprocess.run(["git", "log", "-1", "--format=%h", "--", "CMakeLists.txt", "cmake", "include", "src"],
                             capture_output=True, text=True, check=False, cwd=ROOT)
-    found["bass"] = f"{done.stdout.strip().removeprefix('bass ')} ({commit.stdout.strip() or 'no commit'})"
+    return f"{done.stdout.strip().removeprefix('bass ')} ({commit.stdout.strip() or 'no commit'})"
+
+
+def versions(bass_binary):
+    found = {name: importlib.metadata.version(name) for name in ("openvino-genai", "llama-cpp-python")}
+    found["bass"] = bass_version(bass_binary)
     return found

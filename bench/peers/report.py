@@ -1,8 +1,4 @@
 """The table for docs/performance.md."""
-import pathlib
-
-from engines import EngineError
-
 BEGIN = "<!-- peers: written by bench/peers/run.sh -->"
 END = "<!-- peers: end -->"
 
@@ -66,14 +62,3 @@ def markdown(result):
              "Generated tokens/s over all sequences, median (lowest-highest); ratios of medians (95 % interval).",
              "", *table_lines(result), "", *settings_lines(result)]
     return "\n".join(lines) + "\n"
-
-
-def replace_section(page, text):
-    """page: a path. Puts `text` between the page's two marks."""
-    path = pathlib.Path(page)
-    content = path.read_text(encoding="utf-8")
-    if content.count(BEGIN) != 1 or content.count(END) != 1:
-        raise EngineError(f"{page}: needs the lines {BEGIN} and {END}, once each")
-    before, rest = content.split(BEGIN)
-    _, after = rest.split(END)
-    path.write_text(f"{before}{BEGIN}\n{text}{END}{after}", encoding="utf-8")

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Makes build/peers: a virtual environment with OpenVINO GenAI, llama.cpp and matplotlib, and llama.cpp's own benchmark.
+# Makes build/peers: a virtual environment with OpenVINO GenAI, llama.cpp and matplotlib, and llama.cpp's own benchmark and
+# server.
 # A second run finds all in place and needs no network. BASS_BUILD_JOBS: compilers at once [all processors].
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 root=$PWD/build/peers
-tool=$root/llama.cpp/bin/llama-batched-bench
+programs=$root/llama.cpp/bin
 wanted=$(cat bench/peers/requirements.txt bench/peers/setup.sh | sha256sum | cut -d' ' -f1)
-if [ "$(cat "$root/stamp" 2>/dev/null)" = "$wanted" ] && [ -x "$tool" ]; then
+if [ "$(cat "$root/stamp" 2>/dev/null)" = "$wanted" ] && [ -x "$programs/llama-batched-bench" ] && [ -x "$programs/llama-server" ]; then
   echo "Peers: all are installed in build/peers."
   exit 0
 fi
@@ -36,14 +37,16 @@ python3 -m venv "$root/venv" >"$root/setup.log" 2>&1 ||
 mapfile -t wheels < <(grep -v '^llama-cpp-python' bench/peers/requirements.txt)
 pip "${wheels[@]}" || fail "${wheels[*]} could not be installed (the first time needs PyPI)" "$root/setup.log"
 
-# One install compiles the library and, from the same sources and with the same flags, the benchmark, which stays in the
+# One install compiles the library and, from the same sources and with the same flags, the two programs, which stay in the
 # build folder. ggml's default is -march=native. The target mtmd is there because the install wants its file.
 llama=$(grep '^llama-cpp-python' bench/peers/requirements.txt)
 CMAKE_BUILD_PARALLEL_LEVEL=${BASS_BUILD_JOBS:-$(nproc)} \
-CMAKE_ARGS="-DLLAVA_BUILD=OFF -DLLAMA_BUILD_TOOLS=ON -DLLAMA_TOOLS_INSTALL=OFF -DLLAMA_BUILD_SERVER=OFF" \
+CMAKE_ARGS="-DLLAVA_BUILD=OFF -DLLAMA_BUILD_TOOLS=ON -DLLAMA_TOOLS_INSTALL=OFF -DLLAMA_BUILD_SERVER=ON -DLLAMA_USE_PREBUILT_UI=OFF" \
   pip --verbose --no-binary llama-cpp-python --no-cache-dir "$llama" \
-  --config-settings "build-dir=$root/llama.cpp" --config-settings "build.targets=llama;llama-batched-bench;mtmd" ||
+  --config-settings "build-dir=$root/llama.cpp" --config-settings "build.targets=llama;llama-batched-bench;llama-server;mtmd" ||
   fail "$llama could not be installed" "$root/setup.log"
-[ -x "$tool" ] || fail "llama.cpp was installed, but $tool was not built" "$root/setup.log"
+for program in llama-batched-bench llama-server; do
+  [ -x "$programs/$program" ] || fail "llama.cpp was installed, but $program was not built" "$root/setup.log"
+done
 echo "$wanted" >"$root/stamp"
 echo "Peers: installed."

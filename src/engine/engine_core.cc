@@ -14,7 +14,9 @@
 namespace bass {
 namespace {
 
-constexpr double kMaxPause = 0.25;  // seconds that prompts' rows may add to a step beside sequences that decode
+// Seconds that prompts' rows may add to a step beside sequences that decode. Large steps read prompts hardly faster;
+// those who write wait for them, and short prompts wait for long ones.
+constexpr double kMaxPause = 0.02;
 
 // A text this short lies in the string itself.
 Status out_of_memory() noexcept { return {StatusCode::kResourceExhausted, "out of memory"}; }

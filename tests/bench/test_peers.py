@@ -14,6 +14,7 @@ sys.path.insert(0, os.fspath(ROOT / "bench" / "peers"))
 import compare  # noqa: E402 (found through the line above)
 import engines  # noqa: E402
 import machine  # noqa: E402
+import page as pages  # noqa: E402
 import report  # noqa: E402
 import rounds  # noqa: E402
 
@@ -169,11 +170,11 @@ def test_table():
 def test_page_gets_the_table_between_its_marks(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
-    report.replace_section(page, "new\n")
+    pages.replace_section(page, report.BEGIN, "new\n", report.END)
     assert page.read_text() == f"before\n{report.BEGIN}\nnew\n{report.END}\nafter\n"
     page.write_text("no marks\n")
-    with pytest.raises(engines.EngineError, match="needs the lines"):
-        report.replace_section(page, "new\n")
+    with pytest.raises(pages.PageError, match="needs the lines"):
+        pages.replace_section(page, report.BEGIN, "new\n", report.END)
 
 
 def test_page_of_the_documentation_has_the_marks():
