@@ -15,6 +15,7 @@
 #include "engine/engine_core.h"
 #include "engine/kept_costs.h"
 #include "engine/machine.h"
+#include "engine/options.h"
 #include "engine/validation.h"
 #include "model/fingerprint.h"
 #include "tensor/quantise.h"
@@ -60,6 +61,10 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options) {
 Result<std::unique_ptr<EngineCore>> EngineCore::create(const EngineOptions& options, const ExecutorWrapper& wrap) {
   BASS_RETURN_IF_ERROR(validate_options(options));
   BASS_ASSIGN_OR_RETURN(OpenedDevice device, open_named_device(options.device));
+  // A cache of floats needs a GPU: why there is none is more than that the CPU has no such cache.
+  if (device.gpu == nullptr && !device.note.empty() && is_float(options.kv)) {
+    return unavailable(fmt::format("--kv-type {}: {}", kv_type_name(options.kv), device.note));
+  }
   const bool may_fall_back = options.device == "auto" && device.gpu != nullptr;
   Result<std::unique_ptr<EngineCore>> engine = create_on(std::move(device), options, wrap);
   // The GPU has too little memory, or lacks what this model needs. What is wrong with a file, it is here too; what is

@@ -360,6 +360,7 @@ std::string option_value(const Option& option, const GenerateOptions& options) {
 }
 
 std::string verify_rule_name(VerifyRule rule) { return show_choice(kVerifyRules, std::optional(rule)); }
+std::string kv_type_name(KvKind kind) { return show_choice(kKvKinds, kind); }
 
 nlohmann::json option_json(const Option& option, const GenerateOptions& options) {
   return std::visit([](const auto* field) { return as_json(*field); }, field_of(option, options));

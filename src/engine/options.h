@@ -82,6 +82,8 @@ std::string option_value(const Option& option, const GenerateOptions& options);
 
 /// "rejection", "match" or "block"
 std::string verify_rule_name(VerifyRule rule);
+/// "int16", "int8", "f16" or "bf16"
+std::string kv_type_name(KvKind kind);
 
 /// The value as `set_option_from_json` takes it; null if there is none.
 nlohmann::json option_json(const Option& option, const GenerateOptions& options);

@@ -107,7 +107,7 @@ def test_attention(run, device):
     assert len(cells) == len(set(cells)) == 2 * 3 * 2 * len(layouts)
     facts = ["n_threads"] if device == "cpu" else []
     for row in rows:
-        assert list(row) == ["attention", "n_heads", "n_kv_heads", "head_dim", "lengths", "batch", "context", "queries", "s",
+        assert list(row) == ["attention", "n_heads", "n_kv_heads", "head_dim", "kv_type", "lengths", "batch", "context", "queries", "s",
                              "bytes", "operations", "limit_s", "limit_fraction", "bandwidth_gb_s", "device", *facts]
         assert (row["device"] == "cpu") == (device == "cpu")
         assert row["n_kv_heads"] * 2 == row["n_heads"] and row["s"] > 0 and row["limit_s"] > 0

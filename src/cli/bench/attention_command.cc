@@ -171,6 +171,7 @@ class BenchAttentionCommand final : public Command {
                                  {"n_heads", shape.n_heads},
                                  {"n_kv_heads", shape.n_kv_heads},
                                  {"head_dim", shape.head_dim},
+                                 {"kv_type", kv_type_name(shape.kv)},
                                  {"lengths", length_kind_name(kind)},
                                  {"batch", batch.n_sequences},
                                  {"context", batch.context},

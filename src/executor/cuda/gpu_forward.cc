@@ -178,6 +178,7 @@ void GpuForward::end_batch() {
 // Weights and cached tokens are read once a batch.
 void GpuForward::count_work() {
   const ModelConfig& config = model_->config();
+  const OperationClass cached = is_float(model_->kv().numbers) ? OperationClass::kF32Fma : OperationClass::kInt16Dot;
   work_.bytes += static_cast<double>(model_->step_weight_bytes());
   const double products = model_->row_operations() * n_rows();
   work_[model_->has_quantised_weights() ? OperationClass::kInt8Dot : OperationClass::kF32Fma] +=
@@ -185,7 +186,7 @@ void GpuForward::count_work() {
   for (const DeviceSegment& segment : batch_->segments()) {
     const double n_seen = segment.start + segment.n_rows;
     work_.bytes += static_cast<double>(model_->kv().layer_bytes) * config.n_layers / kPageLen * n_seen;
-    work_[OperationClass::kInt16Dot] += 4.0 * config.q_dim() * config.n_layers * n_seen * segment.n_rows;
+    work_[cached] += 4.0 * config.q_dim() * config.n_layers * n_seen * segment.n_rows;
   }
 }
 

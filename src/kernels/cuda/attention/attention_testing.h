@@ -46,9 +46,11 @@ class Batch {
   static constexpr int kLayers = 2;        // attention is in the second
   static constexpr int kFloatsBehind = 3;  // of a row of q
 
-  /// has_text: whether the pages are written; a plan does not read them.
-  Batch(const HeadShape& heads, const std::vector<Sequence>& sequences, int window, bool has_text = true)
-      : heads_(heads), sequences_(sequences), window_(window), has_text_(has_text) {
+  /// has_text: whether the pages are written; a plan does not read them. unwritten: the bytes of floats that nobody has
+  /// written, which must be finite.
+  Batch(const HeadShape& heads, const std::vector<Sequence>& sequences, int window, bool has_text = true,
+        std::byte unwritten = std::byte{0x5A})
+      : heads_(heads), sequences_(sequences), window_(window), has_text_(has_text), unwritten_(unwritten) {
     shape_.n_heads = heads.n_heads;
     shape_.n_kv_heads = heads.n_kv_heads;
     shape_.head_dim = heads.head_dim;
@@ -186,12 +188,12 @@ class Batch {
     segments.push_back(segment);
   }
 
-  /// A page with n positions; what is not written are NaN scales and numbers of all bits, in a cache of floats large
-  /// ones.
+  /// A page with n positions; what is not written are NaN scales and numbers of all bits, in a cache of floats what
+  /// the constructor says.
   int32_t write_page(std::mt19937& random, int n_positions) {
     if (!has_text_) return n_pages_++;
     const size_t begin = memory.size();
-    memory.resize(begin + page_bytes(), is_float(heads_.numbers) ? std::byte{0x5A} : std::byte{0xFF});
+    memory.resize(begin + page_bytes(), is_float(heads_.numbers) ? unwritten_ : std::byte{0xFF});
     std::normal_distribution<float> normal;
     std::vector<float> k(static_cast<size_t>(heads_.head_dim)), v(k.size());
     for (int t = 0; t < std::min(n_positions, kPageLen); ++t) {
@@ -213,6 +215,7 @@ class Batch {
   std::vector<Sequence> sequences_;
   int window_;
   bool has_text_;
+  std::byte unwritten_;
   int32_t n_pages_ = 0;
   cpu::KvShape shape_;
 };

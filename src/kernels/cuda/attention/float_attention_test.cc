@@ -96,7 +96,9 @@ TEST(GpuFloatAttention, ARowsBitsDoNotDependOnItsBatch) {
     const std::vector<float> all = attend(together, GpuAttentionKind::kFused, 0);
     constexpr size_t kRowLen = 4 * 32;
     for (size_t i = 0; i < sequences.size(); ++i) {
-      const std::vector<float> alone = attend(Batch(heads, {sequences[i]}, 0), GpuAttentionKind::kFused, 0);
+      // Whatever there is where nobody has written.
+      const Batch other(heads, {sequences[i]}, 0, /*has_text=*/true, std::byte{0xE9});
+      const std::vector<float> alone = attend(other, GpuAttentionKind::kFused, 0);
       const auto begin =
           all.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(together.segments[i].first_row) * kRowLen);
       EXPECT_TRUE(same_bits(alone, {begin, begin + static_cast<ptrdiff_t>(alone.size())})) << i;
