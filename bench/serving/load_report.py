@@ -51,6 +51,7 @@ def draw(result, path):
     import matplotlib  # here, so that what is not drawn needs none
 
     matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.hashsalt": "bass", "svg.fonttype": "none"})
     import matplotlib.pyplot as plt
 
     panels = [("first token, p90, s", "log", lambda found: found["first_s"]["p90"]),
