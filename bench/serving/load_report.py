@@ -6,13 +6,13 @@ END = "<!-- serving: end -->"
 
 
 def cells(result):
-    """(rate, server, medians over its rounds, rounds), rates first."""
+    """(rate, server, medians over its rounds), rates first."""
     for rate in sorted({run["rate"] for run in result["runs"]}):
         for key in result["titles"]:
             runs = [run for run in result["runs"] if (run["rate"], run["server"]) == (rate, key)]
             if runs:
                 numbers = [{k: v for k, v in run.items() if k not in ("round", "rate", "server")} for run in runs]
-                yield rate, key, load.middle(numbers), len(runs)
+                yield rate, key, load.middle(numbers)
 
 
 def milliseconds(seconds, digits=0):
@@ -37,7 +37,7 @@ def markdown(result):
     lines = [facts(result), "",
              "| requests/s | server | first token, ms: p50 | p90 | a token, ms: p50 | p90 | tokens/s | answered | "
              f"good: first token within {first:g} s, then {1000 * token:g} ms each |", "|" + "---|" * 9]
-    for rate, key, found, _ in cells(result):
+    for rate, key, found in cells(result):
         share = found["answered"] / found["asked"] if found["asked"] else 0
         lines.append(f"| {rate:g} | {result['titles'][key]} | " + " | ".join([
             milliseconds(found["first_s"]["p50"]), milliseconds(found["first_s"]["p90"]),
@@ -60,7 +60,7 @@ def draw(result, path):
     figure, axes = plt.subplots(1, len(panels), figsize=(11, 3.4))
     for axis, (title, scale, value_of) in zip(axes, panels):
         for key, name in result["titles"].items():
-            points = [(rate, value_of(found)) for rate, other, found, _ in cells(result) if other == key]
+            points = [(rate, value_of(found)) for rate, other, found in cells(result) if other == key]
             points = [point for point in points if point[1] is not None]
             axis.plot(*zip(*points), marker="o", label=name) if points else None
         axis.set(xlabel="requests a second", title=title, yscale=scale)

@@ -301,4 +301,18 @@ inline ::testing::AssertionResult same_bits(const std::vector<float>& a, const s
   return ::testing::AssertionSuccess();
 }
 
+/// All layouts, by threads and by fibers in descending order.
+inline void expect_any_order_of_threads(const Batch& batch, const std::vector<float>& expected) {
+  for (const GpuAttentionKind kind : kKinds) {
+    EmulatorOptions options;
+    options.mode = EmulatorMode::kThreads;
+    EXPECT_TRUE(same_bits(attend(batch, kind, 0, options), expected));
+#if !defined(__SANITIZE_THREAD__)
+    options.mode = EmulatorMode::kFibers;
+    options.order = EmulatorOrder::kDescending;
+    EXPECT_TRUE(same_bits(attend(batch, kind, 0, options), expected));
+#endif
+  }
+}
+
 }  // namespace bass::cuda::testing
