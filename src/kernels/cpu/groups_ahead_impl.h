@@ -87,7 +87,7 @@ struct GroupsAhead {
 template <class Packed, int kTiles>
 class AheadPlan {
  public:
-  AheadPlan(const ReadAhead& policy, const Packed& packed, size_t tile_bytes, int n_groups)
+  AheadPlan(const ReadAhead::Weights& policy, const Packed& packed, size_t tile_bytes, int n_groups)
       : is_staged_(policy.is_staged()),
         far_groups_(groups(policy.distance)),
         near_groups_(groups(policy.near_distance)),

@@ -392,8 +392,10 @@ template <DType kType, int kPlanes, int kTiles>
 void quant_matmul_tiles(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles,
                         const MatmulOut& out, FetchQueue* fetch) {
   const int n_groups = w.n_in / kGroupLen;
-  const AheadPlan<PackedSource<kType>, kTiles> ahead(read_ahead(), PackedSource<kType>(w.data, n_groups),
-                                                     packed_tile_bytes(kType, w.n_in), n_groups);
+  const ReadAhead& policy = read_ahead();
+  const AheadPlan<PackedSource<kType>, kTiles> ahead(
+      n_rows <= kMaxSingleTileRows<kPlanes> ? policy.of_few_rows : policy.of_more_rows,
+      PackedSource<kType>(w.data, n_groups), packed_tile_bytes(kType, w.n_in), n_groups);
   for (int first_row = 0; first_row < n_rows; first_row += kRunRows) {
     const int n_run_rows = n_rows - first_row < kRunRows ? n_rows - first_row : kRunRows;
     for (int tile = tiles.begin; tile < tiles.end; tile += kTiles) {

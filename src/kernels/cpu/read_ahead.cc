@@ -12,9 +12,9 @@ namespace bass::cpu {
 namespace {
 
 constexpr char kVariable[] = "BASS_READ_AHEAD";
-constexpr ReadAhead kStaged{"staged", 12288, 1024, true};
-constexpr ReadAhead kFar{"far", 16384, 0, false};
-constexpr ReadAhead kMixed{"mixed", 8192, 0, true};
+constexpr ReadAhead kStaged{"staged", {12288, 1024}, {12288, 1024}, true};
+constexpr ReadAhead kFar{"far", {16384, 0}, {16384, 0}, false};
+constexpr ReadAhead kMixed{"mixed", {12288, 1024}, {8192, 0}, true};
 constexpr const ReadAhead* kAll[] = {&kReadAheadOfFirstLevel, &kMixed, &kStaged, &kFar};
 
 const ReadAhead* find(std::string_view name) {

@@ -9,25 +9,30 @@
 namespace bass::cpu {
 
 struct ReadAhead {
+  struct Weights {
+    /// Bytes between the weights that are in work and those that are asked for.
+    ptrdiff_t distance;
+    /// 0: they are asked for into the first level. Else into the second, and what lies at this distance into the first.
+    ptrdiff_t near_distance;
+
+    [[nodiscard]] bool is_staged() const { return near_distance > 0; }
+  };
+
   const char* name;
-  /// Bytes between the weights that are in work and those that are asked for.
-  ptrdiff_t distance;
-  /// 0: they are asked for into the first level. Else into the second, and what lies at this distance into the first.
-  ptrdiff_t near_distance;
+  Weights of_few_rows;  // at most kRowBlock: nothing counts but how memory is read
+  Weights of_more_rows;
   /// The next page's keys and values are asked for into the second level, else into the first.
   bool stages_keys;
-
-  [[nodiscard]] bool is_staged() const { return near_distance > 0; }
 };
 
-inline constexpr ReadAhead kReadAheadOfFirstLevel{"l1", 8192, 0, false};
+inline constexpr ReadAhead kReadAheadOfFirstLevel{"l1", {8192, 0}, {8192, 0}, false};
 
 /// The one for this processor, chosen once by its maker and family, or the one that BASS_READ_AHEAD names:
 ///   staged  AMD before Zen 5. A core of Zen 4 has 24 reads of its first level in flight, which is about 14 GB/s; the
 ///           second level has more, and reads 20.
 ///   far     AMD from Zen 5 on: into the first level, 16 KiB ahead.
-///   mixed   Intel: weights into the first level, keys and values, which come from memory where contexts are long, into
-///           the second. On Emerald Rapids asking the second level for weights was slower.
+///   mixed   Intel: weights of products of more than kRowBlock rows into the first level, those of fewer as with
+///           staged, and so keys and values, which come from memory where contexts are long.
 ///   l1      Everywhere else.
 /// docs/performance.md, "Reading ahead", has the figures.
 const ReadAhead& read_ahead();
