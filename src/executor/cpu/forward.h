@@ -278,6 +278,7 @@ class CpuOps {
   template <class Function>
   void share_pairs(int n_pairs, int n_rows, WorkCounter* counter, Function work) const {
     constexpr int kMinRows = 8;
+    const ProductScope scope(*f_.kernels_);
     if (is_apart_) return work({0, n_pairs});
     if (n_rows < kMinRows) return work(context_.share(n_pairs));
     context_.share_out(n_pairs, counter, work);

@@ -118,6 +118,7 @@ void CpuOps::gate_up_experts(int layer) {
   const ExpertRows& experts = f_.experts_;
   const int n_groups = (f_.model_->config().d_ff + kGroupLen - 1) / kGroupLen;
   const WorkRange mine = context_.share(static_cast<int>(experts.active.size()) * n_groups);
+  const ProductScope scope(*f_.kernels_);
   for (int i = mine.begin; i < mine.end; ++i) {
     const auto e = static_cast<size_t>(experts.active[static_cast<size_t>(i / n_groups)]);
     const CpuExpert& expert = weights.experts[e];
@@ -135,14 +136,17 @@ void CpuOps::project_down_experts(int layer) {
   const int n_tiles = (d_model + kTileLen - 1) / kTileLen;
   float* results = experts.results.as<float>();
   const WorkRange mine = context_.share(static_cast<int>(experts.active.size()) * n_tiles);
-  for (int i = mine.begin; i < mine.end;) {
-    const auto e = static_cast<size_t>(experts.active[static_cast<size_t>(i / n_tiles)]);
-    const int first_tile = i % n_tiles;
-    const int n = std::min(n_tiles - first_tile, mine.end - i);
-    f_.kernels_->matmul(weights.experts[e].down, rows_from(f_.gated_.rows, experts.begins[e]), experts.counts[e],
-                        {first_tile, first_tile + n}, results + static_cast<ptrdiff_t>(experts.begins[e]) * d_model,
-                        d_model, 0, false, nullptr);
-    i += n;
+  {
+    const ProductScope scope(*f_.kernels_);
+    for (int i = mine.begin; i < mine.end;) {
+      const auto e = static_cast<size_t>(experts.active[static_cast<size_t>(i / n_tiles)]);
+      const int first_tile = i % n_tiles;
+      const int n = std::min(n_tiles - first_tile, mine.end - i);
+      f_.kernels_->matmul(weights.experts[e].down, rows_from(f_.gated_.rows, experts.begins[e]), experts.counts[e],
+                          {first_tile, first_tile + n}, results + static_cast<ptrdiff_t>(experts.begins[e]) * d_model,
+                          d_model, 0, false, nullptr);
+      i += n;
+    }
   }
   end(StepPart::kDown);
   const WorkRange rows = context_.share(n_rows_);

@@ -14,6 +14,8 @@ constexpr Kernels make_kernels(Isa isa, const char* name) {
       .layer_norm = layer_norm,
       .quantise = quantise,
       .matmul = matmul,
+      .keep_tiles = nullptr,
+      .release_tiles = nullptr,
       .activate = {activate<Activation::kSilu>, activate<Activation::kGeluTanh>, activate<Activation::kGelu>,
                    activate<Activation::kRelu>},
       .soft_cap = soft_cap,

@@ -19,10 +19,13 @@ struct AmxKernels {
   int min_panel_rows;
   decltype(Kernels::quantise) quantise;
   decltype(Kernels::matmul) matmul;
-  decltype(Kernels::matmul) emulated_matmul;  // plain loops for tiles: runs wherever AVX-512 VNNI does
+  decltype(Kernels::keep_tiles) keep_tiles;
+  decltype(Kernels::release_tiles) release_tiles;
   PeakLoop tile_peak;
 };
 extern const AmxKernels kAmxKernels;
+/// The same with plain loops for tiles: runs wherever AVX-512 VNNI does.
+extern const AmxKernels kEmulatedAmxKernels;
 
 /// Whether a product of tiles gives what it must. Only where processor and operating system allow tiles.
 bool tiles_work();

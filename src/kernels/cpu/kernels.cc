@@ -51,19 +51,21 @@ bool has_amx() {
   return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0 && tiles_work();
 }
 
-Kernels amx_table(const char* name, decltype(Kernels::matmul) matmul) {
+Kernels amx_table(const char* name, const AmxKernels& amx) {
   Kernels table = kAvx512VnniKernels;
   table.isa = Isa::kAvx512Amx;
   table.name = name;
-  table.min_panel_rows = kAmxKernels.min_panel_rows;
-  table.quantise = kAmxKernels.quantise;
-  table.matmul = matmul;
+  table.min_panel_rows = amx.min_panel_rows;
+  table.quantise = amx.quantise;
+  table.matmul = amx.matmul;
+  table.keep_tiles = amx.keep_tiles;
+  table.release_tiles = amx.release_tiles;
   return table;
 }
 
 const Kernels& amx_kernels() {
   static const Kernels kTable = [] {
-    Kernels table = amx_table("avx512amx", kAmxKernels.matmul);
+    Kernels table = amx_table("avx512amx", kAmxKernels);
     table.peak_loops[static_cast<size_t>(OperationClass::kInt8Dot)] = kAmxKernels.tile_peak;
     return table;
   }();
@@ -71,7 +73,7 @@ const Kernels& amx_kernels() {
 }
 
 const Kernels* emulated_amx_table() {
-  static const Kernels kTable = amx_table("avx512amx_emulated", kAmxKernels.emulated_matmul);
+  static const Kernels kTable = amx_table("avx512amx_emulated", kEmulatedAmxKernels);
   return &kTable;
 }
 

@@ -79,7 +79,7 @@ inline constexpr int kMaxRowsWithoutFetch = 8;
 /// meanwhile (AMD Zen 5).
 inline constexpr int kFetchBytes = 16;
 
-/// What such a product with all channels takes, about. On tiles (AMX) it takes nothing.
+/// What such a product with all channels takes, about.
 inline int64_t matmul_fetch_bytes(const PackedMatrix& w, int n_rows) {
   if (n_rows <= kMaxRowsWithoutFetch || !w.is_quantised()) return 0;
   return int64_t{kFetchBytes} * n_rows * w.n_tiles() * (w.n_in / kGroupLen);
@@ -217,9 +217,14 @@ struct Kernels {
   /// formats d_w = fl(d s), m_w = -fl(m t) with the whole numbers s and t. Q2_K, Q3_K and Q6_K have groups of 16
   /// elements: half a group of the activations, whose d_x they share; sum is then over the same half.
   /// fetch: the thread's own, or null. Products of quantised weights with more than kMaxRowsWithoutFetch rows take from
-  /// it, those on tiles (AMX) do not.
+  /// it.
   void (*matmul)(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, float* out,
                  int out_stride, int first_channel, bool accumulate, FetchQueue* fetch);
+
+  /// Around products that follow one another on a thread: meanwhile its tiles (AMX) stay configured, and nothing else
+  /// may use them (KeptTiles in amx_tiles_impl.h says what that saves). Null where there are none. See ProductScope.
+  void (*keep_tiles)();
+  void (*release_tiles)();
 
   /// out[i] = fl(up[i] * g) f(g) with g = gate[i]; up null: g f(g). out may be gate or up. f by Activation:
   ///   kSilu      / (1 + exp(-g))
@@ -298,6 +303,23 @@ struct Kernels {
 
   std::array<PeakLoop, kOperationClasses> peak_loops;  // by OperationClass
   int64_t (*read_bytes)(const std::byte* data, size_t n_bytes);
+};
+
+/// Products that a thread computes one after the other, with whatever kernels between them: the thread's tiles are its
+/// own for as long. Not nested.
+class ProductScope {
+ public:
+  explicit ProductScope(const Kernels& kernels) : release_(kernels.release_tiles) {
+    if (kernels.keep_tiles != nullptr) kernels.keep_tiles();
+  }
+  ~ProductScope() {
+    if (release_ != nullptr) release_();
+  }
+  ProductScope(const ProductScope&) = delete;
+  ProductScope& operator=(const ProductScope&) = delete;
+
+ private:
+  void (*release_)();
 };
 
 /// The tables that this processor can run, best last. Scalar always.

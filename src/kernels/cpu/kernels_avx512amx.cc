@@ -5,38 +5,16 @@
 // clang-format off
 #include "kernels/cpu/simd_avx512.h"
 #include "kernels/cpu/byte_dot_impl.h"
-#include "kernels/cpu/matmul_amx_impl.h"
-#include "kernels/cpu/quantise_amx_impl.h"
+#include "kernels/cpu/kernel_amx_impl.h"
 // clang-format on
-#include "kernels/cpu/kernel_tables.h"
 
 namespace bass::cpu {
 namespace avx512amx {
 namespace {
 
-// Below that vectors are as fast or faster (docs/performance.md, "On Intel with AMX").
-constexpr int kMinRows = 24;
-
-void quantise(const float* x, ptrdiff_t stride, WorkRange rows, WorkRange cols, const ActivationRows& out) {
-  kAvx512VnniKernels.quantise(x, stride, rows, cols, out);
-  if (out.panels != nullptr) fill_panels(rows, cols, out);
-}
-
-template <class Tiles>
-void matmul(const PackedMatrix& w, const ActivationRows& x, int n_rows, WorkRange tiles, float* out, int out_stride,
-            int first_channel, bool accumulate, FetchQueue* fetch) {
-  if (n_rows < kMinRows || x.panels == nullptr || !w.is_quantised()) {
-    kAvx512VnniKernels.matmul(w, x, n_rows, tiles, out, out_stride, first_channel, accumulate, fetch);
-  } else {
-    amx_matmul<Tiles>(w, x, n_rows, tiles,
-                      {out, static_cast<size_t>(out_stride), first_channel, w.n_out, accumulate, w.bias});
-  }
-}
-
 // For measuring: products of what the tiles hold, kChains of them in work at once.
 constexpr int kChains = 4;
-constexpr TileShape kFull[kTileRegisters] = {{16, 64}, {16, 64}, {16, 64}, {16, 64},
-                                             {16, 64}, {16, 64}, {16, 64}, {16, 64}};
+constexpr TileConfig kFull({{16, 64}, {16, 64}, {16, 64}, {16, 64}, {16, 64}, {16, 64}, {16, 64}, {16, 64}});
 constexpr double kTileOperations = 2.0 * kTileRows * kTileCols * kTileBytes * kChains;  // of one iteration
 
 int64_t tile_peak(int64_t n_iterations) {
@@ -65,11 +43,14 @@ void product_of(const int8_t* rows, const int8_t* quads, TileProduct* out) {
 }  // namespace
 }  // namespace avx512amx
 
-constinit const AmxKernels kAmxKernels{avx512amx::kMinRows,
-                                       avx512amx::quantise,
-                                       avx512amx::matmul<avx512amx::HardwareTiles>,
-                                       avx512amx::matmul<avx512amx::EmulatedTiles>,
-                                       {avx512amx::tile_peak, avx512amx::kTileOperations}};
+constinit const AmxKernels kAmxKernels{
+    .min_panel_rows = avx512amx::kMinRowsOnTiles,
+    .quantise = avx512amx::quantise_with_panels,
+    .matmul = avx512amx::matmul_on_tiles<avx512amx::HardwareTiles>,
+    .keep_tiles = avx512amx::KeptTiles::keep,
+    .release_tiles = avx512amx::KeptTiles::release,
+    .tile_peak = {avx512amx::tile_peak, avx512amx::kTileOperations},
+};
 
 bool tiles_work() {
   using namespace avx512amx;

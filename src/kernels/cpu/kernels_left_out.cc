@@ -11,6 +11,7 @@ constinit const Kernels kAvxVnniKernels = {.isa = Isa::kAvxVnni, .name = "avxvnn
 #ifdef BASS_WITHOUT_AVX512
 constinit const Kernels kAvx512VnniKernels = {.isa = Isa::kAvx512Vnni, .name = "avx512vnni"};
 constinit const AmxKernels kAmxKernels = {};
+constinit const AmxKernels kEmulatedAmxKernels = {};
 bool tiles_work() { return false; }
 #endif
 

@@ -329,8 +329,7 @@ TEST_P(MatmulTest, FetchesBesideItsOwnWork) {
     kernels_.matmul(packed.matrix, activations.rows, n_rows, {0, packed.matrix.n_tiles()}, out.data(), kOut, 0, false,
                     &queue);
     EXPECT_TRUE(same_bits(out, product(kernels_, packed.matrix, activations, n_rows)));
-    const bool is_on_tiles = kernels_.min_panel_rows > 0 && n_rows >= kernels_.min_panel_rows;
-    const bool takes = n_rows > kMaxRowsWithoutFetch && !is_on_tiles;
+    const bool takes = n_rows > kMaxRowsWithoutFetch;
     EXPECT_EQ(queue.n_bytes_left(), takes ? 0 : 8 * kBlockBytes) << n_rows;
     EXPECT_GE(matmul_fetch_bytes(packed.matrix, n_rows), takes ? 8 * kBlockBytes : 0);
   }
