@@ -26,6 +26,7 @@ double measure_ceiling_tops(const cpu::Kernels& kernels, DType type, int n_rows,
   std::vector<float> out(out_len * static_cast<size_t>(team->n_threads()));
   const Timing timing = time_on_team(team, [&](const TeamContext& context) {
     float* mine = out.data() + static_cast<size_t>(context.thread_idx()) * out_len;
+    const cpu::ProductScope scope(kernels);
     for (int i = 0; i < kCallsATime; ++i) {
       kernels.matmul(weights.matrix(), x.rows(), n_rows, {0, kTiles}, mine, n_out, 0, false, nullptr);
     }
