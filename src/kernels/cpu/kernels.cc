@@ -88,12 +88,12 @@ std::array<Candidate, kMaxTables> candidates() {
   const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                           __builtin_cpu_supports("avx512vnni");
-  static const bool has_tiles = has_avx2 && has_avx512 && has_amx();
+  static const bool kHasTiles = has_avx2 && has_avx512 && has_amx();
   return {{{&kScalarKernels, true},
            {&kAvx2Kernels, has_avx2},
            {&kAvxVnniKernels, is_built(kAvxVnniKernels) && has_avx2 && has_avx_vnni()},
            {&kAvx512VnniKernels, is_built(kAvx512VnniKernels) && has_avx2 && has_avx512},
-           {&amx_kernels(), has_tiles}}};
+           {&amx_kernels(), kHasTiles}}};
 }
 
 #else

@@ -75,8 +75,8 @@ const ReadAhead& read_ahead() {
 }
 
 bool masks_are_free() {
-  static const bool are_free = processor_maker() == Maker::kAmd;
-  return are_free;
+  static const bool kAreFree = processor_maker() == Maker::kAmd;
+  return kAreFree;
 }
 
 Status check_read_ahead() {
