@@ -153,6 +153,13 @@ struct Activations {
   }
 };
 
+/// [n_rows, w.n_out]
+inline std::vector<float> product(const Kernels& kernels, const PackedMatrix& w, const Activations& x, int n_rows) {
+  std::vector<float> out(static_cast<size_t>(n_rows) * static_cast<size_t>(w.n_out));
+  kernels.matmul(w, x.rows, n_rows, {0, w.n_tiles()}, out.data(), w.n_out, 0, false, nullptr);
+  return out;
+}
+
 /// Equal bit for bit; a NaN equals the same NaN.
 inline ::testing::AssertionResult same_bits(const float* a, const float* b, size_t n) {
   for (size_t i = 0; i < n; ++i) {

@@ -12,6 +12,7 @@ namespace {
 using testing::Activations;
 using testing::FileMatrix;
 using testing::PackedCopy;
+using testing::product;
 using testing::random_floats;
 using testing::same_bits;
 
@@ -39,12 +40,6 @@ std::vector<float> reference_product(const FileMatrix& w, const std::vector<floa
       for (int c = 0; c < w.n_out; ++c) out.push_back(reference::quantised_dot(w.type, w.row(c), quantised));
     }
   }
-  return out;
-}
-
-std::vector<float> product(const Kernels& kernels, const PackedMatrix& w, const Activations& x, int n_rows) {
-  std::vector<float> out(static_cast<size_t>(n_rows) * static_cast<size_t>(w.n_out));
-  kernels.matmul(w, x.rows, n_rows, {0, w.n_tiles()}, out.data(), w.n_out, 0, false, nullptr);
   return out;
 }
 

@@ -1,5 +1,4 @@
 // Products that follow one another on a thread keep its tiles (AMX), and give them back behind the last.
-
 #include "kernels/cpu/kernels_testing.h"
 
 namespace bass::cpu {
@@ -8,6 +7,7 @@ namespace {
 using testing::Activations;
 using testing::FileMatrix;
 using testing::PackedCopy;
+using testing::product;
 using testing::random_floats;
 using testing::same_bits;
 
@@ -25,13 +25,6 @@ bool has_configured_tiles() {
 #endif
 }
 
-std::vector<float> product(const Kernels& kernels, const PackedCopy& weights, const Activations& x, int n_rows) {
-  const int n_out = weights.matrix.n_out;
-  std::vector<float> out(static_cast<size_t>(n_rows) * static_cast<size_t>(n_out));
-  kernels.matmul(weights.matrix, x.rows, n_rows, {0, weights.matrix.n_tiles()}, out.data(), n_out, 0, false, nullptr);
-  return out;
-}
-
 class ProductScopeTest : public ::testing::TestWithParam<const Kernels*> {};
 
 // Formats whose groups have one part and two need differently configured tiles; few rows need none.
@@ -45,7 +38,7 @@ TEST_P(ProductScopeTest, ChangesNoProduct) {
   std::vector<std::vector<float>> alone, together;
   const auto all_products = [&](std::vector<std::vector<float>>* out) {
     for (const int n_rows : {kRows, 3, 17}) {
-      for (const FileMatrix& file : files) out->push_back(product(kernels, PackedCopy(file), x, n_rows));
+      for (const FileMatrix& file : files) out->push_back(product(kernels, PackedCopy(file).matrix, x, n_rows));
     }
   };
   all_products(&alone);
@@ -67,18 +60,18 @@ TEST(ProductScope, KeepsTilesAndGivesThemBack) {
   const std::vector<float> values = random_floats(size_t{kRows} * kCols, rng);
   const PackedCopy weights(FileMatrix(DType::kQ4_1, 48, kCols, rng));
   const Activations x(*kernels, values.data(), kRows, kCols, 1);
-  product(*kernels, weights, x, kRows);
+  product(*kernels, weights.matrix, x, kRows);
   EXPECT_FALSE(has_configured_tiles()) << "outside of a scope each product releases them";
   {
     const ProductScope scope(*kernels);
     EXPECT_FALSE(has_configured_tiles()) << "nobody has needed them";
-    product(*kernels, weights, x, kRows);
+    product(*kernels, weights.matrix, x, kRows);
     EXPECT_TRUE(has_configured_tiles());
-    product(*kernels, weights, x, 1);
+    product(*kernels, weights.matrix, x, 1);
     EXPECT_TRUE(has_configured_tiles()) << "few rows leave them as they are";
   }
   EXPECT_FALSE(has_configured_tiles());
-  product(*kernels, weights, x, kRows);
+  product(*kernels, weights.matrix, x, kRows);
   EXPECT_FALSE(has_configured_tiles()) << "as before";
 }
 
