@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/model_store.h"
+#include "cli/progress_line.h"
 #include "cli/save_file.h"
 #include "cli/terminal_text.h"
 #include "model/hf_checkpoint.h"
@@ -21,29 +22,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "  45 %", written over itself on a terminal; nothing elsewhere.
+/// "  45 %"
 class Progress {
  public:
-  Progress(Output* output, int64_t n_bytes) : output_(output), n_bytes_(std::max<int64_t>(n_bytes, 1)) {}
+  Progress(Output* output, int64_t n_bytes) : line_(output), n_bytes_(std::max<int64_t>(n_bytes, 1)) {}
 
   void advance(size_t n_bytes) {
     n_done_ += static_cast<int64_t>(n_bytes);
-    const auto percent = static_cast<int>(n_done_ * 100 / n_bytes_);
-    if (!output_->has_cursor() || percent == shown_) return;
-    shown_ = percent;
-    output_->write(fmt::format("\r{:3} %", percent));
+    line_.show([this](int) { return fmt::format("{:3} %", n_done_ * 100 / n_bytes_); });
   }
-  ~Progress() {
-    if (shown_ >= 0) output_->write("\r\x1b[K");
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
 
  private:
-  Output* output_;
+  ProgressLine line_;
   int64_t n_bytes_;
   int64_t n_done_ = 0;
-  int shown_ = -1;
 };
 
 /// "291.5 M parameters: 210 tensors Q4_1, 61 F32"

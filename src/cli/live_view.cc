@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/interrupt.h"
+#include "cli/progress_line.h"
 #include "cli/report.h"
 #include "cli/terminal_text.h"
 
@@ -82,8 +83,10 @@ std::string figures_line(const GenerationResult& result) {
     text += fmt::format(", acceptance {:.0f} %",
                         100.0 * static_cast<double>(stats.accepted) / static_cast<double>(stats.drafted));
   }
-  return text +
-         fmt::format(", {} running, {} waiting, {} done, {:.1f} s", n_running, n_waiting, n_finished, result.total_s);
+  text += fmt::format(", {} running, {} waiting, {} done, {:.1f} s", n_running, n_waiting, n_finished, result.total_s);
+  // Before, only short ones have ended; and those that run when none waits may end at any time.
+  const bool has_pace = n_waiting > 0 && n_finished >= n_running;
+  return has_pace ? text + time_left_text(n_finished, n_running + n_waiting, result.total_s) : text;
 }
 
 }  // namespace

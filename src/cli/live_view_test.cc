@@ -10,6 +10,7 @@
 namespace bass {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 GenerationResult make_result(int n_choices) {
@@ -55,6 +56,16 @@ TEST_F(LiveViewTest, ShowsRunningSequencesFirst) {
   EXPECT_THAT(frame.lines[1], HasSubstr("    2 "));
   EXPECT_THAT(frame.lines[2], HasSubstr("    4 "));
   EXPECT_THAT(frame.lines[3], HasSubstr("6 tokens/s"));
+}
+
+TEST_F(LiveViewTest, SaysHowLongTheRestTakes) {
+  GenerationResult result = make_result(6);
+  const auto figures = [&] { return make_live_frame(result, {100, 24}, false, false).lines.back(); };
+  EXPECT_THAT(figures(), EndsWith("3 running, 0 waiting, 3 done, 1.0 s")) << "what runs may end at any time";
+  for (int i = 0; i < 6; ++i) result.prompts[0].choices.emplace_back();
+  EXPECT_THAT(figures(), EndsWith("3 running, 6 waiting, 3 done, 1.0 s  4 s left"));
+  result.prompts[0].choices[1].is_finished = false;
+  EXPECT_THAT(figures(), EndsWith("4 running, 6 waiting, 2 done, 1.0 s")) << "those that are short end first";
 }
 
 TEST_F(LiveViewTest, ColoursTokensByOrigin) {

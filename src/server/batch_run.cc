@@ -59,6 +59,7 @@ void BatchRun::take(const Event& event, std::vector<BatchAnswer>* ended) {
   const auto found = running_.find(call_idx);
   Running& running = found->second;
   running.answer.take(prompt_idx, event);
+  n_tokens_ += static_cast<int64_t>(event.tokens.size());
   if (event.kind == Event::Kind::kFinished) {
     --running.n_samples;
     --n_samples_;

@@ -37,6 +37,8 @@ class BatchRun {
   /// with it: then others must not wait in front of it.
   [[nodiscard]] bool has_room(bool is_timed) const;
   [[nodiscard]] bool is_idle() const { return running_.empty(); }
+  /// Generated so far, by all calls.
+  [[nodiscard]] int64_t n_tokens() const { return n_tokens_; }
 
   /// Begins a call, which `wait` tells the end of; or what a server would refuse it with. id: of its answer
   std::optional<BatchAnswer> begin(size_t call_idx, ApiEndpoint endpoint, std::string_view body, std::string id);
@@ -66,6 +68,7 @@ class BatchRun {
   std::unordered_map<size_t, Running> running_;  // [call_idx]
   std::unordered_map<RequestId, Place> places_;
   int64_t n_samples_ = 0;  // that are under way
+  int64_t n_tokens_ = 0;
 };
 
 }  // namespace bass

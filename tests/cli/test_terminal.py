@@ -145,6 +145,30 @@ def test_dumb_terminal_gets_no_live_view(binary, tiny):
     assert "\x1b" not in output
 
 
+def batch_of_calls(tmp_path, n_calls):
+    calls = tmp_path / "calls.jsonl"
+    body = {"prompt": "Once", "max_tokens": 30, "ignore_eos": True}
+    calls.write_text("".join(json.dumps({"custom_id": str(i), "url": "/v1/completions", "body": body}) + "\n" for i in range(n_calls)))
+    return ["batch", "--max-batch", "2", "-i", calls, "-o", tmp_path / "answers.jsonl"]
+
+
+@pytest.mark.parametrize("n_columns", [80, 12])
+def test_a_batch_says_how_far_it_is(binary, smollm2, tmp_path, n_columns):
+    code, output = Terminal([binary, *batch_of_calls(tmp_path, 12), "-m", smollm2], n_columns=n_columns).finish()
+    assert code == 0
+    shown = re.findall(r"\r\x1b\[K([^\r\n]*)", output)
+    if n_columns == 80:
+        assert any(re.fullmatch(r"\d+ of 12 calls, \d+ tokens/s  \d+ s left", line) for line in shown), shown
+        assert "calls, " not in "".join(screen(output, n_columns, 24)), "it is taken away"
+    assert len(shown) > 2 and all(len(line) < n_columns for line in shown[:-1]), "the last one is taken away"
+    assert "note: 12 of 12 calls are in" in output and re.search(r"360 tokens in \S+ s, \S+ tokens/s", output)
+
+
+def test_a_dumb_terminal_is_not_told_how_far_a_batch_is(binary, tiny, tmp_path):
+    code, output = Terminal([binary, *batch_of_calls(tmp_path, 3), "-m", tiny], env={"TERM": "dumb"}).finish()
+    assert code == 0 and "\x1b" not in output and "calls, " not in output
+
+
 def test_quiet_on_a_terminal_is_quiet(binary, tiny):
     code, output = Terminal([binary, "generate", "-m", tiny, "-p", "hello", "--max-tokens", "10", "--quiet"]).finish()
     assert code == 0

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/output.h"
+#include "cli/progress_line.h"
 
 namespace bass {
 
@@ -16,10 +17,7 @@ std::string progress_text(const std::string& name, int64_t n_done, int64_t n_byt
 class TransferProgress {
  public:
   TransferProgress(Output* output, std::string name, int64_t n_bytes)
-      : output_(output), name_(std::move(name)), n_bytes_(n_bytes) {}
-  ~TransferProgress() { clear(); }
-  TransferProgress(const TransferProgress&) = delete;
-  TransferProgress& operator=(const TransferProgress&) = delete;
+      : output_(output), line_(output), name_(std::move(name)), n_bytes_(n_bytes) {}
 
   /// n_done: of the whole file; what the first call says was there before.
   void show(int64_t n_done);
@@ -28,17 +26,15 @@ class TransferProgress {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void clear();
   [[nodiscard]] double bytes_per_s() const;
 
   Output* output_;
+  ProgressLine line_;
   std::string name_;
   int64_t n_bytes_;
   int64_t n_before_ = -1;
   int64_t n_done_ = 0;
   Clock::time_point start_ = Clock::now();
-  Clock::time_point shown_;
-  bool is_shown_ = false;
 };
 
 }  // namespace bass
