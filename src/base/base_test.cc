@@ -21,6 +21,7 @@
 #include "base/populate.h"
 #include "base/thread_team.h"
 #include "support/can_populate.h"
+#include "support/growth.h"
 #include "support/temp_folder.h"
 
 namespace bass {
@@ -279,6 +280,15 @@ TEST(Populate, MemoryThatIsNotThereIsAnError) {
   ASSERT_EQ(::munmap(memory + 3 * kMib, 4096), 0);
   EXPECT_EQ(populate({memory, 6 * kMib}, 1).code(), StatusCode::kResourceExhausted);
   ::munmap(memory, 6 * kMib);
+}
+
+// What tests of others' input compare with.
+TEST(Growth, TellsSquaresFromProportions) {
+  const auto count_to = [](int64_t n) {
+    for (volatile int64_t i = 0; i < n;) i = i + 1;
+  };
+  EXPECT_LT(testing::growth(1 << 18, count_to), testing::kMostGrowth);
+  EXPECT_GT(testing::growth(1 << 9, [&](int64_t n) { count_to(n * n); }), testing::kMostGrowth);
 }
 
 TEST(CacheFolder, FollowsTheEnvironment) {

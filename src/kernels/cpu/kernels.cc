@@ -73,6 +73,7 @@ const Kernels& amx_kernels() {
 }
 
 const Kernels* emulated_amx_table() {
+  if (kEmulatedAmxKernels.matmul == nullptr) return nullptr;
   static const Kernels kTable = amx_table("avx512amx_emulated", kEmulatedAmxKernels);
   return &kTable;
 }
@@ -90,7 +91,7 @@ std::array<Candidate, kMaxTables> candidates() {
                           __builtin_cpu_supports("avx512vnni");
   static const bool kHasTiles = has_avx2 && has_avx512 && has_amx();
   return {{{&kScalarKernels, true},
-           {&kAvx2Kernels, has_avx2},
+           {&kAvx2Kernels, is_built(kAvx2Kernels) && has_avx2},
            {&kAvxVnniKernels, is_built(kAvxVnniKernels) && has_avx2 && has_avx_vnni()},
            {&kAvx512VnniKernels, is_built(kAvx512VnniKernels) && has_avx2 && has_avx512},
            {&amx_kernels(), kHasTiles}}};
