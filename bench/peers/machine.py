@@ -33,6 +33,13 @@ def facts():
             "system": f"{platform.system()} {platform.release()}"}
 
 
+def in_words(result):
+    """Of a result's "machine", which facts() gave, and its "date"."""
+    machine = result["machine"]
+    return (f"{machine['processor']} ({machine['processor_id']}; {' '.join(machine['instruction_sets'])}), "
+            f"{machine['processors']} processors, {machine['memory_gib']} GiB, {result['date']}")
+
+
 def processor_seconds(stat):
     """Of the first line of /proc/stat: (seconds in use, time stolen by the hypervisor included; all seconds)."""
     # user nice system idle iowait irq softirq steal

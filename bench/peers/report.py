@@ -1,4 +1,6 @@
 """The table for docs/performance.md."""
+import machine
+
 BEGIN = "<!-- peers: written by bench/peers/run.sh -->"
 END = "<!-- peers: end -->"
 
@@ -21,10 +23,9 @@ def settings_text(settings):
 
 
 def facts_lines(result):
-    machine, task, versions = result["machine"], result["task"], result["versions"]
+    task, versions = result["task"], result["versions"]
     n_rounds = min(row["engines"]["bass"]["rounds"] for row in result["summary"])
-    yield (f"{machine['processor']} ({machine['processor_id']}; {' '.join(machine['instruction_sets'])}), "
-           f"{machine['processors']} processors, {machine['memory_gib']} GiB, {result['date']}. {task['model']}, "
+    yield (f"{machine.in_words(result)}. {task['model']}, "
            f"{task['prompt_tokens']} prompt + {task['generate_tokens']} generated tokens a sequence, "
            f"{task['threads']} threads, {n_rounds} rounds. " +
            ", ".join(f"{name} {version}" for name, version in versions.items()) + ". Others took at most "

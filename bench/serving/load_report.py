@@ -1,5 +1,6 @@
 """The table and the plot of servers under load."""
 import load
+import machine
 
 BEGIN = "<!-- serving: written by bench/serving/run.sh -->"
 END = "<!-- serving: end -->"
@@ -20,10 +21,9 @@ def milliseconds(seconds, digits=0):
 
 
 def facts(result):
-    machine, task = result["machine"], result["task"]
+    task = result["task"]
     rounds = max(run["round"] for run in result["runs"])
-    return (f"{machine['processor']} ({machine['processor_id']}; {' '.join(machine['instruction_sets'])}), "
-            f"{machine['processors']} processors, {machine['memory_gib']} GiB, {result['date']}. {task['model']}, "
+    return (f"{machine.in_words(result)}. {task['model']}, "
             f"{task['threads']} threads, {task['slots']} sequences at once, temperature {task['temperature']:g}, prompts of "
             f"{task['prompts']}, {task['tokens'][0]} to {task['tokens'][1]} tokens an answer, requests for {task['seconds']:g} s, "
             f"{rounds} rounds. " + ", ".join(f"{name} {version}" for name, version in result["versions"].items()) +

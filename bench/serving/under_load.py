@@ -13,10 +13,10 @@ import pathlib
 import sys
 
 import load
-import load_report
 import servers
 
 sys.path.insert(0, os.fspath(servers.ROOT / "bench" / "peers"))
+import load_report  # noqa: E402
 import machine  # noqa: E402
 import page  # noqa: E402
 

@@ -12,7 +12,7 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, os.fspath(ROOT / "bench" / "serving"))
+sys.path[:0] = [os.fspath(ROOT / "bench" / folder) for folder in ("serving", "peers")]
 import load  # noqa: E402 (found through the line above)
 import load_report  # noqa: E402
 import under_load  # noqa: E402
