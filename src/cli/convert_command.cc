@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "base/check.h"
@@ -11,16 +10,14 @@
 #include "cli/interrupt.h"
 #include "cli/model_store.h"
 #include "cli/progress_line.h"
+#include "cli/read_files.h"
 #include "cli/save_file.h"
 #include "cli/terminal_text.h"
-#include "model/hf_checkpoint.h"
 #include "model/model_source.h"
 #include "tensor/quantise.h"
 
 namespace bass {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// "  45 %"
 class Progress {
@@ -52,18 +49,6 @@ std::string summary_of(const ModelSource& source) {
   return fmt::format("{:.1f} M parameters: {}", static_cast<double>(n_params) / kMillion, types);
 }
 
-/// Whether writing `output` would take away what is read: one of the weights' files, or what stands beside them.
-bool is_part_of_model(const ModelSource& source, const std::string& path, const std::string& output) {
-  std::error_code error;
-  if (std::ranges::any_of(source.gguf.file_paths(),
-                          [&](const std::string& file) { return fs::equivalent(file, output, error); })) {
-    return true;
-  }
-  const fs::path folder = fs::path(output).parent_path();
-  return is_checkpoint(path) && fs::exists(output, error) && !output.ends_with(".gguf") &&
-         fs::equivalent(folder.empty() ? "." : folder, checkpoint_directory(path), error);
-}
-
 class ConvertCommand final : public Command {
  public:
   [[nodiscard]] std::string_view name() const override { return "convert"; }
@@ -91,10 +76,8 @@ class ConvertCommand final : public Command {
     if (output_.empty()) return invalid_argument("-o FILE: missing; name the file to write");
     BASS_ASSIGN_OR_RETURN(const std::string path, resolve_model(input_));
     BASS_RETURN_IF_ERROR(check_save_path("-o", output_));
+    BASS_RETURN_IF_ERROR(check_not_read("-o", output_, {.models = {input_}, .files = {}}));
     BASS_ASSIGN_OR_RETURN(ModelSource source, open_model_source(path));
-    if (is_part_of_model(source, path, output_)) {
-      return invalid_argument(fmt::format("-o {}: is a file of the model that is read; name another one", output_));
-    }
     const std::optional<DType> type = find_quantisable_type(options_.engine.quantize);
     if (type.has_value()) quantise_recipes(*type, source.recipes);
     BASS_RETURN_IF_ERROR(write(source, console));

@@ -11,6 +11,7 @@
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/number_lists.h"
+#include "cli/read_files.h"
 #include "cli/save_file.h"
 #include "cli/terminal_text.h"
 #include "executor/cpu/feature_reader.h"
@@ -150,6 +151,7 @@ class FeaturesCommand final : public Command {
     BASS_ASSIGN_OR_RETURN(const std::vector<int> top, parse_list("--top", top_, kMaxTop, 0));
     if (top.size() != 1) return invalid_argument(fmt::format("--top {}: must be one number", top_));
     BASS_RETURN_IF_ERROR(check_save_path("-o", output_));
+    BASS_RETURN_IF_ERROR(check_not_read("-o", output_, {{options_.engine.model_path}, {texts_}}));
     const int n_threads = threads_or_all(options_.engine.n_threads);
     BASS_ASSIGN_OR_RETURN(const ModelFile model, load_named_model(options_));
     if (model.config.main) {

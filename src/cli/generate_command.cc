@@ -13,6 +13,7 @@
 #include "cli/live_view.h"
 #include "cli/model_digest.h"
 #include "cli/model_store.h"
+#include "cli/read_files.h"
 #include "cli/report.h"
 #include "cli/results_file.h"
 #include "cli/save_file.h"
@@ -68,7 +69,7 @@ class GenerateCommand final : public Command {
     BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     BASS_ASSIGN_OR_RETURN(std::vector<PromptSpec> prompts, read_prompts(options_));
-    if (!options_.save.empty()) BASS_RETURN_IF_ERROR(check_save_path("--save", options_.save));
+    if (!options_.save.empty()) BASS_RETURN_IF_ERROR(check_save());
     if (!options_.results.empty()) BASS_RETURN_IF_ERROR(open_results(&prompts, console));
     if (prompts.empty()) return nothing_left();
     const auto load_start = std::chrono::steady_clock::now();
@@ -90,6 +91,13 @@ class GenerateCommand final : public Command {
     if (const auto draft = engine_->draft_info())
       result.draft = model_label(options_.engine.draft_path, draft->is_synthetic);
     return result;
+  }
+
+  [[nodiscard]] Status check_save() const {
+    BASS_RETURN_IF_ERROR(check_save_path("--save", options_.save));
+    return check_not_read("--save", options_.save,
+                          {.models = {options_.engine.model_path, options_.engine.draft_path},
+                           .files = {options_.file, options_.prompts}});
   }
 
   /// Leaves the prompts whose results are not there.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <unordered_map>
@@ -32,6 +33,10 @@ class Collector {
     for (size_t i = 0; i < prompts.size(); ++i) {
       if (is_interrupted() || is_stopped_) {  // what was submitted keeps what it has
         end_untold(FinishReason::kCancelled, {}, &result_.prompts[i]);
+        continue;
+      }
+      if (!take_from_budget(seconds_since(start_), &prompts[i].request)) {
+        end_untold(FinishReason::kDeadline, {}, &result_.prompts[i]);
         continue;
       }
       prompts[i].request.job = kJob;
@@ -163,6 +168,14 @@ class Collector {
 };
 
 }  // namespace
+
+bool take_from_budget(double elapsed_s, Request* request) {
+  constexpr double kLeast = 1e-9;
+  if (!request->time_budget_s) return true;
+  const double left_s = *request->time_budget_s - elapsed_s;
+  request->time_budget_s = std::max(left_s, kLeast);
+  return left_s > 0;
+}
 
 PromptResult result_before(const PromptSpec& spec) {
   PromptResult prompt;

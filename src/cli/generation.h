@@ -20,6 +20,10 @@ struct GenerationSettings {
   std::function<Status(PromptResult*)> on_ended;
 };
 
+/// The time budgets of prompts that are wanted together begin when the first is submitted: submitting thousands takes
+/// seconds. elapsed_s: since then. False: nothing is left (but the least that a request may have).
+bool take_from_budget(double elapsed_s, Request* request);
+
 /// A prompt's result while nothing has come of it.
 PromptResult result_before(const PromptSpec& spec);
 

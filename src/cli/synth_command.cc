@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/model_store.h"
+#include "cli/read_files.h"
 #include "cli/save_file.h"
 #include "cli/synth_config.h"
 #include "cli/terminal_text.h"
@@ -88,6 +89,7 @@ class SynthCommand final : public Command {
     if (output_.empty()) return invalid_argument("-o FILE: missing; name the file to write");
     BASS_ASSIGN_OR_RETURN(const SyntheticModel model, read_model());
     BASS_RETURN_IF_ERROR(check_save_path("-o", output_));
+    BASS_RETURN_IF_ERROR(check_not_read("-o", output_, {{vocab_from_}, {config_}}));
     BASS_RETURN_IF_ERROR(write(model));
     console->out.write(fmt::format("{}: {}, {}, {:.1f} MiB, synthetic (random weights, seed {})\n",
                                    for_terminal(output_), model.config.name, type_, mib(synthetic_file_bytes(model)),

@@ -67,10 +67,12 @@ Result<std::unique_ptr<Job>> Job::submit(const std::shared_ptr<OwnedEngine>& eng
 // events meanwhile.
 Status Job::submit_all(std::vector<PromptSpec> prompts, const std::function<bool()>& is_stopped) {
   const uint64_t number = engine_->next_job();
+  const auto start = Clock::now();
   for (PromptSpec& spec : prompts) {
     if (is_stopped()) return interrupted();
     PromptResult result = result_before(spec);
     spec.request.job = number;
+    (void)take_from_budget(std::chrono::duration<double>(Clock::now() - start).count(), &spec.request);
     const Result<RequestId> id = engine_->engine().submit(std::move(spec.request), events_);
     if (!id.ok()) return with_origin(id.status(), spec);
     const std::lock_guard lock(mutex_);

@@ -342,6 +342,17 @@ def test_time_budget(run, smollm2):
     assert all(choice["token_ids"] for choice in choices), "what there is is returned"
 
 
+def test_the_time_budget_of_many_prompts_is_one(run, tiny, tmp_path):
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"prompt": f"hello {i} " * 8, "max_tokens": 2}) + "\n" for i in range(4000)))
+    done = run("generate", "-m", tiny, "--prompts", prompts, "--time-budget", "0.1", "--json")
+    result = done.json()
+    assert done.code == 0 and len(result["prompts"]) == 4000
+    last = result["prompts"][-1]["choices"][0]
+    assert last["finish_reason"] == "deadline" and last["token_ids"] == []
+    assert result["timing"]["total_s"] < 0.1 + 0.3, "each prompt's own would end after all had been submitted"
+
+
 def test_no_control_characters_without_a_terminal(run, tiny):
     done = run("generate", "-m", tiny, "-p", "hello", "--max-tokens", "5", "--show-drafts", env={"TERM": "xterm"})
     assert "\x1b" not in done.err

@@ -1,0 +1,56 @@
+"""What a command reads is not what it writes, by whatever name."""
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+CONFIG = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 1, "num_attention_heads": 4, "vocab_size": 300}
+
+
+@pytest.fixture
+def files(tmp_path, tiny):
+    shutil.copy(tiny, tmp_path / "m.gguf")
+    (tmp_path / "p.jsonl").write_text('{"prompt": "a", "max_tokens": 2}\n')
+    (tmp_path / "p.txt").write_text("a")
+    (tmp_path / "t.jsonl").write_text('{"tokens": [1, 2, 3]}\n')
+    (tmp_path / "c.json").write_text(json.dumps(CONFIG))
+    os.symlink("m.gguf", tmp_path / "link.gguf")
+    return tmp_path
+
+
+@pytest.mark.parametrize("arguments, flag, name", [
+    (["generate", "-m", "m.gguf", "-p", "a"], "--save", "m.gguf"),
+    (["generate", "-m", "m.gguf", "-p", "a"], "--save", "link.gguf"),
+    (["generate", "-m", "link.gguf", "-p", "a"], "--save", "./m.gguf"),
+    (["generate", "-m", "smollm2", "-d", "m.gguf", "-p", "a"], "--save", "m.gguf"),
+    (["generate", "-m", "m.gguf", "--prompts", "p.jsonl"], "--save", "p.jsonl"),
+    (["generate", "-m", "m.gguf", "-f", "p.txt"], "--save", "p.txt"),
+    (["features", "-m", "m.gguf", "--texts", "t.jsonl"], "-o", "m.gguf"),
+    (["features", "-m", "m.gguf", "--texts", "t.jsonl"], "-o", "t.jsonl"),
+    (["synth", "--config", "c.json"], "-o", "c.json"),
+    (["synth", "--config", "c.json", "--vocab-from", "m.gguf"], "-o", "m.gguf"),
+    (["convert", "m.gguf"], "-o", "m.gguf"),
+    (["batch", "-m", "m.gguf", "-i", "p.jsonl"], "-o", "p.jsonl"),
+])
+def test_what_is_read_is_not_replaced(run, files, arguments, flag, name):
+    before = (files / name).read_bytes()
+    done = run(*arguments, flag, name)
+    assert done.code == 2 and f"{flag} {name}: is " in done.err, done.err
+    assert (files / name).read_bytes() == before
+
+
+def test_nor_is_standard_input(binary, files):
+    with open(files / "t.jsonl", "rb") as texts:
+        done = subprocess.run([binary, "features", "-m", "m.gguf", "-o", "t.jsonl"], stdin=texts, stderr=subprocess.PIPE, cwd=files,
+                              check=False)
+    assert done.returncode == 2 and b"-o t.jsonl: is read, too" in done.stderr
+    assert (files / "t.jsonl").read_text() == '{"tokens": [1, 2, 3]}\n'
+
+
+def test_other_files_are_replaced(run, files):
+    (files / "old.json").write_text("old")
+    done = run("generate", "-m", "m.gguf", "--prompts", "p.jsonl", "--save", "old.json")
+    assert done.code == 0, done.err
+    assert json.loads((files / "old.json").read_text())["prompts"]
