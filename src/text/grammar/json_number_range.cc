@@ -102,6 +102,14 @@ Result<NumberRange> number_range(const SchemaJson& schema, const std::string& pa
     } else {
       range.max = std::min(range.max, units - (keyword.is_exclusive && is_exact ? 1 : 0));
     }
+    if (range.min > kMaxUnits || range.max < -kMaxUnits) {
+      return wrong_keyword(
+          keyword.name, path,
+          fmt::format(
+              "leaves only numbers of more than {} digits in front of the point, which are not written where there "
+              "are bounds; leave it out",
+              kMaxDigits));
+    }
   }
   return range;
 }

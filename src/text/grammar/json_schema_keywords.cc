@@ -86,6 +86,13 @@ constexpr std::array kKeywords{
 
 constexpr size_t kMaxShownBytes = 200;
 
+/// What is refused where it constrains, and here does not.
+bool says_nothing(std::string_view keyword, const SchemaJson& value) {
+  constexpr std::string_view kByName[] = {"patternProperties", "dependentRequired", "dependentSchemas", "dependencies"};
+  if (keyword == "uniqueItems") return value == false;
+  return value.is_object() && value.empty() && std::ranges::find(kByName, keyword) != std::end(kByName);
+}
+
 }  // namespace
 
 std::optional<SchemaTopic> topic_of_keyword(std::string_view keyword) {
@@ -114,8 +121,8 @@ Status check_schema_keywords(const SchemaJson& schema, std::string_view path) {
   for (const auto& [keyword, value] : schema.items()) {
     const std::optional<SchemaTopic> topic = topic_of_keyword(keyword);
     if (!topic) return wrong_keyword(keyword, path, "is not known; leave it out or mend its name");
-    const bool is_harmless = keyword == "uniqueItems" && value == false;
-    if (*topic == kRefused && !is_harmless) return wrong_keyword(keyword, path, "is not supported; leave it out");
+    if (*topic == kRefused && !says_nothing(keyword, value))
+      return wrong_keyword(keyword, path, "is not supported; leave it out");
   }
   return ok_status();
 }

@@ -42,6 +42,7 @@ struct SchemaCompiler::Object {
     std::string name;
     Sequence value;
     bool is_required = false;
+    bool is_forbidden = false;  // its schema is false: no member has this name
   };
   std::vector<Member> members;         // in their order
   std::optional<Sequence> additional;  // values of other members; none: there are no others
@@ -69,6 +70,10 @@ Result<SchemaCompiler::Object> SchemaCompiler::object_members(const SchemaJson& 
   if (!properties->is_object()) return wrong_keyword("properties", path, "must be an object of schemas");
   const std::string properties_path = sub_path(path, "properties");
   for (const auto& [name, property] : properties->items()) {
+    if (property == false) {
+      object.members.push_back({.name = name, .value = {}, .is_forbidden = true});
+      continue;
+    }
     BASS_ASSIGN_OR_RETURN(Sequence sequence, value(property, sub_path(properties_path, name)));
     object.members.push_back({name, single_element(builder_, std::move(sequence)), false});
   }
@@ -96,6 +101,7 @@ Status SchemaCompiler::add_required(const SchemaJson& schema, const std::string&
     if (!name.is_string()) return wrong_keyword("required", path, "must be a list of names");
     const auto [known, is_new] = idx_of.try_emplace(name.get<std::string>(), object->members.size());
     if (!is_new) {
+      if (object->members[known->second].is_forbidden) return nothing_matches(path);
       object->members[known->second].is_required = true;
       continue;
     }
@@ -119,6 +125,7 @@ Result<Sequence> SchemaCompiler::object_text(const Object& object, const std::st
     further = json_.rest_of_list(pair, 0, std::nullopt, '}');
   }
   for (auto member = object.members.rbegin(); member != object.members.rend(); ++member) {
+    if (member->is_forbidden) continue;
     const Sequence name = builder_.text(SchemaJson(member->name).dump());
     const Sequence pair = single_element(builder_, json_.member(name, member->value));
     first = single_element(builder_, std::move(first));

@@ -23,8 +23,9 @@ bool is_of_type(const SchemaJson& value, const std::string& type) {
   return value.is_number_integer() || (value.is_number() && value.get<double>() == std::floor(value.get<double>()));
 }
 
-Status check_no_multiples(const SchemaJson& schema, const std::string& path) {
-  if (!schema.contains("multipleOf")) return ok_status();
+/// multiple: of which all values are one anyway; 0: there is none
+Status check_no_multiples(const SchemaJson& schema, const std::string& path, int multiple) {
+  if (!schema.contains("multipleOf") || (multiple > 0 && schema["multipleOf"] == multiple)) return ok_status();
   return wrong_keyword("multipleOf", path, "is not supported; leave it out");
 }
 
@@ -99,14 +100,14 @@ Result<std::string> SchemaCompiler::format_of_string(const SchemaJson& schema, c
 
 Result<Sequence> SchemaCompiler::number(const SchemaJson& schema, const std::string& path) {
   BASS_ASSIGN_OR_RETURN(const NumberRange range, number_range(schema, path));
-  BASS_RETURN_IF_ERROR(check_no_multiples(schema, path));
+  BASS_RETURN_IF_ERROR(check_no_multiples(schema, path, 0));
   if (range.empty()) return nothing_matches(path);
   return range.is_bounded ? ranges_.decimals(range.min, range.max) : json_.number();
 }
 
 Result<Sequence> SchemaCompiler::integer(const SchemaJson& schema, const std::string& path) {
   BASS_ASSIGN_OR_RETURN(const NumberRange range, number_range(schema, path));
-  BASS_RETURN_IF_ERROR(check_no_multiples(schema, path));
+  BASS_RETURN_IF_ERROR(check_no_multiples(schema, path, 1));
   const int64_t min = range.first_integer(), max = range.last_integer();
   if (min > max) return nothing_matches(path);
   return min == -kMaxWhole && max == kMaxWhole ? json_.integer() : ranges_.integers(min, max);
