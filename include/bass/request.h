@@ -68,6 +68,9 @@ struct Request {
   /// Functions that the assistant may call: a JSON list as OpenAI's "tools", for the chat template; of a template that
   /// knows none they stand in the system message. The answer comes as the model writes it. Only of a chat.
   std::optional<std::string> tools;
+  /// More variables for the chat template, a JSON object as transformers' chat_template_kwargs: {"enable_thinking":
+  /// false}. A template that does not ask for one prints what it would without it. Only of a chat.
+  std::optional<std::string> chat_template_kwargs;
   int n = 1;             ///< samples, 1 to 65536; later requests wait until the last one has begun
   int max_tokens = 128;  ///< new tokens a sample; >= 1 (0 only with prompt_logprobs)
   SamplingOptions sampling;

@@ -21,9 +21,11 @@ class FileTokenizer {
   /// can spell.
   [[nodiscard]] virtual Result<std::vector<TokenId>> encode(std::string_view text, bool add_special,
                                                             bool parse_special) const = 0;
-  /// A conversation as the model's chat template writes it, with the beginning of an answer. Errors: no template, one
-  /// that refuses the messages.
-  [[nodiscard]] virtual Result<std::vector<TokenId>> encode_chat(std::span<const ChatMessage> messages) const = 0;
+  /// A conversation as the model's chat template writes it, with the beginning of an answer. template_kwargs:
+  /// Request::chat_template_kwargs, or none. Errors: no template, one that refuses the messages, what `submit` says of
+  /// template_kwargs.
+  [[nodiscard]] virtual Result<std::vector<TokenId>> encode_chat(std::span<const ChatMessage> messages,
+                                                                 std::string_view template_kwargs = {}) const = 0;
   /// Bytes of the tokens, not necessarily valid UTF-8. Error: an id outside the vocabulary.
   [[nodiscard]] virtual Result<std::string> decode(std::span<const TokenId> tokens) const = 0;
 };

@@ -44,6 +44,7 @@ class ChatCommand final : public Command {
                          "draft",
                          "quantize",
                          "system",
+                         "chat_template_kwargs",
                          "max_tokens",
                          "stop",
                          "time_budget",

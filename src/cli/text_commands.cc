@@ -34,7 +34,7 @@ class TokenizeCommand final : public Command {
            "  bass tokenize -m smollm2 --chat -p 'Hello' | bass detokenize -m smollm2    # what the model reads";
   }
   void add_options(CLI::App* app) override {
-    arguments_.add(app, {"model", "prompt", "file", "chat", "system"});
+    arguments_.add(app, {"model", "prompt", "file", "chat", "system", "chat_template_kwargs"});
     app->add_flag("--add-special", add_special_, "add BOS and EOS where the model wants them");
     app->add_flag("--parse-special,!--no-parse-special", parse_special_,
                   "take the text of special tokens as those tokens [on]");
@@ -51,13 +51,18 @@ class TokenizeCommand final : public Command {
     BASS_RETURN_IF_ERROR(arguments_.apply(&options));
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<FileTokenizer> tokenizer, load_tokenizer(options));
     BASS_ASSIGN_OR_RETURN(std::string text, read_text(options));
-    if (!options.request.chat) return tokenizer->encode(text, add_special_, parse_special_);
+    if (!options.request.chat) {
+      if (options.request.chat_template_kwargs)
+        return invalid_argument("--chat-template-kwargs: belong to --chat; leave them out");
+      return tokenizer->encode(text, add_special_, parse_special_);
+    }
     if (add_special_ || !parse_special_) {
       return invalid_argument(
           "--chat: the chat template says which special tokens there are; leave out --add-special and "
           "--no-parse-special");
     }
-    return tokenizer->encode_chat(conversation_of(options.request.system, std::move(text)));
+    return tokenizer->encode_chat(conversation_of(options.request.system, std::move(text)),
+                                  options.request.chat_template_kwargs.value_or(""));
   }
 
   TableArguments arguments_;

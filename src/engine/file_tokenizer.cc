@@ -28,9 +28,13 @@ class LoadedTokenizer final : public FileTokenizer {
                     static_cast<unsigned char>(text[*offset])));
   }
 
-  [[nodiscard]] Result<std::vector<TokenId>> encode_chat(std::span<const ChatMessage> messages) const override {
+  [[nodiscard]] Result<std::vector<TokenId>> encode_chat(std::span<const ChatMessage> messages,
+                                                         std::string_view template_kwargs) const override {
     BASS_RETURN_IF_ERROR(check_messages(messages));
-    BASS_ASSIGN_OR_RETURN(const std::string text, format_chat(chat_format(*tokenizer_), messages));
+    if (!template_kwargs.empty()) BASS_RETURN_IF_ERROR(check_template_variables(template_kwargs));
+    ChatFormat format = chat_format(*tokenizer_);
+    format.variables = template_kwargs;
+    BASS_ASSIGN_OR_RETURN(const std::string text, format_chat(format, messages));
     return encode(text, /*add_special=*/false, /*parse_special=*/true);
   }
 

@@ -8,6 +8,7 @@
 #include "engine/tools.h"
 #include "speculation/draft_length.h"
 #include "tensor/quantise.h"
+#include "text/chat_template.h"
 #include "text/grammar/json_schema.h"
 #include "text/grammar/regex_grammar.h"
 #include "text/utf8.h"
@@ -138,6 +139,15 @@ constexpr std::array kOptions{
         .help = "functions that the assistant may call, of a chat: a list as OpenAI's \"tools\"; calls are text here",
         .field = BASS_FIELD(request.tools),
         .check = check_tools},
+    Option{.name = "chat_template_kwargs",
+           .group = kPrompt,
+           .is_per_request = true,
+           .is_json = true,
+           .value_name = "JSON",
+           .unset = "none",
+           .help = "more variables for a chat's template, like {\"enable_thinking\": false}",
+           .field = BASS_FIELD(request.chat_template_kwargs),
+           .check = check_template_variables},
 
     Option{.name = "n",
            .group = kLimits,

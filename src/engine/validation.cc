@@ -50,11 +50,16 @@ Status require_known(Kind kind, Kind last, std::string_view name) {
   return require(number >= 0 && number <= static_cast<int>(last), name, number, "one of its enumeration");
 }
 
-Status validate_tools(const Request& request) {
-  if (!request.prompt_tokens.empty() || (request.messages.empty() && !request.chat))
-    return invalid_argument("tools: belong to a chat; ask with messages, or with chat, or leave them out");
-  const Status status = read_tools(*request.tools).status();
-  return status.ok() ? status : Status(status.code(), fmt::format("tools: {}", status.message()));
+/// Of what chats alone have. text: its JSON, or none
+Status validate_of_chat(const Request& request, std::string_view name, const std::optional<std::string>& text,
+                        Status (*check)(std::string_view)) {
+  if (!text) return ok_status();
+  if (!request.prompt_tokens.empty() || (request.messages.empty() && !request.chat)) {
+    return invalid_argument(
+        fmt::format("{}: belong to a chat; ask with messages, or with chat, or leave them out", name));
+  }
+  const Status status = check(*text);
+  return status.ok() ? status : Status(status.code(), fmt::format("{}: {}", name, status.message()));
 }
 
 }  // namespace
@@ -116,7 +121,10 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
                                         *find_invalid_utf8(*request.system)));
   }
   BASS_RETURN_IF_ERROR(check_messages(request.messages));
-  if (request.tools) BASS_RETURN_IF_ERROR(validate_tools(request));
+  const auto check_tools = [](std::string_view text) { return read_tools(text).status(); };
+  BASS_RETURN_IF_ERROR(validate_of_chat(request, "tools", request.tools, check_tools));
+  BASS_RETURN_IF_ERROR(
+      validate_of_chat(request, "chat_template_kwargs", request.chat_template_kwargs, check_template_variables));
   for (const TokenId token : request.prompt_tokens) {
     BASS_RETURN_IF_ERROR(require(token >= 0 && token < vocab_size, "a prompt token", token,
                                  fmt::format("a token id from 0 to {}", vocab_size - 1)));

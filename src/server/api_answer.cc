@@ -260,7 +260,12 @@ Result<std::string> StreamedAnswer::take(size_t prompt_idx, const Event& event) 
   const ToolCallReader::Piece piece = piece_of(&choices_.at(index), event);
   const bool is_known = !piece.text.empty() || !piece.calls.empty() || shape_.has_logprobs;
   if (event.kind == Event::Kind::kTokens && !is_known) return std::string();
-  return chunk(choice_json(index, piece, event));
+  Json choice = choice_json(index, piece, event);
+  if (piece.calls.empty() || choice["finish_reason"].is_null()) return chunk(std::move(choice));
+  // Clients look for the reason in a chunk that has nothing else.
+  Json end{{"index", index}, {"delta", Json::object()}, {"logprobs", nullptr}};
+  end["finish_reason"] = std::exchange(choice["finish_reason"], nullptr);
+  return chunk(std::move(choice)) + chunk(std::move(end));
 }
 
 std::string StreamedAnswer::end() const {

@@ -379,6 +379,7 @@ TEST(StreamedAnswer, CallsComeWhole) {
     content += choice["delta"].value("content", "");
     for (const Json& call : choice["delta"].value("tool_calls", Json::array())) calls.push_back(call);
     reason = choice["finish_reason"];
+    EXPECT_TRUE(reason.is_null() || choice["delta"].empty()) << choice;
     at = end + 2;
   }
   EXPECT_EQ(content, "So:");
@@ -387,6 +388,21 @@ TEST(StreamedAnswer, CallsComeWhole) {
   EXPECT_EQ(calls[0]["index"], 0);
   EXPECT_EQ(calls[1]["index"], 1);
   EXPECT_EQ(calls[0]["function"]["arguments"], "{\"a\": 1}");
+}
+
+// An answer that is one call as a whole is known to be so at its end.
+TEST(StreamedAnswer, TheReasonComesBehindACall) {
+  StreamedAnswer answer(with_tools(), kHead, kTexts);
+  std::string stream = answer.take(0, tokens(0, R"({"name": "add", "arguments": {}})", {})).value();
+  stream += answer.take(0, finished(0)).value();
+  const size_t last = stream.rfind("data: ");
+  const Json end = Json::parse(stream.substr(last + 6))["choices"][0];
+  EXPECT_EQ(end["delta"], Json::object());
+  EXPECT_EQ(end["finish_reason"], "tool_calls");
+  const size_t before = stream.rfind("data: ", last - 1);
+  const Json call = Json::parse(stream.substr(before + 6, last - before - 6))["choices"][0];
+  EXPECT_EQ(call["delta"]["tool_calls"].size(), 1);
+  EXPECT_TRUE(call["finish_reason"].is_null());
 }
 
 }  // namespace

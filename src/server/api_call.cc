@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
@@ -34,6 +35,15 @@ Result<int64_t> as_whole(const std::string& key, const Json& value, int64_t min,
   return invalid_argument(fmt::format("\"{}\" {}: must be a whole number from {} to {}", key, shown(value), min, max));
 }
 
+/// A number that is whole as one that is written so: callers whose only numbers are floats send 5.0.
+Json written_whole(const Json& value) {
+  constexpr double kMost = 9007199254740992.0;  // 2^53
+  if (!value.is_number_float()) return value;
+  const auto number = value.get<double>();
+  const bool is_whole = number == std::trunc(number) && std::abs(number) <= kMost;
+  return is_whole ? Json(static_cast<int64_t>(number)) : value;
+}
+
 /// Reads one body.
 class CallReader {
  public:
@@ -44,7 +54,7 @@ class CallReader {
   Result<ApiCall> read(const Json& body) {
     if (!body.is_object()) return invalid_argument("the body must be a JSON object");
     for (const auto& [key, value] : body.items()) {
-      if (!value.is_null()) BASS_RETURN_IF_ERROR(read_key(key, value));
+      if (!value.is_null()) BASS_RETURN_IF_ERROR(read_key(key, written_whole(value)));
     }
     BASS_RETURN_IF_ERROR(read_stream_options(body));
     BASS_RETURN_IF_ERROR(settle_samples());
@@ -77,6 +87,7 @@ class CallReader {
     if (key == "response_format") return read_response_format(value);
     if (key == "tools" && is_chat()) return value == Json::array() ? ok_status() : set_row(key, value);
     if (key == "tool_choice" && is_chat()) return read_tool_choice(value);
+    if (key == "chat_template_kwargs" && is_chat()) return set_row(key, value);
     if (key == "parallel_tool_calls" && is_chat()) return set(as_bool(key, value), &may_call_several_);
     if (key == "stop" && value.is_string()) return set_row(key, Json::array({value}));
     if (take_off_value(key, value)) return ok_status();
@@ -113,7 +124,7 @@ class CallReader {
 
   [[nodiscard]] bool is_key(const Option& option) const {
     constexpr std::array<std::string_view, 3> kOtherwise{"chat", "system", "top_logprobs"};
-    if (option.name == "tools" && !is_chat()) return false;
+    if ((option.name == "tools" || option.name == "chat_template_kwargs") && !is_chat()) return false;
     return option.is_per_request && std::ranges::find(kOtherwise, option.name) == kOtherwise.end();
   }
 

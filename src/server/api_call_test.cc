@@ -290,6 +290,31 @@ TEST(ApiCall, WhatCannotBeDoneIsAnErrorOnlyWhereItIsAsked) {
   EXPECT_THAT(error_of(ApiEndpoint::kChat, R"({"prompt": "a"})"), HasSubstr("/v1/completions"));
 }
 
+TEST(ApiCall, NumbersThatAreWholeMayBeWrittenWithAPoint) {
+  const ApiCall call = chat(R"(, "max_tokens": 5.0, "n": 2.0, "top_k": 4e1, "seed": 7.0, "temperature": 1.0)");
+  EXPECT_EQ(call.requests[0].max_tokens, 5);
+  EXPECT_EQ(call.requests[0].n, 2);
+  EXPECT_EQ(call.requests[0].sampling.top_k, 40);
+  EXPECT_EQ(call.requests[0].seed, 7U);
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "max_tokens": 5.5})"), HasSubstr("a whole number"));
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "seed": 1e300})"), HasSubstr("\"seed\""));
+}
+
+TEST(ApiCall, AChatMayHaveVariablesForItsTemplate) {
+  EXPECT_EQ(chat(R"(, "chat_template_kwargs": {"enable_thinking": false})").requests[0].chat_template_kwargs,
+            R"({"enable_thinking":false})");
+  EXPECT_FALSE(chat(R"(, "chat_template_kwargs": null)").requests[0].chat_template_kwargs.has_value());
+  const auto error = [](std::string_view value) {
+    return error_of(ApiEndpoint::kChat, fmt::format(R"({{"messages": [{{"role": "user", "content": "hi"}}],
+                                                        "chat_template_kwargs": {}}})",
+                                                    value));
+  };
+  EXPECT_THAT(error("[]"), HasSubstr("\"chat_template_kwargs\" []: must be an object of variables"));
+  EXPECT_THAT(error(R"({"messages": []})"), HasSubstr("\"messages\": is what the request says itself"));
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "chat_template_kwargs": {"a": 1}})"),
+              HasSubstr("only chats have a template"));
+}
+
 TEST(ApiCall, ErrorsNameTheKey) {
   const auto error = [](const std::string& rest) {
     return error_of(ApiEndpoint::kCompletion, fmt::format(R"({{"prompt": "a", {}}})", rest));

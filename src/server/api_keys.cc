@@ -37,6 +37,7 @@ struct Unsupported {
   std::string_view what = "this is not supported here";
 };
 constexpr std::string_view kOfChats = "only chats have tools (/v1/chat/completions)";
+constexpr std::string_view kOfTemplates = "only chats have a template (/v1/chat/completions)";
 constexpr std::string_view kOldTools = "it is \"tools\" and \"tool_choice\" here";
 constexpr std::string_view kTextAlone = "only text is supported here";
 constexpr std::array<Unsupported, 22> kUnsupported{{{"tools", "[[]]", kOfChats},
@@ -55,7 +56,7 @@ constexpr std::array<Unsupported, 22> kUnsupported{{{"tools", "[[]]", kOfChats},
                                                     {"add_generation_prompt", "[true]"},
                                                     {"continue_final_message", "[false]"},
                                                     {"include_stop_str_in_output", "[false]"},
-                                                    {"chat_template_kwargs", "[{}]"},
+                                                    {"chat_template_kwargs", "[{}]", kOfTemplates},
                                                     {"min_tokens", "[0]"},
                                                     {"stop_token_ids", "[[]]"},
                                                     {"use_beam_search", "[false]"},

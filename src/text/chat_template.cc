@@ -23,8 +23,9 @@ using Json = nlohmann::ordered_json;
 /// One conversation, which the template may have to be told of in several ways.
 class ChatRenderer {
  public:
-  ChatRenderer(const ChatFormat& format, const jinja::Template& chat_template, const Json& tools)
-      : format_(format), template_(chat_template), tools_(tools) {}
+  ChatRenderer(const ChatFormat& format, const jinja::Template& chat_template, const Json& tools,
+               const Json& more_variables)
+      : format_(format), template_(chat_template), tools_(tools), more_variables_(more_variables) {}
 
   Result<std::string> render(std::span<const ChatMessage> messages) const {
     const auto [list, text] = tell(messages);
@@ -75,12 +76,14 @@ class ChatRenderer {
                       {"add_generation_prompt", format_.add_generation_prompt}};
     if (format_.bos_token.has_value()) variables["bos_token"] = *format_.bos_token;
     if (format_.eos_token.has_value()) variables["eos_token"] = *format_.eos_token;
+    variables.update(more_variables_);
     return template_.render(variables, now_);
   }
 
   const ChatFormat& format_;
   const jinja::Template& template_;
   const Json& tools_;
+  const Json& more_variables_;
   std::time_t now_ = std::time(nullptr);
 };
 
@@ -90,7 +93,11 @@ Result<std::string> render(const ChatFormat& format, std::span<const ChatMessage
   if (!format.tools.empty()) {
     BASS_ASSIGN_OR_RETURN(tools, parse_user_json(format.tools));
   }
-  return ChatRenderer(format, chat_template, tools).render(messages);
+  Json more_variables = Json::object();
+  if (!format.variables.empty()) {
+    BASS_ASSIGN_OR_RETURN(more_variables, parse_user_json(format.variables));
+  }
+  return ChatRenderer(format, chat_template, tools, more_variables).render(messages);
 }
 
 Status check_calls(const std::string& calls) {
@@ -102,6 +109,17 @@ Status check_calls(const std::string& calls) {
 }
 
 }  // namespace
+
+Status check_template_variables(std::string_view json) {
+  BASS_ASSIGN_OR_RETURN(const Json variables, parse_user_json(json));
+  if (!variables.is_object())
+    return invalid_argument("must be an object of variables, like {\"enable_thinking\": false}");
+  for (const char* const name : {"messages", "tools", "add_generation_prompt"}) {
+    if (variables.contains(name))
+      return invalid_argument(fmt::format("\"{}\": is what the request says itself; leave it out", name));
+  }
+  return ok_status();
+}
 
 ChatFormat chat_format(const Tokenizer& tokenizer) {
   ChatFormat format{.chat_template = tokenizer.chat_template()};

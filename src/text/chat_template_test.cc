@@ -30,6 +30,26 @@ TEST(ChatTemplateTest, GivesTheTemplateWhatTransformersGives) {
             "None None False </s> [{'role': 'user', 'content': 'Hi'}] False");
 }
 
+TEST(ChatTemplateTest, TakesVariablesOfTheRequest) {
+  constexpr std::string_view kThinks =
+      "{% for m in messages %}{{ m.content }}{% endfor %}|{% if enable_thinking is defined and not enable_thinking %}"
+      "<think></think>{% endif %}{{ eos_token }}"
+      "{% if documents %}{{ documents[0].title }}{% endif %}";
+  const std::vector<ChatMessage> chat = {{"user", "Hi"}};
+  EXPECT_EQ(format_chat({.chat_template = kThinks, .eos_token = "</s>"}, chat).value(), "Hi|</s>");
+  EXPECT_EQ(format_chat({.chat_template = kThinks,
+                         .eos_token = "</s>",
+                         .variables = R"({"enable_thinking":false,"eos_token":"E","documents":[{"title":"T"}]})"},
+                        chat)
+                .value(),
+            "Hi|<think></think>ET");
+  EXPECT_TRUE(check_template_variables("{}").ok());
+  for (const char* bad :
+       {"[]", "1", "{", R"({"messages":[]})", R"({"tools":[]})", R"({"add_generation_prompt":false})"}) {
+    EXPECT_FALSE(check_template_variables(bad).ok()) << bad;
+  }
+}
+
 constexpr std::string_view kTools = R"([{"type":"function","function":{"name":"add","parameters":{"type":"object"}}}])";
 const ChatMessage kCall{
     .role = "assistant",

@@ -177,6 +177,22 @@ def test_tools_are_told_to_the_model(run, smollm2, tmp_path):
         assert refused.code == 2 and message in refused.err
 
 
+def test_variables_of_the_template(run, smollm2):
+    chat = ("generate", "-m", smollm2, "--chat", "-p", "Hi", "--max-tokens", "1", "--json")
+    plain, unused = (run(*chat, *more).json()["prompts"][0] for more in ((), ("--chat-template-kwargs", '{"enable_thinking": false}')))
+    assert unused["n_prompt_tokens"] == plain["n_prompt_tokens"], "this template does not ask for it"
+    lines = [{"messages": [{"role": "user", "content": "Hi"}], "chat_template_kwargs": {"enable_thinking": False}}, {"prompt": "Hi", "chat": True}]
+    done = run("generate", "-m", smollm2, "--prompts", "-", "--max-tokens", "1", "--json", stdin="\n".join(map(json.dumps, lines)).encode())
+    assert [prompt["n_prompt_tokens"] for prompt in check_json(done)["prompts"]] == [plain["n_prompt_tokens"]] * 2
+    for options, message in [(("--chat", "--chat-template-kwargs", "[]"), "--chat-template-kwargs []: must be an object"),
+                             (("--chat", "--chat-template-kwargs", '{"tools": []}'), '"tools": is what the request says itself'),
+                             (("--chat-template-kwargs", "{}"), "chat_template_kwargs: belong to a chat")]:
+        refused = run("generate", "-m", smollm2, "-p", "a", *options)
+        assert refused.code == 2 and message in refused.err, refused.err
+    refused = run("tokenize", "-m", smollm2, "-p", "a", "--chat-template-kwargs", "{}")
+    assert refused.code == 2 and "belong to --chat" in refused.err
+
+
 def test_a_line_may_switch_chat_off(run, smollm2):
     lines = [{"prompt": "Hi"}, {"prompt": "Hi", "chat": False}, {"prompt": "Hi", "system": None}]
     done = run("generate", "-m", smollm2, "--chat", "--system", "Be", "--prompts", "-", "--max-tokens", "1", "--json",
