@@ -77,18 +77,28 @@ Status ResultsFile::take_line(std::string_view text, int number) {
 
 Result<int> ResultsFile::skip_done(const GenerateOptions& options, const std::string& model,
                                    std::vector<PromptSpec>* prompts) {
-  for (const PromptSpec& prompt : *prompts) request_of_[prompt.index] = request_digest(options, model, prompt);
+  std::unordered_map<std::string_view, int> idx_of_named;  // [request], of prompts with an id
+  for (const PromptSpec& prompt : *prompts) {
+    const std::string& request = request_of_[prompt.index] = request_digest(options, model, prompt);
+    if (prompt.id.has_value()) idx_of_named[request] = prompt.index;
+  }
   std::unordered_set<int> done;
   for (const Line& line : lines_) {
     const auto request = request_of_.find(static_cast<int>(std::min<int64_t>(line.index, INT32_MAX)));
+    const bool is_there = request != request_of_.end() && request->second == line.request;
+    const auto moved = is_there ? idx_of_named.end() : idx_of_named.find(line.request);
+    if (moved != idx_of_named.end()) {
+      done.insert(moved->second);
+      continue;
+    }
     if (request == request_of_.end()) {
       return invalid_argument(fmt::format("{}: is of prompt {}, which is not there (the last is {}); name another file",
                                           file_->place(line.number), line.index, prompts->back().index));
     }
-    if (request->second != line.request) {
+    if (!is_there) {
       return invalid_argument(
           fmt::format("{}: prompt {} was another one then, had other options (a --seed?) or was another model's; give "
-                      "those of that run, or name another file",
+                      "those of that run, or name another file (prompts may be moved where they have an \"id\")",
                       file_->place(line.number), line.index));
     }
     done.insert(request->first);

@@ -26,8 +26,8 @@ class ResultsFile {
   ResultsFile& operator=(const ResultsFile&) = delete;
 
   /// Takes the prompts that have a line out of the list; their number. A last line that was cut short by a sudden end
-  /// is removed. `model`: its digest (model_digest.h). Error (kInvalidArgument): a line is of another request than the
-  /// prompt of its index; nothing was changed then.
+  /// is removed. `model`: its digest (model_digest.h). Prompts with an id may have another place than they had. Error
+  /// (kInvalidArgument): a line is of no prompt's request; nothing was changed then.
   Result<int> skip_done(const GenerateOptions& options, const std::string& model, std::vector<PromptSpec>* prompts);
 
   /// Adds the line of a prompt of skip_done's list, unless one of its samples was cancelled, failed, or had no token

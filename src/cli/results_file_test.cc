@@ -155,6 +155,34 @@ TEST_F(ResultsFileTest, AnswersToOtherQuestionsAreRefused) {
   EXPECT_EQ(text(), written + "{\"index\":2,\"re") << "a run that is refused changes nothing";
 }
 
+TEST_F(ResultsFileTest, PromptsWithAnIdMayMove) {
+  for (PromptSpec& prompt : prompts_) {
+    prompt.id = "id " + std::to_string(prompt.index);
+    prompt.request.seed.reset();
+  }
+  write({result_of(0), result_of(2)});
+  PromptSpec added = prompts_[0];
+  added.id = "another";
+  prompts_ = {prompts_[2], added, prompts_[1], prompts_[0]};
+  for (size_t i = 0; i < prompts_.size(); ++i) prompts_[i].index = static_cast<int>(i);
+  EXPECT_EQ(left().value(), (std::vector{1, 2}));
+  write({result_of(1)});
+  EXPECT_EQ(left().value(), std::vector{2});
+  prompts_[3].request.prompt = "asked in other words";
+  EXPECT_THAT(left().status().message(), HasSubstr(":1: prompt 0 was another one then"));
+}
+
+TEST_F(ResultsFileTest, AMovedPromptWithAnotherSeedIsAnother) {
+  for (PromptSpec& prompt : prompts_) prompt.id = prompt.index;
+  write({result_of(0)});
+  std::swap(prompts_[0], prompts_[1]);
+  for (size_t i = 0; i < prompts_.size(); ++i) {
+    prompts_[i].index = static_cast<int>(i);
+    prompts_[i].request.seed = i;
+  }
+  EXPECT_FALSE(left().ok());
+}
+
 TEST_F(ResultsFileTest, WhatChangesNoSampleMayChange) {
   write({result_of(1)});
   GenerateOptions options;
