@@ -19,6 +19,7 @@
 #include "cli/save_file.h"
 #include "cli/served_model.h"
 #include "cli/terminal_text.h"
+#include "cli/validators.h"
 
 namespace bass {
 namespace {
@@ -47,7 +48,7 @@ class BatchCommand final : public Command {
     };
     add("-i,--input", input_, "JSONL file of calls (-: standard input)", "FILE");
     add("-o,--output", output_, "JSONL file that gets the answers (-: standard output)", "FILE");
-    add("--model-name", model_name_, kModelNameHelp, "NAME");
+    add("--model-name", model_name_, kModelNameHelp, "NAME")->check(not_empty());
   }
 
   int run(Console* console) override {

@@ -79,10 +79,15 @@ class ConvertCommand final : public Command {
     BASS_RETURN_IF_ERROR(check_not_read("-o", output_, {.models = {input_}, .files = {}}));
     BASS_ASSIGN_OR_RETURN(ModelSource source, open_model_source(path));
     const std::optional<DType> type = find_quantisable_type(options_.engine.quantize);
-    if (type.has_value()) quantise_recipes(*type, source.recipes);
+    const bool has_made_none = type.has_value() && quantise_recipes(*type, source.recipes) == 0;
     BASS_RETURN_IF_ERROR(write(source, console));
     console->out.write(fmt::format("{}: {}, {:.1f} MiB\n", for_terminal(output_), summary_of(source),
                                    static_cast<double>(gguf_bytes(source)) / (1024.0 * 1024.0)));
+    if (has_made_none) {
+      console->err.write(fmt::format(
+          "note: --quantize {} has changed nothing: no matrix is F32, F16 or BF16 with rows of whole blocks\n",
+          options_.engine.quantize));
+    }
     return ok_status();
   }
 

@@ -14,6 +14,7 @@
 #include "cli/read_files.h"
 #include "cli/save_file.h"
 #include "cli/terminal_text.h"
+#include "cli/validators.h"
 #include "executor/cpu/feature_reader.h"
 #include "model/fingerprint.h"
 #include "text/user_json.h"
@@ -134,7 +135,9 @@ class FeaturesCommand final : public Command {
   void add_options(CLI::App* app) override {
     app->add_option("--texts", texts_, "JSONL file of token ids; - is standard input [-]")->type_name("FILE");
     app->add_option("--layers", layers_, "layers, from 0 on, whose output is written [none]")->type_name("LIST");
-    app->add_option("--top", top_, "likely next tokens of each position, 0 to 1024 [64]")->type_name("K");
+    app->add_option("--top", top_, "likely next tokens of each position, 0 to 1024 [64]")
+        ->type_name("K")
+        ->check(whole_number(0, kMaxTop));
     app->add_option("-o,--output", output_, "the file to write")->type_name("FILE");
     arguments_.add(app, {"model", "threads", "quantize"});
   }
@@ -148,8 +151,6 @@ class FeaturesCommand final : public Command {
     BASS_RETURN_IF_ERROR(arguments_.apply(&options_));
     BASS_RETURN_IF_ERROR(check_has_model(options_));
     if (output_.empty()) return invalid_argument("-o FILE: missing; name the file to write");
-    BASS_ASSIGN_OR_RETURN(const std::vector<int> top, parse_list("--top", top_, kMaxTop, 0));
-    if (top.size() != 1) return invalid_argument(fmt::format("--top {}: must be one number", top_));
     BASS_RETURN_IF_ERROR(check_save_path("-o", output_));
     BASS_RETURN_IF_ERROR(check_not_read("-o", output_, {{options_.engine.model_path}, {texts_}}));
     const int n_threads = threads_or_all(options_.engine.n_threads);
@@ -160,9 +161,9 @@ class FeaturesCommand final : public Command {
     BASS_ASSIGN_OR_RETURN(const std::vector<int32_t> layers, read_layers(model.config));
     BASS_ASSIGN_OR_RETURN(const Texts texts, read_texts(texts_, model));
     BASS_ASSIGN_OR_RETURN(const auto reader,
-                          cpu::FeatureReader::create(model, {layers, top.front(), n_threads}, texts.max_len));
+                          cpu::FeatureReader::create(model, {layers, top_, n_threads}, texts.max_len));
     BASS_ASSIGN_OR_RETURN(const std::unique_ptr<SavedFile> file, SavedFile::create(output_));
-    BASS_RETURN_IF_ERROR(write_tensors(model, layers, top.front(), texts, reader.get(), file.get()));
+    BASS_RETURN_IF_ERROR(write_tensors(model, layers, top_, texts, reader.get(), file.get()));
     BASS_RETURN_IF_ERROR(file->keep());
     console->out.write(fmt::format("{}: {} texts, {} tokens\n", for_terminal(output_), texts.n(), texts.tokens.size()));
     return ok_status();
@@ -214,7 +215,7 @@ class FeaturesCommand final : public Command {
   GenerateOptions options_;
   std::string texts_ = "-";
   std::string layers_;
-  std::string top_ = "64";
+  int top_ = 64;
   std::string output_;
 };
 

@@ -46,7 +46,7 @@ class ServeCommand final : public Command {
     };
     add("--host", server_.host, "address to listen on; 0.0.0.0: all of this machine [127.0.0.1]", "ADDRESS");
     add("--port", server_.port, "0: any that is free; it is printed [8080]", "N")->check(whole_number(0, 65535));
-    add("--model-name", server_.model, kModelNameHelp, "NAME");
+    add("--model-name", server_.model, kModelNameHelp, "NAME")->check(not_empty());
     add("--allow-origin", server_.origins, "web pages that may call from a browser; '*': all (repeatable) [none]",
         "ORIGIN")
         ->check(&check_origin)

@@ -61,6 +61,10 @@ CLI::Validator positive_number() {
   return validator(accepts, "a number > 0");
 }
 
+CLI::Validator not_empty() {
+  return validator([](const std::string& text) { return !text.empty(); }, "a text that is not empty");
+}
+
 CLI::Validator one_of(std::initializer_list<const char*> names) {
   const std::vector<std::string> known(names.begin(), names.end());
   std::string what = known.front();

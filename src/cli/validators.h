@@ -15,5 +15,7 @@ CLI::Validator number_from(double min, double max);
 CLI::Validator positive_number();
 /// "--verify: match: must be rejection or block". Names have static storage.
 CLI::Validator one_of(std::initializer_list<const char*> names);
+/// "--model-name: : must be a text that is not empty"
+CLI::Validator not_empty();
 
 }  // namespace bass

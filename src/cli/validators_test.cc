@@ -25,6 +25,11 @@ TEST(Validators, Numbers) {
   }
 }
 
+TEST(Validators, Texts) {
+  EXPECT_EQ(not_empty()("a"), "");
+  EXPECT_EQ(not_empty()(""), ": must be a text that is not empty");
+}
+
 TEST(Validators, Names) {
   EXPECT_EQ(one_of({"a", "b"})("b"), "");
   EXPECT_EQ(one_of({"a", "b"})("c"), "c: must be a or b");

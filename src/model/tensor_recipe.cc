@@ -112,13 +112,16 @@ bool TensorRecipe::is_view() const {
   return sources.size() == 1 && rows.empty() && !is_transposed && addend == 0.0F && sources.front().type == type;
 }
 
-void quantise_recipes(DType type, std::span<TensorRecipe> recipes) {
+size_t quantise_recipes(DType type, std::span<TensorRecipe> recipes) {
+  size_t n_made = 0;
   for (TensorRecipe& recipe : recipes) {
     const bool has_blocks = recipe.row_len % dtype_info(type).block_len == 0;
     if (recipe.shape.size() > 1 && is_float(recipe.type) && has_blocks && !keeps_precision(recipe.name)) {
       recipe.type = type;
+      ++n_made;
     }
   }
+  return n_made;
 }
 
 Status make_tensor(const TensorRecipe& recipe, ThreadTeam* team, std::byte* out) {

@@ -41,8 +41,8 @@ struct TensorRecipe {
 };
 
 /// Makes matrices of numbers into `type`, where their rows are a whole number of its blocks. Vectors, tables of
-/// positions and the routers of experts stay as they are, and so does what is quantised already.
-void quantise_recipes(DType type, std::span<TensorRecipe> recipes);
+/// positions and the routers of experts stay as they are, and so does what is quantised already. How many it has made.
+size_t quantise_recipes(DType type, std::span<TensorRecipe> recipes);
 
 /// Makes the tensor, rows shared by the team: the same bytes whatever the team. out: [recipe.n_bytes()]
 /// Error (kInvalidFile): a number that is not finite, or too large for the format.

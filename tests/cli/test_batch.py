@@ -172,3 +172,9 @@ def test_files_must_be_named_and_differ(run, tiny, tmp_path):
     assert missing.code == 2 and "none.jsonl" in missing.err
     full = run("batch", "-m", tiny, "-i", calls, "-o", "/dev/full")
     assert full.code == 1 and "/dev/full" in full.err
+
+
+def test_a_name_is_not_empty(run, tiny, tmp_path):
+    calls = write(tmp_path / "calls.jsonl", many(1))
+    refused = run("batch", "-m", tiny, "--model-name", "", "-i", calls, "-o", "-")
+    assert refused.code == 2 and "--model-name" in refused.err and "not empty" in refused.err

@@ -235,3 +235,9 @@ def test_interrupted_it_leaves_nothing(binary, smollm2, tmp_path):
     code = process.wait()
     assert code in (0, 130)  # it may have been done
     assert [path.name for path in tmp_path.iterdir()] == ([] if code == 130 else ["out.gguf"])
+
+
+def test_it_says_where_nothing_is_quantised(run, tiny):
+    done = run("convert", tiny, "-o", "c.gguf", "--quantize", "q8_0")
+    assert done.code == 0 and "note: --quantize q8_0 has changed nothing" in done.err
+    assert "note" not in run("convert", tiny, "-o", "c.gguf").err

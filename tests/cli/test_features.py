@@ -81,7 +81,7 @@ def test_likely_tokens_from_a_position_on(run, tiny, tmp_path, layer):
       for first in (b'"x"', b"true", b"1.5", b"-1", b"null", b"1e30", b"18446744073709551615")),
     (["--layers", "2"], lines(TEXTS), ["--layers 2", "from 0 to 1"]),
     (["--layers", "1,0"], lines(TEXTS), ["ascending"]),
-    (["--top", "2000"], lines(TEXTS), ["--top 2000", "1024"]),
+    (["--top", "2000"], lines(TEXTS), ["--top: 2000: must be a whole number from 0 to 1024"]),
     ([], lines([[1], [288]]), ["standard input:2", "token 288", "287"]),
     ([], lines([[1], []]), ["standard input:2", '{"tokens"']),
     ([], b"[1, 2]\n", ["standard input:1"]),
