@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 
 #include "base/check.h"
 #include "cli/arguments.h"
@@ -94,7 +95,9 @@ class BatchCommand final : public Command {
     n_before_ = static_cast<int64_t>(answers_->n_answered());
     BatchRun run(engine_.get(), options_, model_name_);
     ProgressLine line(&console->err);
-    const bool has_line = output_ != "-" || !console->out.is_terminal();
+    std::error_code error;
+    const bool has_line =
+        output_ == "-" ? !console->out.is_terminal() : !std::filesystem::is_character_file(output_, error);
     size_t next = 0;
     while (true) {
       while (!is_interrupted() && next < calls_.size() && run.has_room(calls_[next].is_timed)) {
@@ -142,9 +145,10 @@ class BatchCommand final : public Command {
   [[nodiscard]] std::string progress_text(int n_columns) const {
     const auto n_answered = static_cast<int64_t>(answers_->n_answered());
     const auto n_calls = static_cast<int64_t>(calls_.size());
-    const int64_t n_done = n_answered - n_before_;
+    const int64_t n_done = n_answered - n_before_ - static_cast<int64_t>(n_refused_);  // refusing takes no time
+    const int64_t n_left = n_calls - n_answered - static_cast<int64_t>(n_failed_);
     std::string text = fmt::format("{} of {} calls, {:.0f} tokens/s", n_answered, n_calls, speed());
-    if (n_done >= engine_->options().max_batch) text += time_left_text(n_done, n_calls - n_answered, elapsed_s());
+    if (n_done >= engine_->options().max_batch) text += time_left_text(n_done, n_left, elapsed_s());
     return cut_to_columns(text, n_columns - 1);
   }
 

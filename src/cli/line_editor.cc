@@ -15,8 +15,9 @@
 namespace bass {
 
 const std::string_view kEditorHelp =
-    "Enter sends the message. Alt-Enter, or \\ and Enter, begins a new line; what is pasted stays one message.\n"
-    "Up and Down bring back what was sent, Ctrl-R searches it; Ctrl-A, E, K, U, W and Y edit as in a shell.\n";
+    "Enter sends the message. Alt-Enter, or \\ and Enter, begins a new line;\n"
+    "what is pasted stays one message. Up and Down bring back what was sent,\n"
+    "Ctrl-R searches it; Ctrl-A, E, K, U, W and Y edit as in a shell.\n";
 
 namespace {
 

@@ -16,14 +16,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of a checkpoint, too, what stands beside the weights. What is no model is told by whoever loads it.
+/// Whether a file in a checkpoint's folder is a part of it, by its name.
+bool is_of_checkpoint(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const auto begins = [&](std::string_view begin) { return name.starts_with(begin); };
+  return path.extension() == ".safetensors" || path.extension() == ".model" ||
+         name.ends_with(".safetensors.index.json") || name == "config.json" || name == "generation_config.json" ||
+         begins("tokenizer") || begins("chat_template") || begins("special_tokens") || begins("added_tokens") ||
+         begins("vocab.") || begins("merges.");
+}
+
+/// What is no model is told by whoever loads it.
 bool is_of_model(const std::string& model, const std::string& path) {
   const Result<std::string> resolved = resolve_model(model);
   if (!resolved.ok()) return false;
   std::error_code error;
   if (is_checkpoint(resolved.value())) {
     const fs::path folder = fs::path(path).parent_path();
-    return !path.ends_with(".gguf") &&
+    return is_of_checkpoint(path) &&
            fs::equivalent(folder.empty() ? "." : folder, checkpoint_directory(resolved.value()), error);
   }
   const Result<GgufFile> file = GgufFile::open(resolved.value());

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
@@ -77,36 +76,53 @@ Status ResultsFile::take_line(std::string_view text, int number) {
 
 Result<int> ResultsFile::skip_done(const GenerateOptions& options, const std::string& model,
                                    std::vector<PromptSpec>* prompts) {
-  std::unordered_map<std::string_view, int> idx_of_named;  // [request], of prompts with an id
-  for (const PromptSpec& prompt : *prompts) {
-    const std::string& request = request_of_[prompt.index] = request_digest(options, model, prompt);
-    if (prompt.id.has_value()) idx_of_named[request] = prompt.index;
-  }
-  std::unordered_set<int> done;
-  for (const Line& line : lines_) {
-    const auto request = request_of_.find(static_cast<int>(std::min<int64_t>(line.index, INT32_MAX)));
-    const bool is_there = request != request_of_.end() && request->second == line.request;
-    const auto moved = is_there ? idx_of_named.end() : idx_of_named.find(line.request);
-    if (moved != idx_of_named.end()) {
-      done.insert(moved->second);
-      continue;
-    }
-    if (request == request_of_.end()) {
-      return invalid_argument(fmt::format("{}: is of prompt {}, which is not there (the last is {}); name another file",
-                                          file_->place(line.number), line.index, prompts->back().index));
-    }
-    if (!is_there) {
-      return invalid_argument(
-          fmt::format("{}: prompt {} was another one then, had other options (a --seed?) or was another model's; give "
-                      "those of that run, or name another file (prompts may be moved where they have an \"id\")",
-                      file_->place(line.number), line.index));
-    }
-    done.insert(request->first);
-  }
+  for (const PromptSpec& prompt : *prompts) request_of_[prompt.index] = request_digest(options, model, prompt);
+  BASS_ASSIGN_OR_RETURN(const std::unordered_set<int> done, find_done(*prompts));
   BASS_RETURN_IF_ERROR(file_->mend_end());
   lines_ = {};
   return static_cast<int>(
       std::erase_if(*prompts, [&](const PromptSpec& prompt) { return done.contains(prompt.index); }));
+}
+
+// Lines whose prompts have the place that they had come first: of equal prompts each has one line.
+Result<std::unordered_set<int>> ResultsFile::find_done(const std::vector<PromptSpec>& prompts) const {
+  std::unordered_set<int> done;
+  std::vector<Line> others;
+  for (const Line& line : lines_) {
+    const auto request = request_of_.find(static_cast<int>(std::min<int64_t>(line.index, INT32_MAX)));
+    const bool is_there = request != request_of_.end() && request->second == line.request;
+    if (!is_there || !done.insert(request->first).second) others.push_back(line);
+  }
+  std::unordered_map<std::string_view, std::vector<int>>
+      moved;  // [request], of prompts with an id that have no line yet
+  for (const PromptSpec& prompt : prompts) {
+    if (prompt.id.has_value() && !done.contains(prompt.index))
+      moved[request_of_.at(prompt.index)].push_back(prompt.index);
+  }
+  for (const Line& line : others) {
+    const auto places = moved.find(line.request);
+    if (places == moved.end()) {
+      BASS_RETURN_IF_ERROR(check_line(line, prompts.back().index));
+    } else if (!places->second.empty()) {
+      done.insert(places->second.back());
+      places->second.pop_back();
+    }
+  }
+  return done;
+}
+
+/// Of a line of no prompt that has moved.
+Status ResultsFile::check_line(const Line& line, int last_index) const {
+  const auto request = request_of_.find(static_cast<int>(std::min<int64_t>(line.index, INT32_MAX)));
+  if (request == request_of_.end()) {
+    return invalid_argument(fmt::format("{}: is of prompt {}, which is not there (the last is {}); name another file",
+                                        file_->place(line.number), line.index, last_index));
+  }
+  if (request->second == line.request) return ok_status();  // a second one
+  return invalid_argument(fmt::format(
+      "{}: prompt {} was another one then, had other options (a --seed?) or was another model's; give "
+      "those of that run, or name another file (prompts may be moved where they have an \"id\" and no --seed)",
+      file_->place(line.number), line.index));
 }
 
 Result<bool> ResultsFile::append(const PromptResult& prompt, bool shows_origins) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "cli/line_file.h"
@@ -47,6 +48,9 @@ class ResultsFile {
 
   ResultsFile() = default;
   Status take_line(std::string_view text, int number);
+  /// The indices of the prompts that have a line.
+  [[nodiscard]] Result<std::unordered_set<int>> find_done(const std::vector<PromptSpec>& prompts) const;
+  [[nodiscard]] Status check_line(const Line& line, int last_index) const;
 
   std::unique_ptr<LineFile> file_;
   std::vector<Line> lines_;                          // from before

@@ -172,6 +172,21 @@ TEST_F(ResultsFileTest, PromptsWithAnIdMayMove) {
   EXPECT_THAT(left().status().message(), HasSubstr(":1: prompt 0 was another one then"));
 }
 
+TEST_F(ResultsFileTest, EqualPromptsHaveALineEach) {
+  for (PromptSpec& prompt : prompts_) {
+    prompt.id = "the same";
+    prompt.request.prompt = "the same";
+    prompt.request.seed.reset();
+  }
+  write({result_of(0), result_of(1)});
+  EXPECT_EQ(left().value(), std::vector{2});
+  PromptSpec other = prompts_[0];
+  other.request.prompt = "another";
+  prompts_ = {other, other, prompts_[0], prompts_[1], prompts_[2]};
+  for (size_t i = 0; i < prompts_.size(); ++i) prompts_[i].index = static_cast<int>(i);
+  EXPECT_EQ(left().value().size(), 3U) << "of five, two have a line";
+}
+
 TEST_F(ResultsFileTest, AMovedPromptWithAnotherSeedIsAnother) {
   for (PromptSpec& prompt : prompts_) prompt.id = prompt.index;
   write({result_of(0)});

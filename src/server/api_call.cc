@@ -38,7 +38,6 @@ Result<int64_t> as_whole(const std::string& key, const Json& value, int64_t min,
 /// A number that is whole as one that is written so: callers whose only numbers are floats send 5.0.
 Json written_whole(const Json& value) {
   constexpr double kMost = 9007199254740992.0;  // 2^53
-  if (!value.is_number_float()) return value;
   const auto number = value.get<double>();
   const bool is_whole = number == std::trunc(number) && std::abs(number) <= kMost;
   return is_whole ? Json(static_cast<int64_t>(number)) : value;
@@ -54,7 +53,8 @@ class CallReader {
   Result<ApiCall> read(const Json& body) {
     if (!body.is_object()) return invalid_argument("the body must be a JSON object");
     for (const auto& [key, value] : body.items()) {
-      if (!value.is_null()) BASS_RETURN_IF_ERROR(read_key(key, written_whole(value)));
+      if (value.is_null()) continue;
+      BASS_RETURN_IF_ERROR(value.is_number_float() ? read_key(key, written_whole(value)) : read_key(key, value));
     }
     BASS_RETURN_IF_ERROR(read_stream_options(body));
     BASS_RETURN_IF_ERROR(settle_samples());

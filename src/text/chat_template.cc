@@ -114,6 +114,8 @@ Status check_template_variables(std::string_view json) {
   BASS_ASSIGN_OR_RETURN(const Json variables, parse_user_json(json));
   if (!variables.is_object())
     return invalid_argument("must be an object of variables, like {\"enable_thinking\": false}");
+  if (variables.size() > kMaxTemplateVariables)
+    return invalid_argument(fmt::format("has {} variables; give at most {}", variables.size(), kMaxTemplateVariables));
   for (const char* const name : {"messages", "tools", "add_generation_prompt"}) {
     if (variables.contains(name))
       return invalid_argument(fmt::format("\"{}\": is what the request says itself; leave it out", name));

@@ -31,16 +31,19 @@ std::vector<ChatMessage> conversation_of(const std::optional<std::string>& syste
 /// Error (kInvalidArgument): one of them is no UTF-8, or its tool_calls no JSON list.
 Status check_messages(std::span<const ChatMessage> messages);
 
-/// Error (kInvalidArgument): ChatFormat::variables is no JSON object, or names what the request itself says.
+/// Templates look their variables up one after the other.
+inline constexpr size_t kMaxTemplateVariables = 256;
+
+/// Error (kInvalidArgument): ChatFormat::variables is no JSON object, has more than kMaxTemplateVariables, or names
+/// what the request itself says.
 Status check_template_variables(std::string_view json);
 
 /// What the template prints when it gets the messages as transformers hands them over: `messages`, `tools`,
 /// `add_generation_prompt`, `bos_token` and `eos_token` where there are such tokens, `documents` none, and over these
-/// the format's own variables; for templates
-/// that do not know tools chat_tools.h has words. The special tokens in it are to be parsed and none to be added: a
-/// template prints its own begin token. That holds for the messages' contents too, as in transformers: a content that
-/// spells a special token becomes that token. Errors (kInvalidArgument): no template, no messages, what the template
-/// refuses, with its line.
+/// the format's own variables; for templates that do not know tools chat_tools.h has words. The special tokens in it
+/// are to be parsed and none to be added: a template prints its own begin token. That holds for the messages' contents
+/// too, as in transformers: a content that spells a special token becomes that token. Errors (kInvalidArgument): no
+/// template, no messages, what the template refuses, with its line.
 Result<std::string> format_chat(const ChatFormat& format, std::span<const ChatMessage> messages);
 
 }  // namespace bass

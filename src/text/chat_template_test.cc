@@ -166,6 +166,23 @@ TEST(ChatTemplateTest, ToolsThatATemplateOnlyMentionsAreToldInWords) {
               HasSubstr("You may call functions."));
 }
 
+TEST(ChatTemplateTest, VariablesAreFewButMayBeLarge) {
+  const auto object = [](int n_keys) {
+    std::string text = "{";
+    for (int i = 0; i < n_keys; ++i) text += (i > 0 ? ",\"k" : "\"k") + std::to_string(i) + "\":1";
+    return text + "}";
+  };
+  EXPECT_TRUE(check_template_variables(object(kMaxTemplateVariables)).ok());
+  EXPECT_THAT(check_template_variables(object(kMaxTemplateVariables + 1)).message(), HasSubstr("at most 256"));
+  const ChatMessage message{"user", "Hi"};
+  const auto format = [&](int n_keys) {
+    const std::string variables = "{\"large\":" + object(n_keys) + "}";
+    EXPECT_TRUE(check_template_variables(variables).ok());
+    EXPECT_TRUE(format_chat({.chat_template = kChatMl, .variables = variables}, {&message, 1}).ok());
+  };
+  EXPECT_LT(testing::growth(5000, format), testing::kMostGrowth);
+}
+
 // Others' JSON: the time that an object takes must not grow with the square of its keys.
 TEST(ChatTemplateTest, LargeArgumentsTakeNoLongTime) {
   const auto format = [](int n_keys) {

@@ -1,10 +1,15 @@
 """What a command reads is not what it writes, by whatever name."""
 import json
 import os
+import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
+
+sys.path.insert(0, os.fspath(pathlib.Path(__file__).resolve().parent.parent / "fuzz"))
+import make_corpus as checkpoints  # noqa: E402
 
 CONFIG = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 1, "num_attention_heads": 4, "vocab_size": 300}
 
@@ -54,3 +59,16 @@ def test_other_files_are_replaced(run, files):
     done = run("generate", "-m", "m.gguf", "--prompts", "p.jsonl", "--save", "old.json")
     assert done.code == 0, done.err
     assert json.loads((files / "old.json").read_text())["prompts"]
+
+
+def test_a_result_may_lie_beside_a_checkpoint(run, tmp_path):
+    checkpoints.write_checkpoint(tmp_path)
+    asked = ("generate", "-m", ".", "-p", "a", "--max-tokens", "1", "--context", "8", "--save")
+    for _ in range(2):  # also where it was written before
+        done = run(*asked, "out.json")
+        assert done.code == 0, done.err
+    for part in ("tokenizer.json", "config.json", "model.safetensors"):
+        before = (tmp_path / part).read_bytes()
+        refused = run(*asked, part)
+        assert refused.code == 2 and f"--save {part}: is a file of the model that is read" in refused.err
+        assert (tmp_path / part).read_bytes() == before
