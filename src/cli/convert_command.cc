@@ -76,7 +76,7 @@ class ConvertCommand final : public Command {
     if (output_.empty()) return invalid_argument("-o FILE: missing; name the file to write");
     BASS_ASSIGN_OR_RETURN(const std::string path, resolve_model(input_));
     BASS_RETURN_IF_ERROR(check_save_path("-o", output_));
-    BASS_RETURN_IF_ERROR(check_not_read("-o", output_, {.models = {input_}, .files = {}}));
+    BASS_RETURN_IF_ERROR(check_not_read("-o", output_, {.models = {input_}, .files = {}, .with_folders = true}));
     BASS_ASSIGN_OR_RETURN(ModelSource source, open_model_source(path));
     const std::optional<DType> type = find_quantisable_type(options_.engine.quantize);
     const bool has_made_none = type.has_value() && quantise_recipes(*type, source.recipes) == 0;

@@ -27,13 +27,13 @@ bool is_of_checkpoint(const fs::path& path) {
 }
 
 /// What is no model is told by whoever loads it.
-bool is_of_model(const std::string& model, const std::string& path) {
+bool is_of_model(const std::string& model, const std::string& path, bool with_folder) {
   const Result<std::string> resolved = resolve_model(model);
   if (!resolved.ok()) return false;
   std::error_code error;
   if (is_checkpoint(resolved.value())) {
     const fs::path folder = fs::path(path).parent_path();
-    return is_of_checkpoint(path) &&
+    return (with_folder ? !path.ends_with(".gguf") : is_of_checkpoint(path)) &&
            fs::equivalent(folder.empty() ? "." : folder, checkpoint_directory(resolved.value()), error);
   }
   const Result<GgufFile> file = GgufFile::open(resolved.value());
@@ -52,7 +52,7 @@ Status check_not_read(std::string_view flag, const std::string& path, const Read
     return invalid_argument(fmt::format("{} {}: is read, too, and would be replaced; name another file", flag, path));
   }
   for (const std::string& model : read.models) {
-    if (model.empty() || !is_of_model(model, path)) continue;
+    if (model.empty() || !is_of_model(model, path, read.with_folders)) continue;
     return invalid_argument(fmt::format("{} {}: is a file of the model that is read; name another one", flag, path));
   }
   return ok_status();

@@ -12,6 +12,7 @@ namespace bass {
 struct ReadFiles {
   std::vector<std::string> models;  ///< as -m takes them; empty: none
   std::vector<std::string> files;   ///< "-": standard input; empty: none
+  bool with_folders = false;        ///< of checkpoints whatever lies in their folders, but for GGUF files
 };
 
 /// Known before anything is read. Error (kInvalidArgument): the path, which the option `flag` names, is one of these

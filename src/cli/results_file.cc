@@ -89,9 +89,9 @@ Result<std::unordered_set<int>> ResultsFile::find_done(const std::vector<PromptS
   std::unordered_set<int> done;
   std::vector<Line> others;
   for (const Line& line : lines_) {
-    const auto request = request_of_.find(static_cast<int>(std::min<int64_t>(line.index, INT32_MAX)));
-    const bool is_there = request != request_of_.end() && request->second == line.request;
-    if (!is_there || !done.insert(request->first).second) others.push_back(line);
+    const std::string* request = request_at(line.index);
+    const bool is_there = request != nullptr && *request == line.request;
+    if (!is_there || !done.insert(static_cast<int>(line.index)).second) others.push_back(line);
   }
   std::unordered_map<std::string_view, std::vector<int>>
       moved;  // [request], of prompts with an id that have no line yet
@@ -111,14 +111,19 @@ Result<std::unordered_set<int>> ResultsFile::find_done(const std::vector<PromptS
   return done;
 }
 
+const std::string* ResultsFile::request_at(int64_t index) const {
+  const auto request = request_of_.find(static_cast<int>(std::min<int64_t>(index, INT32_MAX)));
+  return request == request_of_.end() ? nullptr : &request->second;
+}
+
 /// Of a line of no prompt that has moved.
 Status ResultsFile::check_line(const Line& line, int last_index) const {
-  const auto request = request_of_.find(static_cast<int>(std::min<int64_t>(line.index, INT32_MAX)));
-  if (request == request_of_.end()) {
+  const std::string* request = request_at(line.index);
+  if (request == nullptr) {
     return invalid_argument(fmt::format("{}: is of prompt {}, which is not there (the last is {}); name another file",
                                         file_->place(line.number), line.index, last_index));
   }
-  if (request->second == line.request) return ok_status();  // a second one
+  if (*request == line.request) return ok_status();  // a second one
   return invalid_argument(fmt::format(
       "{}: prompt {} was another one then, had other options (a --seed?) or was another model's; give "
       "those of that run, or name another file (prompts may be moved where they have an \"id\" and no --seed)",

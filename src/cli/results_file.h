@@ -50,6 +50,7 @@ class ResultsFile {
   Status take_line(std::string_view text, int number);
   /// The indices of the prompts that have a line.
   [[nodiscard]] Result<std::unordered_set<int>> find_done(const std::vector<PromptSpec>& prompts) const;
+  [[nodiscard]] const std::string* request_at(int64_t index) const;  // of the prompt there; null: there is none
   [[nodiscard]] Status check_line(const Line& line, int last_index) const;
 
   std::unique_ptr<LineFile> file_;

@@ -49,8 +49,6 @@ Status check_quantize(std::string_view text) {
   return invalid_argument("must be none, q8_0, q5_1, q5_0, q4_1 or q4_0");
 }
 
-Status check_tools(std::string_view text) { return read_tools(text).status(); }
-
 Status check_json_schema(std::string_view text) { return json_schema_grammar(text).status(); }
 
 Status check_regex(std::string_view text) {

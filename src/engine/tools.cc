@@ -47,4 +47,6 @@ Result<std::vector<Tool>> read_tools(std::string_view json) {
   return tools;
 }
 
+Status check_tools(std::string_view json) { return read_tools(json).status(); }
+
 }  // namespace bass

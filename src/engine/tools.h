@@ -20,5 +20,7 @@ struct Tool {
 /// of at least one function; no name twice. Of the schemas only is looked at that they are objects: templates print
 /// all. Errors (kInvalidArgument): what is wrong with which.
 Result<std::vector<Tool>> read_tools(std::string_view json);
+/// What read_tools says of it.
+Status check_tools(std::string_view json);
 
 }  // namespace bass

@@ -121,7 +121,6 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
                                         *find_invalid_utf8(*request.system)));
   }
   BASS_RETURN_IF_ERROR(check_messages(request.messages));
-  const auto check_tools = [](std::string_view text) { return read_tools(text).status(); };
   BASS_RETURN_IF_ERROR(validate_of_chat(request, "tools", request.tools, check_tools));
   BASS_RETURN_IF_ERROR(
       validate_of_chat(request, "chat_template_kwargs", request.chat_template_kwargs, check_template_variables));

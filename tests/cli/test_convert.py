@@ -144,6 +144,7 @@ def test_no_part_of_the_source_is_replaced(run, tiny, tmp_path):
 
 def test_no_file_of_a_checkpoint_is_replaced(run, tmp_path):
     files.write_checkpoint(tmp_path)
+    (tmp_path / "README.md").write_text("what stands beside it")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     for target in before:
         for source in (".", "model.safetensors"):
