@@ -152,6 +152,7 @@ std::vector<Arrival> mixed_arrivals() {
     request.max_tokens = 12 + i * 13 % 40;
     request.seed = 500 + static_cast<uint64_t>(i);
     request.sampling.temperature = i % 2 == 0 ? 0.0f : 0.7f;
+    if (i % 4 == 1) request.min_tokens = 6 + i;
     request.sampling.ignore_eos = i % 3 == 0 || i == 8;  // the longest of `goodput` that is not cancelled
     if (i % 5 == 1) request.sampling.repetition_penalty = 1.1f;
     request.speculation = {kDrafters[i % 5], kLengths[i % 6], VerifyRule::kMatch};

@@ -73,6 +73,9 @@ struct Request {
   std::optional<std::string> chat_template_kwargs;
   int n = 1;             ///< samples, 1 to 65536; later requests wait until the last one has begun
   int max_tokens = 128;  ///< new tokens a sample; >= 1 (0 only with prompt_logprobs)
+  /// No end token and none of stop_token_ids is drawn, and no stop string looked for, in a sample's first so many
+  /// tokens; at most max_tokens. A text that is complete under json_schema or regex ends all the same.
+  int min_tokens = 0;
   SamplingOptions sampling;
   SpeculationOptions speculation;
   /// What the answer has to be, at most one of them. A JSON text that fits this JSON schema
@@ -81,7 +84,8 @@ struct Request {
   /// follow; max_tokens may cut it short.
   std::optional<std::string> json_schema;
   std::optional<std::string> regex;
-  std::vector<std::string> stop;  ///< none may be empty; at most 256, of 64 KiB together
+  std::vector<std::string> stop;        ///< none may be empty; at most 256, of 64 KiB together
+  std::vector<TokenId> stop_token_ids;  ///< these end a sample as end tokens do, also with ignore_eos; at most 256
   std::optional<uint64_t> seed;
   /// Requests of one engine that share a number are wanted together: while nobody waits for a place in the batch,
   /// `goodput` drafts for the end of the last one rather than for most tokens a second. 0: a job of its own, of all its

@@ -22,13 +22,21 @@ std::optional<FinishReason> append_tokens(const CommitContext& context, Sequence
   event->tokens.reserve(kEventTokens);
   event->text.reserve(kEventTextBytes);
   for (const TokenInfo& token : std::span(result.tokens).first(n_tokens)) {
-    if (context.tokenizer->is_end(token.id)) return FinishReason::kStop;
+    if (context.tokenizer->is_end(token.id) || std::ranges::count(request->request.stop_token_ids, token.id) > 0) {
+      return FinishReason::kStop;
+    }
+    const bool is_early = request->n_early(*sequence) > 0;
     sequence->output.push_back(token.id);
     if (request->ngrams != nullptr) request->ngrams->append(sequence->choice_idx, token.id);
     event->tokens.push_back(token);
     event->top_logprobs.insert(event->top_logprobs.end(), top, top + n_top);
     top += n_top;
-    if (sequence->stop_matcher.push(sequence->detokenizer.push(token.id), &event->text)) return FinishReason::kStop;
+    const std::string_view text = sequence->detokenizer.push(token.id);
+    if (is_early) {
+      event->text += text;
+    } else if (sequence->stop_matcher.push(text, &event->text)) {
+      return FinishReason::kStop;
+    }
     if (request->constraint != nullptr) {
       sequence->place.advance(token.id);
       if (request->constraint->is_complete(sequence->place.state())) return FinishReason::kStop;

@@ -46,9 +46,7 @@ void Scheduler::weigh() {
   jobs_.clear();
   for (const Sequence* sequence : running_) {
     const RequestState& request = *sequence->request;
-    weighed_.push_back({.job = job_of(request),
-                        .n_left = request.n_left(*sequence),
-                        .may_end = !request.request.sampling.ignore_eos || !request.request.stop.empty()});
+    weighed_.push_back({.job = job_of(request), .n_left = request.n_left(*sequence), .may_end = request.may_end()});
   }
   const bool has_waiting =
       std::any_of(requests_.begin(), requests_.end(), [](const auto& request) { return request->has_unstarted(); });

@@ -95,6 +95,7 @@ class EngineCore final : public Engine {
   [[nodiscard]] int64_t mib_for(int64_t n_pages) const;
   Result<std::unique_ptr<RequestState>> make_request(Request request, std::shared_ptr<EventQueue> events) const;
   void set_sampling(RequestState* state) const;
+  void set_banned(RequestState* state) const;
   void set_drafting(RequestState* state) const;
 
   void read_costs();

@@ -310,7 +310,7 @@ void EngineCore::set_sampling(RequestState* state) const {
   const Request& request = state->request;
   const SamplingOptions& options = request.sampling;
   for (const auto& [id, bias] : options.logit_bias) state->bias.push_back({id, bias});
-  if (options.ignore_eos) state->banned.assign(tokenizer_->end_ids().begin(), tokenizer_->end_ids().end());
+  set_banned(state);
   SamplingParams& sampling = state->sampling;
   sampling.temperature = options.temperature;
   sampling.top_p = options.top_p;
@@ -321,10 +321,27 @@ void EngineCore::set_sampling(RequestState* state) const {
   sampling.frequency_penalty = options.frequency_penalty;
   sampling.bias = state->bias.data();
   sampling.n_bias = static_cast<int32_t>(state->bias.size());
-  sampling.banned = state->banned.data();
-  sampling.n_banned = static_cast<int32_t>(state->banned.size());
   sampling.seed = request.seed ? *request.seed : random_seed();
   sampling.rule = used_verify_rule(options.temperature, request.speculation.verify, request.seed.has_value());
+}
+
+// First those that are banned everywhere, then those that are until min_tokens are there. A stop token is one where
+// other end tokens are ignored, too.
+void EngineCore::set_banned(RequestState* state) const {
+  const Request& request = state->request;
+  std::vector<TokenId>& banned = state->banned;
+  banned.assign(tokenizer_->end_ids().begin(), tokenizer_->end_ids().end());
+  std::erase_if(banned, [&](TokenId id) { return std::ranges::count(request.stop_token_ids, id) > 0; });
+  SamplingParams& sampling = state->sampling;
+  const size_t n_always = request.sampling.ignore_eos ? banned.size() : 0;
+  if (request.min_tokens > 0) {
+    banned.insert(banned.end(), request.stop_token_ids.begin(), request.stop_token_ids.end());
+  } else {
+    banned.resize(n_always);
+  }
+  sampling.banned = banned.data();
+  sampling.n_banned = static_cast<int32_t>(banned.size());
+  sampling.n_banned_early = static_cast<int32_t>(banned.size() - n_always);
 }
 
 void EngineCore::set_drafting(RequestState* state) const {

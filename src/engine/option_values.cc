@@ -150,6 +150,12 @@ Status parse(const Option& option, std::string_view text, double* field) { retur
 Status parse(const Option& option, std::string_view text, std::vector<std::string>* field) {
   return parse(option, text, &field->emplace_back());
 }
+Status parse(const Option& option, std::string_view text, std::vector<TokenId>* field) {
+  TokenId id = 0;
+  if (!parse_whole(text, &id) || id < 0) return must_be("", option.range);
+  field->push_back(id);
+  return ok_status();
+}
 Status parse(const Option& option, std::string_view text, std::vector<std::pair<TokenId, float>>* field) {
   const size_t colon = text.find(':');
   TokenId id = 0;
@@ -205,6 +211,7 @@ nlohmann::json as_json(int value) { return value; }
 nlohmann::json as_json(float value) { return value; }
 nlohmann::json as_json(const std::string& value) { return value; }
 nlohmann::json as_json(const std::vector<std::string>& value) { return value; }
+nlohmann::json as_json(const std::vector<TokenId>& value) { return value; }
 nlohmann::json as_json(const std::vector<std::pair<TokenId, float>>& value) {
   auto biases = nlohmann::json::object();
   for (const auto& [id, bias] : value) biases[std::to_string(id)] = bias;
@@ -252,6 +259,7 @@ Status set_text(const Option& option, std::string_view text, std::string_view sh
 void clear_list(const Option& option, GenerateOptions* options) {
   OptionField field = option.field(*options);
   if (auto** texts = std::get_if<std::vector<std::string>*>(&field)) (*texts)->clear();
+  if (auto** ids = std::get_if<std::vector<TokenId>*>(&field)) (*ids)->clear();
   if (auto** biases = std::get_if<std::vector<std::pair<TokenId, float>>*>(&field)) (*biases)->clear();
 }
 
@@ -288,6 +296,13 @@ std::optional<std::vector<std::string>> json_texts(OptionKind kind, const nlohma
       if (value.is_string()) return std::vector<std::string>{value.get<std::string>()};
       if (!value.is_structured() && !value.is_boolean()) return std::nullopt;
       return std::vector<std::string>{value.dump()};
+    case OptionKind::kTokenList:
+      if (!value.is_array()) return std::nullopt;
+      for (const auto& id : value) {
+        if (!id.is_number()) return std::nullopt;
+        texts.push_back(id.dump());
+      }
+      return texts;
     case OptionKind::kBiasList:
       if (!value.is_object()) return std::nullopt;
       for (const auto& [id, bias] : value.items()) {
@@ -313,6 +328,8 @@ std::string_view json_type_name(OptionKind kind) {
       return "a string or a list of strings";
     case OptionKind::kJson:
       return "JSON, or a string that holds it";
+    case OptionKind::kTokenList:
+      return "a list of token ids";
     case OptionKind::kBiasList:
       return "an object of token ids and numbers, like {\"42\": -1.5}";
   }
@@ -337,6 +354,7 @@ OptionKind option_kind(const Option& option) {
     OptionKind operator()(const float*) const { return OptionKind::kNumber; }
     OptionKind operator()(const std::optional<double>*) const { return OptionKind::kNumber; }
     OptionKind operator()(const std::vector<std::string>*) const { return OptionKind::kTextList; }
+    OptionKind operator()(const std::vector<TokenId>*) const { return OptionKind::kTokenList; }
     OptionKind operator()(const std::vector<std::pair<TokenId, float>>*) const { return OptionKind::kBiasList; }
     OptionKind operator()(const void*) const { return OptionKind::kText; }  // texts and choices
   };

@@ -165,6 +165,15 @@ constexpr std::array kOptions{
            .field = BASS_FIELD(request.max_tokens),
            .min = 1,
            .max = kMaxInt},
+    Option{.name = "min_tokens",
+           .group = kLimits,
+           .is_per_request = true,
+           .value_name = "N",
+           .range = ">= 0 and at most max-tokens",
+           .help = "no end before so many new tokens",
+           .field = BASS_FIELD(request.min_tokens),
+           .min = 0,
+           .max = kMaxInt},
     Option{.name = "stop",
            .group = kLimits,
            .is_per_request = true,
@@ -174,6 +183,14 @@ constexpr std::array kOptions{
            .help = "end a sample before this text (repeatable)",
            .field = BASS_FIELD(request.stop),
            .check = check_stop},
+    Option{.name = "stop_token_ids",
+           .group = kLimits,
+           .is_per_request = true,
+           .value_name = "ID",
+           .unset = "none",
+           .range = "a token id >= 0",
+           .help = "end a sample where this token is drawn, as at an end token (repeatable; in JSON [ID, ...])",
+           .field = BASS_FIELD(request.stop_token_ids)},
     Option{.name = "ignore_eos",
            .group = kLimits,
            .is_per_request = true,
@@ -474,6 +491,10 @@ Status check_options(const GenerateOptions& options) {
   if (options.request.speculation.drafter == DrafterChoice::kModel && options.engine.draft_path.empty()) {
     return invalid_argument(
         "--drafter model: there is no draft model; give one with -d DRAFT.gguf, or use --drafter ngram");
+  }
+  if (options.request.min_tokens > options.request.max_tokens) {
+    return invalid_argument(fmt::format("min_tokens {}: must be at most max_tokens, which is {}",
+                                        options.request.min_tokens, options.request.max_tokens));
   }
   if (options.request.system.has_value() && !options.request.chat) {
     return invalid_argument("--system: has no place in a prompt without a chat template; add --chat");

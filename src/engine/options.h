@@ -39,13 +39,14 @@ enum class OptionGroup : uint8_t { kModel, kPrompt, kLimits, kSampling, kSpecula
 std::string_view group_title(OptionGroup group);
 
 /// Where an option's value lives. The alternative is the option's type.
-using OptionField = std::variant<bool*, int*, float*, std::string*, std::optional<int>*, std::optional<int64_t>*,
-                                 std::optional<uint64_t>*, std::optional<double>*, std::optional<std::string>*,
-                                 std::vector<std::string>*, std::vector<std::pair<TokenId, float>>*, DrafterChoice*,
-                                 std::optional<VerifyRule>*, AttentionKind*, ActivationKind*, KvKind*>;
+using OptionField =
+    std::variant<bool*, int*, float*, std::string*, std::optional<int>*, std::optional<int64_t>*,
+                 std::optional<uint64_t>*, std::optional<double>*, std::optional<std::string>*,
+                 std::vector<std::string>*, std::vector<TokenId>*, std::vector<std::pair<TokenId, float>>*,
+                 DrafterChoice*, std::optional<VerifyRule>*, AttentionKind*, ActivationKind*, KvKind*>;
 
 /// How a value is written: on the command line, and as JSON.
-enum class OptionKind : uint8_t { kFlag, kInteger, kNumber, kText, kTextList, kBiasList, kJson };
+enum class OptionKind : uint8_t { kFlag, kInteger, kNumber, kText, kTextList, kTokenList, kBiasList, kJson };
 
 struct Option {
   std::string_view name;  ///< snake_case, as in JSON; "--max-tokens" on the command line

@@ -65,6 +65,7 @@ TEST(OptionsTest, SetsEveryKind) {
   EXPECT_TRUE(set("temperature", {"0"}, &options).ok());
   EXPECT_TRUE(set("stop", {"a", "b"}, &options).ok());
   EXPECT_TRUE(set("logit_bias", {"5:-1.5", "7:2"}, &options).ok());
+  EXPECT_TRUE(set("stop_token_ids", {"7", "0"}, &options).ok());
   EXPECT_TRUE(set("seed", {"18446744073709551615"}, &options).ok());
   EXPECT_TRUE(set("verify", {"match"}, &options).ok());
   EXPECT_TRUE(set("time_budget", {"2.5"}, &options).ok());
@@ -74,6 +75,7 @@ TEST(OptionsTest, SetsEveryKind) {
   EXPECT_THAT(options.request.stop, ::testing::ElementsAre("a", "b"));
   EXPECT_THAT(options.request.sampling.logit_bias,
               ::testing::ElementsAre(::testing::Pair(5, -1.5f), ::testing::Pair(7, 2.f)));
+  EXPECT_THAT(options.request.stop_token_ids, ::testing::ElementsAre(7, 0));
   EXPECT_EQ(options.request.seed, 18446744073709551615ull);
   EXPECT_EQ(options.request.speculation.verify, VerifyRule::kMatch);
   EXPECT_EQ(options.request.time_budget_s, 2.5);
@@ -128,9 +130,12 @@ TEST(OptionsTest, JsonValuesHaveTheOptionsType) {
   EXPECT_TRUE(set_json("chat", true).ok());
   EXPECT_TRUE(set_json("stop", {"x", "y"}).ok());
   EXPECT_TRUE(set_json("stop", "z").ok());
+  EXPECT_TRUE(set_json("stop_token_ids", {1, 2}).ok());
+  EXPECT_TRUE(set_json("stop_token_ids", {3}).ok());
   EXPECT_TRUE(set_json("logit_bias", {{"5", -2.5}}).ok());
   EXPECT_EQ(options.request.n, 3);
   EXPECT_THAT(options.request.stop, ::testing::ElementsAre("z"));
+  EXPECT_THAT(options.request.stop_token_ids, ::testing::ElementsAre(3));
   EXPECT_THAT(options.request.sampling.logit_bias, ::testing::ElementsAre(::testing::Pair(5, -2.5f)));
 
   EXPECT_EQ(set_json("n", "3").message(), "\"n\" \"3\": must be a whole number");
@@ -138,6 +143,8 @@ TEST(OptionsTest, JsonValuesHaveTheOptionsType) {
   EXPECT_EQ(set_json("chat", 1).message(), "\"chat\" 1: must be true or false");
   EXPECT_EQ(set_json("stop", {""}).message(), "\"stop\" \"\": must not be empty");
   EXPECT_THAT(set_json("stop", {1}).message(), HasSubstr("a list of strings"));
+  EXPECT_EQ(set_json("stop_token_ids", 5).message(), "\"stop_token_ids\" 5: must be a list of token ids");
+  EXPECT_EQ(set_json("stop_token_ids", {-1}).message(), "\"stop_token_ids\" -1: must be a token id >= 0");
   EXPECT_THAT(set_json("seed", 1.5).message(), HasSubstr("must be a whole number"));
 }
 
@@ -188,6 +195,14 @@ TEST(OptionsTest, QuietShowsNoDrafts) {
   EXPECT_THAT(check_options(options).message(), HasSubstr("--show-drafts"));
   options.quiet = false;
   EXPECT_TRUE(check_options(options).ok());
+}
+
+TEST(OptionsTest, AtLeastSoManyTokensAreNotMoreThanAtMost) {
+  GenerateOptions options;
+  options.request.max_tokens = options.request.min_tokens = 8;
+  EXPECT_TRUE(check_options(options).ok());
+  options.request.min_tokens = 9;
+  EXPECT_EQ(check_options(options).message(), "min_tokens 9: must be at most max_tokens, which is 8");
 }
 
 TEST(OptionsTest, AModelDrafterNeedsADraft) {

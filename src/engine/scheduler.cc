@@ -132,6 +132,7 @@ void Scheduler::plan_decode(Sequence* sequence, StepPlan* plan) {
   segment.is_look = sequence->is_look && executor_->can_look();
   segment.sampling = request->sampling;
   segment.sampling.sample_idx = static_cast<uint32_t>(sequence->choice_idx);
+  segment.sampling.n_early = request->n_early(*sequence);
   segment.prompt = request->prompt;
   segment.output = sequence->output;
   segment.constraint = sequence->place.constraint();

@@ -147,6 +147,14 @@ struct RequestState {
   [[nodiscard]] int text_len(const Sequence& sequence) const {
     return static_cast<int>(prompt.size() + sequence.output.size());
   }
+  /// Before max_tokens.
+  [[nodiscard]] bool may_end() const {
+    return !request.sampling.ignore_eos || !request.stop.empty() || !request.stop_token_ids.empty();
+  }
+  /// Tokens that it must still emit.
+  [[nodiscard]] int n_early(const Sequence& sequence) const {
+    return std::max(request.min_tokens - static_cast<int>(sequence.output.size()), 0);
+  }
   /// Tokens that it may still emit.
   [[nodiscard]] int n_left(const Sequence& sequence) const { return max_text_len - text_len(sequence); }
   [[nodiscard]] TokenId token_at(const Sequence& sequence, int position) const {

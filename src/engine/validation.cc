@@ -50,6 +50,18 @@ Status require_known(Kind kind, Kind last, std::string_view name) {
   return require(number >= 0 && number <= static_cast<int>(last), name, number, "one of its enumeration");
 }
 
+// Each of them is compared with each token that is drawn.
+Status validate_stop_tokens(const std::vector<TokenId>& ids, int vocab_size) {
+  constexpr size_t kMaxIds = 256;
+  BASS_RETURN_IF_ERROR(require(ids.size() <= kMaxIds, "stop_token_ids' length", static_cast<double>(ids.size()),
+                               fmt::format("at most {}", kMaxIds)));
+  for (const TokenId id : ids) {
+    BASS_RETURN_IF_ERROR(require(id >= 0 && id < vocab_size, "one of stop_token_ids", id,
+                                 fmt::format("a token id from 0 to {}", vocab_size - 1)));
+  }
+  return ok_status();
+}
+
 /// Of what chats alone have. text: its JSON, or none
 Status validate_of_chat(const Request& request, std::string_view name, const std::optional<std::string>& text,
                         Status (*check)(std::string_view)) {
@@ -129,6 +141,10 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
                                  fmt::format("a token id from 0 to {}", vocab_size - 1)));
   }
   BASS_RETURN_IF_ERROR(StopMatcher::check(request.stop));
+  BASS_RETURN_IF_ERROR(require(request.min_tokens >= 0 && request.min_tokens <= request.max_tokens, "min_tokens",
+                               request.min_tokens,
+                               fmt::format("from 0 to max_tokens, which is {}", request.max_tokens)));
+  BASS_RETURN_IF_ERROR(validate_stop_tokens(request.stop_token_ids, vocab_size));
   if (request.json_schema && request.regex) {
     return invalid_argument("json_schema and regex: an answer follows one of them; leave the other one out");
   }

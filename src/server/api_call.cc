@@ -35,9 +35,11 @@ Result<int64_t> as_whole(const std::string& key, const Json& value, int64_t min,
   return invalid_argument(fmt::format("\"{}\" {}: must be a whole number from {} to {}", key, shown(value), min, max));
 }
 
-/// A number that is whole as one that is written so: callers whose only numbers are floats send 5.0.
+/// A number that is whole as one that is written so: callers whose only numbers are floats send 5.0. Other values as
+/// they are.
 Json written_whole(const Json& value) {
   constexpr double kMost = 9007199254740992.0;  // 2^53
+  if (!value.is_number_float()) return value;
   const auto number = value.get<double>();
   const bool is_whole = number == std::trunc(number) && std::abs(number) <= kMost;
   return is_whole ? Json(static_cast<int64_t>(number)) : value;
@@ -60,8 +62,8 @@ class CallReader {
     BASS_RETURN_IF_ERROR(settle_samples());
     BASS_RETURN_IF_ERROR(settle_logprobs());
     BASS_RETURN_IF_ERROR(settle_tools());
+    BASS_RETURN_IF_ERROR(settle_lengths());
     BASS_RETURN_IF_ERROR(check_options(options_));
-    settle_lengths();
     BASS_RETURN_IF_ERROR(is_chat() ? read_chat(body) : read_prompts(body));
     call_.shape.n_prompts = call_.requests.size();
     return std::move(call_);
@@ -90,6 +92,7 @@ class CallReader {
     if (key == "chat_template_kwargs" && is_chat()) return set_row(key, value);
     if (key == "parallel_tool_calls" && is_chat()) return set(as_bool(key, value), &may_call_several_);
     if (key == "stop" && value.is_string()) return set_row(key, Json::array({value}));
+    if (key == "stop_token_ids" && value.is_array()) return read_stop_tokens(value);
     if (take_off_value(key, value)) return ok_status();
     if (const std::optional<Status> other = check_other_key(key, value)) return *other;
     return set_row(key, value);
@@ -120,6 +123,12 @@ class CallReader {
     const Option* option = find_option(name);
     if (option == nullptr || !is_key(*option)) return unknown_key(name, known_keys());
     return set_option_from_json(*option, value, &options_);
+  }
+
+  Status read_stop_tokens(const Json& ids) {
+    Json whole = Json::array();
+    for (const Json& id : ids) whole.push_back(written_whole(id));
+    return set_row("stop_token_ids", whole);
   }
 
   [[nodiscard]] bool is_key(const Option& option) const {
@@ -245,15 +254,21 @@ class CallReader {
   }
 
   // -1: as much as fits. Of 0 the prompt is all that is wanted.
-  void settle_lengths() {
+  Status settle_lengths() {
     if (is_greedy_) options_.request.sampling.temperature = 0;
+    const int least = options_.request.min_tokens;
     const std::optional<int> wanted = max_new_ ? max_new_ : max_tokens_;
-    if (!wanted) return;
+    const int most = wanted.value_or(options_.request.max_tokens);
+    if (most >= 0 && least > most)
+      return invalid_argument(
+          fmt::format("\"min_tokens\" {}: must be at most \"max_tokens\", which is {}", least, most));
+    if (!wanted) return ok_status();
     options_.request.max_tokens = *wanted < 0 ? std::numeric_limits<int>::max() : *wanted;
     if (*wanted == 0) options_.request.prompt_logprobs = true;  // so the engine wants it
     // Who scores a text drops the one token behind it, and would drop one of the text where an end token leaves no
     // trace.
     if (*wanted == 1 && options_.request.prompt_logprobs) options_.request.sampling.ignore_eos = true;
+    return ok_status();
   }
 
   Status read_stream_options(const Json& body) {
@@ -360,7 +375,7 @@ class CallReader {
       return invalid_argument("\"prompt\": must be a string, a list of token ids, or a list of these");
     for (const Json& id : ids) {
       TokenId token = 0;
-      BASS_RETURN_IF_ERROR(set(as_whole("prompt", id, 0, std::numeric_limits<TokenId>::max()), &token));
+      BASS_RETURN_IF_ERROR(set(as_whole("prompt", written_whole(id), 0, std::numeric_limits<TokenId>::max()), &token));
       tokens->push_back(token);
     }
     return ok_status();

@@ -224,6 +224,23 @@ TEST(ApiCall, ValuesThatMeanNothingElsewhereMeanNothing) {
               HasSubstr("it is \"repetition_penalty\" here"));
 }
 
+TEST(ApiCall, EndsThatMustAndMayNotCome) {
+  const Request request =
+      completion(R"({"prompt": [1, 2.0], "min_tokens": 3, "stop_token_ids": [5, 7.0], "max_tokens": 3})").requests[0];
+  EXPECT_EQ(request.min_tokens, 3);
+  EXPECT_THAT(request.stop_token_ids, ElementsAre(5, 7));
+  EXPECT_THAT(request.prompt_tokens, ElementsAre(1, 2));
+  EXPECT_EQ(chat(R"(, "min_tokens": 2000, "max_tokens": -1)").requests[0].min_tokens, 2000);
+  EXPECT_EQ(chat(R"(, "min_tokens": 2000, "max_completion_tokens": 2000)").requests[0].min_tokens, 2000);
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "min_tokens": 4, "max_tokens": 3})"),
+              HasSubstr(R"("min_tokens" 4: must be at most "max_tokens", which is 3)"));
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "min_tokens": -1})"), HasSubstr("must be >= 0"));
+  for (const char* ids : {"5", "[\"a\"]", "[1.5]", "[-1]", "[3000000000]"}) {
+    const std::string body = std::string(R"({"prompt": "a", "stop_token_ids": )") + ids + "}";
+    EXPECT_THAT(error_of(ApiEndpoint::kCompletion, body), HasSubstr("\"stop_token_ids\"")) << ids;
+  }
+}
+
 TEST(ApiCall, LogProbabilitiesOfOthersAndOfThePrompt) {
   const ApiCall of_chat = chat(R"(, "top_logprobs": 3, "logprobs": true)");
   EXPECT_EQ(of_chat.shape.n_top, 3);

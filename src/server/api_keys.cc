@@ -40,7 +40,7 @@ constexpr std::string_view kOfChats = "only chats have tools (/v1/chat/completio
 constexpr std::string_view kOfTemplates = "only chats have a template (/v1/chat/completions)";
 constexpr std::string_view kOldTools = "it is \"tools\" and \"tool_choice\" here";
 constexpr std::string_view kTextAlone = "only text is supported here";
-constexpr std::array<Unsupported, 22> kUnsupported{{{"tools", "[[]]", kOfChats},
+constexpr std::array<Unsupported, 20> kUnsupported{{{"tools", "[[]]", kOfChats},
                                                     {"tool_choice", R"(["none", "auto"])", kOfChats},
                                                     {"functions", "[[]]", kOldTools},
                                                     {"function_call", R"(["none", "auto"])", kOldTools},
@@ -57,8 +57,6 @@ constexpr std::array<Unsupported, 22> kUnsupported{{{"tools", "[[]]", kOfChats},
                                                     {"continue_final_message", "[false]"},
                                                     {"include_stop_str_in_output", "[false]"},
                                                     {"chat_template_kwargs", "[{}]", kOfTemplates},
-                                                    {"min_tokens", "[0]"},
-                                                    {"stop_token_ids", "[[]]"},
                                                     {"use_beam_search", "[false]"},
                                                     {"length_penalty", "[1, 1.0]"},
                                                     {"bad_words", "[[]]"}}};

@@ -44,6 +44,11 @@ std::vector<Request> mixed_requests(int vocab_size, const std::string& draft_len
     request.speculation.draft_length = draft_length;
     requests.push_back(request);
   }
+  for (const size_t i : {size_t{2}, size_t{4}}) {
+    requests[i].min_tokens = 3;
+    for (int id = 0; id < vocab_size; id += 4) requests[i].stop_token_ids.push_back(id);
+    requests[i].stop_token_ids.resize(std::min<size_t>(requests[i].stop_token_ids.size(), 200));
+  }
   requests[1].sampling.top_k = 20;
   requests[2].sampling.top_p = 0.9f;
   requests[2].sampling.repetition_penalty = 1.2f;

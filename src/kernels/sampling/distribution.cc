@@ -132,8 +132,8 @@ void RowSampler::apply_edits(const RowDistribution& row, const SamplingParams& p
     const LogitBias& entry = params.bias[i];
     if (const int32_t at = entry_of(row, entry.id); at >= 0) z_[static_cast<size_t>(at)] += entry.bias;
   }
-  for (int i = 0; i < params.n_banned; ++i) {
-    if (const int32_t at = entry_of(row, params.banned[i]); at >= 0) z_[static_cast<size_t>(at)] = -kInf;
+  for (const TokenId id : params.banned_behind(history.drafted.size())) {
+    if (const int32_t at = entry_of(row, id); at >= 0) z_[static_cast<size_t>(at)] = -kInf;
   }
   if (history.allowed != nullptr) forbid(row, history);
 }
@@ -274,8 +274,8 @@ cpu::KeptSet RowSampler::split_candidates_by_mass(float max_z, double mass) {
 
 int32_t RowSampler::fallback_entry(const RowDistribution& row, const SamplingParams& params,
                                    const TokenHistory& history) {
-  for (int i = 0; i < params.n_banned; ++i) {
-    if (const int32_t at = entry_of(row, params.banned[i]); at >= 0) marks_[static_cast<size_t>(at)] = 1;
+  for (const TokenId id : params.banned_behind(history.drafted.size())) {
+    if (const int32_t at = entry_of(row, id); at >= 0) marks_[static_cast<size_t>(at)] = 1;
   }
   int32_t lowest = 0;
   while (lowest < row.n && (marks_[static_cast<size_t>(lowest)] != 0 || !history.allows(row.token(lowest)))) ++lowest;

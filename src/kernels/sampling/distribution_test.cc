@@ -35,7 +35,10 @@ std::vector<double> naive_distribution(const std::vector<float>& logits, const S
     z[static_cast<size_t>(id)] -= params.presence_penalty + static_cast<double>(params.frequency_penalty) * count;
   }
   for (int i = 0; i < params.n_bias; ++i) z[static_cast<size_t>(params.bias[i].id)] += params.bias[i].bias;
-  for (int i = 0; i < params.n_banned; ++i) z[static_cast<size_t>(params.banned[i])] = -kInf;
+  const bool is_early = static_cast<int>(history.drafted.size()) < params.n_early;
+  for (int i = 0; i < params.n_banned; ++i) {
+    if (is_early || i < params.n_banned - params.n_banned_early) z[static_cast<size_t>(params.banned[i])] = -kInf;
+  }
 
   std::vector<size_t> order(n);
   for (size_t i = 0; i < n; ++i) order[i] = i;
@@ -113,6 +116,7 @@ TEST(RowDistribution, EqualsTheNaiveProcessorsInEveryCombination) {
       params.frequency_penalty = on(5) ? 0.25f : 0.0f;
       if (on(6)) params.bias = bias.data(), params.n_bias = static_cast<int>(bias.size());
       if (on(7)) params.banned = banned.data(), params.n_banned = static_cast<int>(banned.size());
+      if (on(7)) params.n_banned_early = combination % 3, params.n_early = combination % 5;  // 2 tokens are drafted
       expect_distribution(coarse_logits(random, n), params, {prompt, output, drafted},
                           "n " + std::to_string(n) + " combination " + std::to_string(combination));
       ++n_rows;
@@ -170,6 +174,29 @@ TEST(RowDistribution, BoundariesOfTheCuts) {
   // Top-k first: of the two that are left each has half of the mass.
   EXPECT_EQ(kept_ids([](SamplingParams& p) { p.top_k = 2, p.top_p = 0.5f; }), (Ids{1}));
   EXPECT_EQ(kept_ids([](SamplingParams& p) { p.top_k = 2, p.top_p = 0.51f; }), (Ids{1, 2}));
+}
+
+TEST(RowDistribution, EarlyBansEndBehindAsManyDraftedTokens) {
+  const std::vector<float> logits{1, 2, 3, 4};
+  const std::vector<TokenId> banned{2, 3}, drafted{0, 0, 0};
+  SamplingParams params;
+  params.temperature = 0;
+  params.banned = banned.data();
+  params.n_banned = 2;
+  params.n_banned_early = 1;
+  RowSampler sampler(&kernels(), 4);
+  const auto likeliest = [&](size_t n_drafted) {
+    const TokenHistory history{{}, {}, std::span(drafted).first(n_drafted)};
+    return sample(kernels(), sampler.build(logits.data(), 4, params, history, Normalise::kYes), {});
+  };
+  EXPECT_EQ(likeliest(0), 3) << "none of the step's tokens is early";
+  params.n_early = 2;
+  EXPECT_EQ(likeliest(0), 1);
+  EXPECT_EQ(likeliest(1), 1);
+  EXPECT_EQ(likeliest(2), 3);
+  params.n_banned_early = 2;
+  params.n_early = 0;
+  EXPECT_FALSE(params.edits_logits()) << "rows behind the early ones are read as they are";
 }
 
 TEST(RowDistribution, WithoutProcessorsNothingIsCopied) {

@@ -22,7 +22,7 @@ inline constexpr float kMinTemperature = 1e-4f;
 ///      prompt, the output and the drafted prefix, once
 ///   2. presence and frequency penalty: minus presence + count * frequency; tokens of the output and the drafted prefix
 ///   3. logit bias, each entry added
-///   4. banned tokens, and those that a grammar does not allow here (TokenHistory::allowed): -inf
+///   4. tokens banned there (banned_behind), and those that a grammar does not allow (TokenHistory::allowed): -inf
 ///   5. temperature: divided by it. Greedy (0) ends here: all mass on the highest logit, the lowest id of equal ones
 ///   6. top-k: the k highest (of equal logits the lower ids)
 ///   7. top-p: of these, renormalised, the fewest highest ones whose mass is at least top_p; at least one
@@ -40,8 +40,10 @@ struct SamplingParams {
   int32_t top_k = 0;                // 0 = off
   const LogitBias* bias = nullptr;  // [n_bias]
   int32_t n_bias = 0;
-  const TokenId* banned = nullptr;  // [n_banned]
+  const TokenId* banned = nullptr;  // [n_banned], which may have one twice
   int32_t n_banned = 0;
+  int32_t n_banned_early = 0;  // of these, the last ones: banned behind fewer than n_early drafted tokens alone
+  int32_t n_early = 0;         // of the step
   uint64_t seed = 0;
   uint32_t sample_idx = 0;  // samples of one request differ in it: their random numbers are independent
   VerifyRule rule = VerifyRule::kRejection;
@@ -51,7 +53,12 @@ struct SamplingParams {
     return repetition_penalty != 1.0f || presence_penalty != 0.0f || frequency_penalty != 0.0f;
   }
   /// Some processor before the temperature is on.
-  [[nodiscard]] BASS_HD bool edits_logits() const { return has_penalties() || n_bias > 0 || n_banned > 0; }
+  [[nodiscard]] BASS_HD bool edits_logits() const { return has_penalties() || n_bias > 0 || !banned_behind(0).empty(); }
+  /// Behind so many drafted tokens.
+  [[nodiscard]] BASS_HD std::span<const TokenId> banned_behind(size_t n_drafted) const {
+    const int32_t n = n_drafted < static_cast<size_t>(n_early) ? n_banned : n_banned - n_banned_early;
+    return {banned, static_cast<size_t>(n)};
+  }
   /// Some processor after the temperature is on, for a vocabulary of n tokens.
   [[nodiscard]] BASS_HD bool truncates(int n) const { return (top_k > 0 && top_k < n) || top_p < 1.0f || min_p > 0.0f; }
 };

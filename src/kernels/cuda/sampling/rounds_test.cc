@@ -80,6 +80,8 @@ Request random_request(int n, std::mt19937& random) {
   }
   if (one_in(4)) {
     for (int i = 0; i < 4; ++i) r.banned.push_back(i < 2 ? i : token());
+    r.params.n_banned_early = static_cast<int32_t>(random() % 5);
+    r.params.n_early = static_cast<int32_t>(random() % 4);
   }
   for (int i = 0; i < 20; ++i) r.prompt.push_back(token());
   for (int i = 0; i < 9; ++i) r.output.push_back(token());

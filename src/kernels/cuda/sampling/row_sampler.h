@@ -202,9 +202,10 @@ class BlockSampler {
       }
     }
     block_.sync();
-    for (int i = block_.thread(); i < params.n_banned; i += kRowBlockThreads) {
-      if (is_first_ban(params, i)) {
-        if (const int32_t at = entry_of(row, params.banned[i]); at >= 0) z[at] = -kInf;
+    const std::span<const TokenId> banned = params.banned_behind(history.drafted.size());
+    for (size_t i = static_cast<size_t>(block_.thread()); i < banned.size(); i += kRowBlockThreads) {
+      if (is_first_ban(banned, i)) {
+        if (const int32_t at = entry_of(row, banned[i]); at >= 0) z[at] = -kInf;
       }
     }
     block_.sync();
@@ -215,9 +216,9 @@ class BlockSampler {
     block_.sync();
   }
 
-  BASS_HD static bool is_first_ban(const SamplingParams& params, int i) {
-    for (int k = 0; k < i; ++k) {
-      if (params.banned[k] == params.banned[i]) return false;
+  BASS_HD static bool is_first_ban(std::span<const TokenId> banned, size_t i) {
+    for (size_t k = 0; k < i; ++k) {
+      if (banned[k] == banned[i]) return false;
     }
     return true;
   }
@@ -254,10 +255,11 @@ class BlockSampler {
   /// The lowest entry that is neither banned nor forbidden, 0 if all are.
   BASS_HD int32_t fallback_entry(const RowDistribution& row, const SamplingParams& params,
                                  const TokenHistory& history) {
+    const std::span<const TokenId> banned = params.banned_behind(history.drafted.size());
     int32_t lowest = row.n;
     for (int32_t entry = block_.thread(); entry < row.n && lowest == row.n; entry += kRowBlockThreads) {
       bool is_out = !history.allows(row.token(entry));
-      for (int i = 0; i < params.n_banned && !is_out; ++i) is_out = params.banned[i] == row.token(entry);
+      for (size_t i = 0; i < banned.size() && !is_out; ++i) is_out = banned[i] == row.token(entry);
       if (!is_out) lowest = entry;
     }
     lowest = block_.least(lowest);
