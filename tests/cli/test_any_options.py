@@ -28,7 +28,8 @@ GRAMMARS = [{"json_schema": {"type": "boolean"}},
             {"json_schema": {"properties": {"kind": {"enum": ["cat", "dodo"]}, "n": {"type": "integer"}}, "required": ["kind"]}},
             {"regex": r"(the|and|ing)+(, [a-c]{2,9})*\."}, {"regex": ".{1,30}"}]
 PROCESSORS = [{"top_p": 0.9}, {"top_k": 5}, {"min_p": 0.05}, {"repetition_penalty": 1.2}, {"frequency_penalty": 0.5},
-              {"logit_bias": {"40": 3, "41": -5}}, {"stop": ["a"]}, {"stop_token_ids": [28, 30]}, {"min_tokens": 4}, {"ignore_eos": True}, {"top_logprobs": 5}]
+              {"logit_bias": {"40": 3, "41": -5}}, {"stop": ["a"]}, {"stop_token_ids": [28, 30]}, {"min_tokens": 4, "max_tokens": 17},
+              {"ignore_eos": True}, {"top_logprobs": 5}]
 
 
 def tiny_file(name):
