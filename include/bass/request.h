@@ -52,9 +52,10 @@ constexpr VerifyRule used_verify_rule(float temperature, std::optional<VerifyRul
 struct ChatMessage {
   std::string role;  ///< "system", "user", "assistant", or what else the model's chat template knows
   std::string content;
-  std::string tool_calls;    ///< of an assistant: what it has called, OpenAI's list as JSON; empty: nothing
-  std::string tool_call_id;  ///< of a tool's answer: the call's "id"; may be empty
-  std::string name;          ///< of a tool's answer: the tool's name; may be empty
+  std::string tool_calls;         ///< of an assistant: what it has called, OpenAI's list as JSON; empty: nothing
+  std::string tool_call_id;       ///< of a tool's answer: the call's "id"; may be empty
+  std::string name;               ///< of a tool's answer: the tool's name; may be empty
+  std::string reasoning_content;  ///< of an assistant: what it thought, for templates that show it; may be empty
 };
 
 /// n samples of one prompt.
@@ -71,6 +72,9 @@ struct Request {
   /// More variables for the chat template, a JSON object as transformers' chat_template_kwargs: {"enable_thinking":
   /// false}. A template that does not ask for one prints what it would without it. Only of a chat.
   std::optional<std::string> chat_template_kwargs;
+  /// Go on with the last message's text, which the template does not end then. It has to have one and no tool_calls,
+  /// and the template to show it as it is but for blanks around it. Only of a chat.
+  bool continue_final_message = false;
   int n = 1;             ///< samples, 1 to 65536; later requests wait until the last one has begun
   int max_tokens = 128;  ///< new tokens a sample; >= 1 (0 only with prompt_logprobs)
   /// No end token and none of stop_token_ids is drawn, and no stop string looked for, in a sample's first so many

@@ -15,7 +15,8 @@ ENGINE_OPTIONS = {
     row["name"]: row for row in _ROWS if not row["is_per_request"] and row["group"] not in _OF_THE_PROGRAM
 }
 PROMPT_KEYS = ("prompt", "messages", "prompt_tokens", "id")
-READ_KEYS = (*PROMPT_KEYS, "chat", "system", "tools", "chat_template_kwargs")  # of a prompt that is read, and not answered
+# of a prompt that is read, and not answered
+READ_KEYS = (*PROMPT_KEYS, "chat", "system", "tools", "chat_template_kwargs", "continue_final_message")
 
 
 def check_names(names, known, where):

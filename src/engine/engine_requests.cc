@@ -160,6 +160,7 @@ Result<std::string> EngineCore::prompt_text(const Request& request) const {
   if (!is_chat(request)) return request.prompt;
   ChatFormat format = chat_format(*tokenizer_);
   if (request.tools) format.tools = *request.tools;
+  format.continues_last = request.continue_final_message;
   if (request.chat_template_kwargs) format.variables = *request.chat_template_kwargs;
   if (!request.messages.empty()) return format_chat(format, request.messages);
   return format_chat(format, conversation_of(request.system, request.prompt));

@@ -85,6 +85,11 @@ Result<Json> read_calls(const Json& message) {
   return list;
 }
 
+std::string text_or_none(const Json& message, const char* key) {
+  const Json value = message.value(key, Json());
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
 Result<ChatMessage> read_said(const Json& message) {
   ChatMessage said{.role = "assistant"};
   if (message.contains("content") && !message["content"].is_null()) {
@@ -92,12 +97,8 @@ Result<ChatMessage> read_said(const Json& message) {
   }
   BASS_ASSIGN_OR_RETURN(const Json calls, read_calls(message));
   if (!calls.empty()) said.tool_calls = json_text(calls);
+  said.reasoning_content = text_or_none(message, "reasoning_content");
   return said;
-}
-
-std::string text_or_none(const Json& message, const char* key) {
-  const Json value = message.value(key, Json());
-  return value.is_string() ? value.get<std::string>() : std::string();
 }
 
 Result<ChatMessage> read_message(const Json& message) {

@@ -146,6 +146,11 @@ constexpr std::array kOptions{
            .help = "more variables for a chat's template, like {\"enable_thinking\": false}",
            .field = BASS_FIELD(request.chat_template_kwargs),
            .check = check_template_variables},
+    Option{.name = "continue_final_message",
+           .group = kPrompt,
+           .is_per_request = true,
+           .help = "go on with the text of a chat's last message, in place of answering it",
+           .field = BASS_FIELD(request.continue_final_message)},
 
     Option{.name = "n",
            .group = kLimits,

@@ -62,14 +62,18 @@ Status validate_stop_tokens(const std::vector<TokenId>& ids, int vocab_size) {
   return ok_status();
 }
 
-/// Of what chats alone have. text: its JSON, or none
+/// Of what chats alone have.
+Status require_chat(const Request& request, std::string_view name) {
+  if (request.prompt_tokens.empty() && (!request.messages.empty() || request.chat)) return ok_status();
+  return invalid_argument(
+      fmt::format("{}: has a place in chats alone; ask with messages, or with chat, or leave it out", name));
+}
+
+/// text: its JSON, or none
 Status validate_of_chat(const Request& request, std::string_view name, const std::optional<std::string>& text,
                         Status (*check)(std::string_view)) {
   if (!text) return ok_status();
-  if (!request.prompt_tokens.empty() || (request.messages.empty() && !request.chat)) {
-    return invalid_argument(
-        fmt::format("{}: belong to a chat; ask with messages, or with chat, or leave them out", name));
-  }
+  BASS_RETURN_IF_ERROR(require_chat(request, name));
   const Status status = check(*text);
   return status.ok() ? status : Status(status.code(), fmt::format("{}: {}", name, status.message()));
 }
@@ -136,6 +140,7 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
   BASS_RETURN_IF_ERROR(validate_of_chat(request, "tools", request.tools, check_tools));
   BASS_RETURN_IF_ERROR(
       validate_of_chat(request, "chat_template_kwargs", request.chat_template_kwargs, check_template_variables));
+  if (request.continue_final_message) BASS_RETURN_IF_ERROR(require_chat(request, "continue_final_message"));
   for (const TokenId token : request.prompt_tokens) {
     BASS_RETURN_IF_ERROR(require(token >= 0 && token < vocab_size, "a prompt token", token,
                                  fmt::format("a token id from 0 to {}", vocab_size - 1)));

@@ -59,7 +59,25 @@ bool begins_text(const Event& prompt, const TokenTextOf& texts) {
   return std::ranges::all_of(prompt.prompt_tokens, [&](TokenId id) { return texts(id, true).is_special; });
 }
 
+// Whether the chat's template has begun the thoughts.
+bool begins_inside(const ApiShape& shape, const Event& prompt, const TokenTextOf& texts) {
+  constexpr size_t kMostTokens = 16;  // of the mark and what may stand behind it
+  if (!shape.parts_reasoning) return false;
+  const size_t n = std::min(prompt.prompt_tokens.size(), kMostTokens);
+  std::string text;
+  for (const TokenId id : std::span(prompt.prompt_tokens).last(n)) text += texts(id, false).bytes;
+  return ReasoningReader::ends_with_mark(text);
+}
+
 }  // namespace
+
+AnswerPiece AnswerReader::take(std::string_view text, bool is_end) {
+  ReasoningReader::Piece parts = reasoning_.take(text);
+  if (is_end) reasoning_.finish(&parts);
+  AnswerPiece piece{std::move(parts.reasoning), calls_.take(parts.answer)};
+  if (is_end) calls_.finish(&piece.answer);
+  return piece;
+}
 
 // The prompt's event comes first, but one that was never processed has none.
 void ApiUsage::count(size_t prompt_idx, const Event& event) {
@@ -97,6 +115,7 @@ void WholeAnswer::take(size_t prompt_idx, const Event& event) {
   if (event.kind == Event::Kind::kPrompt) {
     const bool at_start = shape_.has_logprobs && begins_text(event, texts_);
     for (Sample& sample : samples_[prompt_idx]) sample.logprobs.begin(at_start);
+    is_thinking_ = begins_inside(shape_, event, texts_);
     if (shape_.has_echo) echo(prompt_idx, event);
   }
   if (event.kind == Event::Kind::kDone && !event.error.ok()) error_ = event.error;
@@ -127,11 +146,12 @@ std::vector<WholeAnswer::Sample*> WholeAnswer::answered(size_t prompt_idx) {
 }
 
 Json WholeAnswer::message_json(size_t choice_idx, const std::string& text) const {
-  ToolCallReader reader(shape_.tools);
-  ToolCallReader::Piece piece = reader.take(text);
-  reader.finish(&piece);
-  const std::vector<ToolCall>& calls = piece.calls;
-  Json message{{"role", "assistant"}, {"content", std::move(piece.text)}, {"refusal", nullptr}};
+  AnswerReader reader(shape_);
+  if (is_thinking_) reader.begin_inside();
+  AnswerPiece piece = reader.take(text, /*is_end=*/true);
+  const std::vector<ToolCall>& calls = piece.answer.calls;
+  Json message{{"role", "assistant"}, {"content", std::move(piece.answer.text)}, {"refusal", nullptr}};
+  if (!piece.reasoning.empty()) message["reasoning_content"] = std::move(piece.reasoning);
   if (calls.empty()) return message;
   if (message["content"] == "") message["content"] = nullptr;
   for (size_t i = 0; i < calls.size(); ++i) message["tool_calls"].push_back(call_json(head_, choice_idx, i, calls[i]));
@@ -175,7 +195,7 @@ Result<std::string> WholeAnswer::finish() {
 StreamedAnswer::StreamedAnswer(const ApiShape& shape, ApiHead head, const TokenTextOf& texts)
     : shape_(shape), head_(std::move(head)), texts_(texts), usage_(shape.n_prompts) {
   const size_t n_choices = shape_.n_prompts * static_cast<size_t>(shape_.n_choices);
-  choices_.assign(n_choices, {ApiLogprobs(shape_.endpoint, shape_.n_top, texts), ToolCallReader(shape_.tools)});
+  choices_.assign(n_choices, {ApiLogprobs(shape_.endpoint, shape_.n_top, texts), AnswerReader(shape_)});
 }
 
 Json StreamedAnswer::head_json() const {
@@ -189,27 +209,22 @@ Json StreamedAnswer::head_json() const {
   return json;
 }
 
-ToolCallReader::Piece StreamedAnswer::piece_of(Choice* choice, const Event& event) {
-  ToolCallReader::Piece piece = choice->calls.take(event.text);
-  if (event.kind == Event::Kind::kFinished) choice->calls.finish(&piece);
-  return piece;
-}
-
-Json StreamedAnswer::choice_json(size_t index, const ToolCallReader::Piece& piece, const Event& event) {
+Json StreamedAnswer::choice_json(size_t index, const AnswerPiece& piece, const Event& event) {
   Choice& choice = choices_.at(index);
   Json json{{"index", index}};
   if (shape_.endpoint == ApiEndpoint::kChat) {
     Json delta = Json::object();
     if (!choice.has_begun) delta["role"] = "assistant";
-    if (!choice.has_begun || !piece.text.empty()) delta["content"] = piece.text;
-    for (const ToolCall& call : piece.calls) {
+    if (!choice.has_begun || !piece.answer.text.empty()) delta["content"] = piece.answer.text;
+    if (!piece.reasoning.empty()) delta["reasoning_content"] = piece.reasoning;
+    for (const ToolCall& call : piece.answer.calls) {
       Json one{{"index", choice.n_calls}};
       one.update(call_json(head_, index, choice.n_calls++, call));
       delta["tool_calls"].push_back(std::move(one));
     }
     json["delta"] = std::move(delta);
   } else {
-    json["text"] = piece.text;
+    json["text"] = piece.answer.text;
   }
   choice.has_begun = true;
   json["logprobs"] = nullptr;
@@ -251,17 +266,21 @@ Result<std::string> StreamedAnswer::take(size_t prompt_idx, const Event& event) 
   if (event.kind == Event::Kind::kDone && !event.error.ok()) return event.error;
   if (event.kind == Event::Kind::kPrompt) {
     const bool at_start = shape_.has_logprobs && begins_text(event, texts_);
-    for (Choice& choice : choices_of(prompt_idx)) choice.logprobs.begin(at_start);
+    const bool is_thinking = begins_inside(shape_, event, texts_);
+    for (Choice& choice : choices_of(prompt_idx)) {
+      choice.logprobs.begin(at_start);
+      if (is_thinking) choice.reader.begin_inside();
+    }
     return shape_.has_echo ? echo(prompt_idx, event) : std::string();
   }
   if (event.kind != Event::Kind::kTokens && event.kind != Event::Kind::kFinished) return std::string();
   if (has_failed(event)) return error_of(event.finish_reason, event.error);
   const size_t index = prompt_idx * static_cast<size_t>(shape_.n_choices) + static_cast<size_t>(event.choice_idx);
-  const ToolCallReader::Piece piece = piece_of(&choices_.at(index), event);
-  const bool is_known = !piece.text.empty() || !piece.calls.empty() || shape_.has_logprobs;
-  if (event.kind == Event::Kind::kTokens && !is_known) return std::string();
+  const bool is_end = event.kind == Event::Kind::kFinished;
+  const AnswerPiece piece = choices_.at(index).reader.take(event.text, is_end);
+  if (!is_end && piece.empty() && !shape_.has_logprobs) return std::string();
   Json choice = choice_json(index, piece, event);
-  if (piece.calls.empty() || choice["finish_reason"].is_null()) return chunk(std::move(choice));
+  if (piece.answer.calls.empty() || choice["finish_reason"].is_null()) return chunk(std::move(choice));
   // Clients look for the reason in a chunk that has nothing else.
   Json end{{"index", index}, {"delta", Json::object()}, {"logprobs", nullptr}};
   end["finish_reason"] = std::exchange(choice["finish_reason"], nullptr);

@@ -8,12 +8,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bass/engine.h"
 #include "bass/request.h"
 #include "server/api_call.h"
 #include "server/api_logprobs.h"
+#include "server/reasoning.h"
 #include "server/tool_calls.h"
 
 namespace bass {
@@ -40,6 +42,27 @@ class ApiUsage {
   int64_t n_completion_ = 0;  // of all samples, also those that are not answered
 };
 
+/// What is known of a choice: thoughts, text, and what was called.
+struct AnswerPiece {
+  std::string reasoning;
+  ToolCallReader::Piece answer;
+  [[nodiscard]] bool empty() const { return reasoning.empty() && answer.text.empty() && answer.calls.empty(); }
+};
+
+/// Tells these apart while a choice's text comes.
+class AnswerReader {
+ public:
+  explicit AnswerReader(const ApiShape& shape) : reasoning_(shape.parts_reasoning), calls_(shape.tools) {}
+  /// The prompt ends where thoughts begin.
+  void begin_inside() { reasoning_.begin_inside(); }
+  /// What is certain once `text` has come too. is_end: nothing follows
+  AnswerPiece take(std::string_view text, bool is_end);
+
+ private:
+  ReasoningReader reasoning_;
+  ToolCallReader calls_;
+};
+
 /// An answer that is sent when all is done.
 class WholeAnswer {
  public:
@@ -62,7 +85,7 @@ class WholeAnswer {
   };
   void echo(size_t prompt_idx, const Event& event);
   [[nodiscard]] std::vector<Sample*> answered(size_t prompt_idx);
-  /// Of an assistant: its text, and what it has called.
+  /// Of an assistant: its thoughts and text, and what it has called.
   [[nodiscard]] nlohmann::ordered_json message_json(size_t choice_idx, const std::string& text) const;
 
   ApiShape shape_;
@@ -70,6 +93,7 @@ class WholeAnswer {
   TokenTextOf texts_;
   ApiUsage usage_;
   std::vector<std::vector<Sample>> samples_;  // of each prompt
+  bool is_thinking_ = false;                  // the chat's prompt ends where thoughts begin
   Status error_;
 };
 
@@ -85,7 +109,7 @@ class StreamedAnswer {
  private:
   struct Choice {
     ApiLogprobs logprobs;
-    ToolCallReader calls;
+    AnswerReader reader;
     size_t n_calls = 0;
     bool has_begun = false;
   };
@@ -95,9 +119,7 @@ class StreamedAnswer {
   }
   [[nodiscard]] nlohmann::ordered_json head_json() const;
   [[nodiscard]] std::string chunk(nlohmann::ordered_json choice) const;
-  /// What an event adds to the choice: with tools, what is known to be text, and calls.
-  static ToolCallReader::Piece piece_of(Choice* choice, const Event& event);
-  nlohmann::ordered_json choice_json(size_t index, const ToolCallReader::Piece& piece, const Event& event);
+  nlohmann::ordered_json choice_json(size_t index, const AnswerPiece& piece, const Event& event);
   std::string echo(size_t prompt_idx, const Event& event);
 
   ApiShape shape_;

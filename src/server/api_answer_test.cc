@@ -331,6 +331,57 @@ TEST(StreamedAnswer, LinesOfUnicodeDoNotEndAnEvent) {
   EXPECT_EQ(nlohmann::json::parse(event.substr(6))["text"], "a\u0085b\u2028c\u2029d\ne\u00e9");
 }
 
+ApiShape thinking_shape() {
+  ApiShape shape = shape_of(ApiEndpoint::kChat, 1, 1);
+  shape.parts_reasoning = true;
+  return shape;
+}
+
+TEST(WholeAnswer, TellsThoughtsFromTheAnswer) {
+  const auto message_of = [](const ApiShape& shape, const Event& prompt) {
+    WholeAnswer answer(shape, kHead, kTexts);
+    answer.take(0, prompt);
+    answer.take(0, tokens(0, "<think>\nHm.\n</think>\n\n", {{'a', -1}}));
+    answer.take(0, tokens(0, "Yes.", {{'b', -1}}));
+    answer.take(0, finished(0));
+    answer.take(0, done(1));
+    return finish(&answer)["choices"][0]["message"];
+  };
+  Event prompt;
+  prompt.kind = Event::Kind::kPrompt;
+  prompt.prompt_tokens = {kBegin, 'x'};
+  EXPECT_EQ(message_of(thinking_shape(), prompt)["reasoning_content"], "Hm.");
+  EXPECT_EQ(message_of(thinking_shape(), prompt)["content"], "Yes.");
+  const Json plain = message_of(shape_of(ApiEndpoint::kChat, 1, 1), prompt);
+  EXPECT_EQ(plain["content"], "<think>\nHm.\n</think>\n\nYes.");
+  EXPECT_FALSE(plain.contains("reasoning_content"));
+  for (const char c : std::string("<think>\n")) prompt.prompt_tokens.push_back(c);
+  EXPECT_EQ(message_of(thinking_shape(), prompt)["reasoning_content"], "<think>\nHm.") << "the template has begun them";
+}
+
+TEST(StreamedAnswer, SendsThoughtsBeforeTheAnswer) {
+  StreamedAnswer answer(thinking_shape(), kHead, kTexts);
+  std::string stream;
+  for (const char* const text : {"<thi", "nk>\nHm", ".\n</thi", "nk>\n", "Yes."}) {
+    stream += answer.take(0, tokens(0, text, {{'a', -1}})).value();
+  }
+  stream += answer.take(0, finished(0)).value();
+  EXPECT_THAT(stream, HasSubstr(R"("delta":{"role":"assistant","content":"","reasoning_content":"Hm"})"));
+  EXPECT_THAT(stream, HasSubstr(R"("delta":{"reasoning_content":"."})"));
+  EXPECT_THAT(stream, HasSubstr(R"("delta":{"content":"Yes."})"));
+  EXPECT_THAT(stream, ::testing::Not(HasSubstr("think")));
+}
+
+TEST(StreamedAnswer, ThoughtsMayComeBeforeACall) {
+  ApiShape shape = thinking_shape();
+  shape.tools = std::make_shared<const CallableTools>(CallableTools{.names = {"f"}});
+  StreamedAnswer answer(shape, kHead, kTexts);
+  std::string stream = answer.take(0, tokens(0, R"(<think>f?</think>{"name": "f", "arguments": {}})", {})).value();
+  stream += answer.take(0, finished(0)).value();
+  EXPECT_THAT(stream, HasSubstr(R"("reasoning_content":"f?")"));
+  EXPECT_THAT(stream, HasSubstr(R"("function":{"name":"f","arguments":"{}"})"));
+}
+
 TEST(WholeAnswer, HasTheToolsThatAreCalled) {
   WholeAnswer answer(with_tools(), kHead, kTexts);
   answer.take(0, tokens(0, kTwoCalls, {}));

@@ -90,6 +90,9 @@ class CallReader {
     if (key == "tools" && is_chat()) return value == Json::array() ? ok_status() : set_row(key, value);
     if (key == "tool_choice" && is_chat()) return read_tool_choice(value);
     if (key == "chat_template_kwargs" && is_chat()) return set_row(key, value);
+    if (key == "continue_final_message" && is_chat()) return set_row(key, value);
+    if (key == "add_generation_prompt" && is_chat()) return set(as_bool(key, value), &begins_answer_);
+    if (key == "separate_reasoning" && is_chat()) return set(as_bool(key, value), &parts_reasoning_);
     if (key == "parallel_tool_calls" && is_chat()) return set(as_bool(key, value), &may_call_several_);
     if (key == "stop" && value.is_string()) return set_row(key, Json::array({value}));
     if (key == "stop_token_ids" && value.is_array()) return read_stop_tokens(value);
@@ -133,7 +136,8 @@ class CallReader {
 
   [[nodiscard]] bool is_key(const Option& option) const {
     constexpr std::array<std::string_view, 3> kOtherwise{"chat", "system", "top_logprobs"};
-    if ((option.name == "tools" || option.name == "chat_template_kwargs") && !is_chat()) return false;
+    constexpr std::array<std::string_view, 3> kOfChats{"tools", "chat_template_kwargs", "continue_final_message"};
+    if (!is_chat() && std::ranges::find(kOfChats, option.name) != kOfChats.end()) return false;
     return option.is_per_request && std::ranges::find(kOtherwise, option.name) == kOtherwise.end();
   }
 
@@ -142,7 +146,7 @@ class CallReader {
     std::vector<std::string> keys{"model",   "stream_options",        "stream",         "logprobs",
                                   "best_of", "max_completion_tokens", "response_format"};
     keys.insert(keys.end(), is_chat() ? std::initializer_list<std::string>{"messages", "top_logprobs", "tool_choice",
-                                                                           "parallel_tool_calls"}
+                                                                           "separate_reasoning", "parallel_tool_calls"}
                                       : std::initializer_list<std::string>{"prompt", "echo"});
     for (const Option& option : options_table()) {
       if (is_key(option)) keys.emplace_back(option.name);
@@ -310,7 +314,12 @@ class CallReader {
     const Json messages = body.value("messages", Json());
     if (messages.is_null()) return invalid_argument("\"messages\" is missing: the conversation to answer");
     Request request = options_.request;
+    if (begins_answer_ && *begins_answer_ == request.continue_final_message)
+      return invalid_argument(
+          "\"add_generation_prompt\": is false where \"continue_final_message\" is true, and nowhere else");
     BASS_ASSIGN_OR_RETURN(request.messages, read_messages(messages));
+    // What follows a schema or pattern does so from its beginning on.
+    call_.shape.parts_reasoning = parts_reasoning_ && !request.json_schema && !request.regex;
     call_.requests.push_back(std::move(request));
     return ok_status();
   }
@@ -385,6 +394,8 @@ class CallReader {
   ApiCall call_;
   std::string tool_choice_ = "auto";
   bool may_call_several_ = true;
+  bool parts_reasoning_ = true;
+  std::optional<bool> begins_answer_;
   std::optional<std::string> called_;  // the tool that the caller has named
   std::optional<int> n_best_of_;
   std::optional<int> max_tokens_;

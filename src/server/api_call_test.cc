@@ -224,6 +224,28 @@ TEST(ApiCall, ValuesThatMeanNothingElsewhereMeanNothing) {
               HasSubstr("it is \"repetition_penalty\" here"));
 }
 
+TEST(ApiCall, ThoughtsAreToldApartUnlessTheAnswerIsBound) {
+  EXPECT_TRUE(chat("").shape.parts_reasoning);
+  EXPECT_FALSE(chat(R"(, "separate_reasoning": false)").shape.parts_reasoning);
+  EXPECT_FALSE(chat(R"(, "regex": "a+")").shape.parts_reasoning);
+  EXPECT_FALSE(chat(R"(, "response_format": {"type": "json_object"})").shape.parts_reasoning);
+  EXPECT_FALSE(completion(R"({"prompt": "a"})").shape.parts_reasoning);
+}
+
+TEST(ApiCall, ALastMessageMayBeGoneOnWith) {
+  EXPECT_FALSE(chat("").requests[0].continue_final_message);
+  EXPECT_TRUE(chat(R"(, "continue_final_message": true)").requests[0].continue_final_message);
+  EXPECT_TRUE(
+      chat(R"(, "continue_final_message": true, "add_generation_prompt": false)").requests[0].continue_final_message);
+  const std::string messages = R"({"messages": [{"role": "user", "content": "a"}], )";
+  for (const char* keys :
+       {R"("add_generation_prompt": false})", R"("add_generation_prompt": true, "continue_final_message": true})"}) {
+    EXPECT_THAT(error_of(ApiEndpoint::kChat, messages + keys), HasSubstr("\"add_generation_prompt\": is false where"));
+  }
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "continue_final_message": true})"),
+              HasSubstr("only chats have a template"));
+}
+
 TEST(ApiCall, EndsThatMustAndMayNotCome) {
   const Request request =
       completion(R"({"prompt": [1, 2.0], "min_tokens": 3, "stop_token_ids": [5, 7.0], "max_tokens": 3})").requests[0];

@@ -40,7 +40,7 @@ constexpr std::string_view kOfChats = "only chats have tools (/v1/chat/completio
 constexpr std::string_view kOfTemplates = "only chats have a template (/v1/chat/completions)";
 constexpr std::string_view kOldTools = "it is \"tools\" and \"tool_choice\" here";
 constexpr std::string_view kTextAlone = "only text is supported here";
-constexpr std::array<Unsupported, 20> kUnsupported{{{"tools", "[[]]", kOfChats},
+constexpr std::array<Unsupported, 21> kUnsupported{{{"tools", "[[]]", kOfChats},
                                                     {"tool_choice", R"(["none", "auto"])", kOfChats},
                                                     {"functions", "[[]]", kOldTools},
                                                     {"function_call", R"(["none", "auto"])", kOldTools},
@@ -54,7 +54,8 @@ constexpr std::array<Unsupported, 20> kUnsupported{{{"tools", "[[]]", kOfChats},
                                                     {"skip_special_tokens", "[true]"},
                                                     {"spaces_between_special_tokens", "[true, false]"},
                                                     {"add_generation_prompt", "[true]"},
-                                                    {"continue_final_message", "[false]"},
+                                                    {"continue_final_message", "[false]", kOfTemplates},
+                                                    {"separate_reasoning", "[true, false]"},
                                                     {"include_stop_str_in_output", "[false]"},
                                                     {"chat_template_kwargs", "[{}]", kOfTemplates},
                                                     {"use_beam_search", "[false]"},

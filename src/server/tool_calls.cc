@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "server/text_marks.h"
 #include "text/chat_tools.h"
 #include "text/user_json.h"
 
@@ -15,13 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kBlanks = " \t\r\n";
 // Of marks without a call in an answer: behind each of them JSON may be looked for up to the end.
 constexpr int kMaxFalseMarks = 64;
-
-size_t skip_blanks(std::string_view text, size_t at) {
-  return std::min(text.find_first_not_of(kBlanks, at), text.size());
-}
 
 /// The end of the value that begins there, in valid JSON.
 size_t value_end(std::string_view json, size_t begin) {
@@ -81,10 +77,7 @@ std::optional<ToolCall> read_call(std::string_view json, std::span<const std::st
 
 /// How many bytes at the end of the text may be the beginning of a call, with the blanks before it.
 size_t n_uncertain(std::string_view text) {
-  size_t n = std::min(text.size(), kCallBegin.size() - 1);
-  while (!kCallBegin.starts_with(text.substr(text.size() - n))) --n;
-  const size_t last = text.substr(0, text.size() - n).find_last_not_of(kBlanks);
-  return text.size() - (last == text.npos ? 0 : last + 1);
+  return text.size() - len_without_blanks(text.substr(0, text.size() - n_begun(text, kCallBegin)));
 }
 
 /// References into a schema that now stands at `place` of another one.

@@ -73,7 +73,7 @@ class ChatRenderer {
     Json variables = {{"messages", messages},
                       {"tools", tools},
                       {"documents", nullptr},
-                      {"add_generation_prompt", format_.add_generation_prompt}};
+                      {"add_generation_prompt", format_.add_generation_prompt && !format_.continues_last}};
     if (format_.bos_token.has_value()) variables["bos_token"] = *format_.bos_token;
     if (format_.eos_token.has_value()) variables["eos_token"] = *format_.eos_token;
     variables.update(more_variables_);
@@ -108,6 +108,25 @@ Status check_calls(const std::string& calls) {
                                  : invalid_argument("a message's tool_calls: must be a list, as OpenAI's");
 }
 
+/// What a template printed, up to the end of the last message's text. Blanks behind it stay where the template has
+/// kept them.
+Result<std::string> up_to_end_of(const ChatMessage& last, std::string printed) {
+  constexpr std::string_view kBlanks = " \t\r\n\v\f";
+  const std::string_view content = last.content;
+  const size_t first = content.find_first_not_of(kBlanks);
+  if (first == content.npos || !last.tool_calls.empty())
+    return invalid_argument("continue_final_message: the last message has no text to go on with");
+  const std::string_view rest = content.substr(first);
+  const std::string_view trimmed = rest.substr(0, rest.find_last_not_of(kBlanks) + 1);
+  const size_t at = printed.rfind(trimmed);
+  if (at == printed.npos)
+    return invalid_argument(
+        "continue_final_message: the model's chat template does not show the last message's text as it is");
+  const bool keeps_blanks = std::string_view(printed).substr(at).starts_with(rest);
+  printed.resize(at + (keeps_blanks ? rest : trimmed).size());
+  return printed;
+}
+
 }  // namespace
 
 Status check_template_variables(std::string_view json) {
@@ -139,8 +158,8 @@ std::vector<ChatMessage> conversation_of(const std::optional<std::string>& syste
 
 Status check_messages(std::span<const ChatMessage> messages) {
   for (const ChatMessage& message : messages) {
-    const std::string_view texts[] = {message.role, message.content, message.tool_calls, message.tool_call_id,
-                                      message.name};
+    const std::string_view texts[] = {message.role,         message.content, message.tool_calls,
+                                      message.tool_call_id, message.name,    message.reasoning_content};
     if (!std::ranges::all_of(texts, is_valid_utf8))
       return invalid_argument("a message is not valid UTF-8; convert it first");
     BASS_RETURN_IF_ERROR(check_calls(message.tool_calls));
@@ -154,7 +173,7 @@ Result<std::string> format_chat(const ChatFormat& format, std::span<const ChatMe
   }
   if (messages.empty()) return invalid_argument("a chat needs at least one message");
   Result<std::string> text = render(format, messages);
-  if (text.ok()) return text;
+  if (text.ok()) return format.continues_last ? up_to_end_of(messages.back(), std::move(text).value()) : text;
   return invalid_argument(fmt::format("the model's chat template refuses the messages: {}", text.status().message()));
 }
 

@@ -18,6 +18,7 @@ struct ChatFormat {
   std::optional<std::string_view> bos_token;  ///< texts of the vocabulary's tokens, for the template
   std::optional<std::string_view> eos_token;
   bool add_generation_prompt = true;  ///< begin the assistant's answer
+  bool continues_last = false;        ///< end with the last message's text (Request::continue_final_message)
   std::string_view tools;             ///< functions that may be called (Request::tools); empty: none
   std::string_view variables;         ///< more of them (Request::chat_template_kwargs); empty: none
 };
@@ -43,7 +44,7 @@ Status check_template_variables(std::string_view json);
 /// the format's own variables; for templates that do not know tools chat_tools.h has words. The special tokens in it
 /// are to be parsed and none to be added: a template prints its own begin token. That holds for the messages' contents
 /// too, as in transformers: a content that spells a special token becomes that token. Errors (kInvalidArgument): no
-/// template, no messages, what the template refuses, with its line.
+/// template, no messages, what the template refuses, with its line, or a last message that nothing can go on with.
 Result<std::string> format_chat(const ChatFormat& format, std::span<const ChatMessage> messages);
 
 }  // namespace bass

@@ -212,6 +212,31 @@ TEST(ChatTemplateTest, LeavesTheAnswerOut) {
             "<|im_start|>user\nHi<|im_end|>\n");
 }
 
+TEST(ChatTemplateTest, GoesOnWithTheLastMessage) {
+  const auto continued = [](std::string_view chat_template, const std::string& said) {
+    const std::vector<ChatMessage> chat = {{"user", "Hi"}, {"assistant", said}};
+    return format_chat({.chat_template = chat_template, .continues_last = true}, chat);
+  };
+  constexpr std::string_view kTrims =
+      "{% for m in messages %}[{{ m.role }}]{{ m.content | trim }}[/]{% endfor %}{% if add_generation_prompt "
+      "%}[assistant]{% endif %}";
+  EXPECT_EQ(continued(kChatMl, "Once ").value(), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nOnce ");
+  EXPECT_EQ(continued(kChatMl, "\n Hi").value(), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n\n Hi");
+  EXPECT_EQ(continued(kTrims, " Once ").value(), "[user]Hi[/][assistant]Once") << "as the template has it";
+  EXPECT_THAT(continued(kChatMl, " \n").status().message(), HasSubstr("no text to go on with"));
+  EXPECT_THAT(continued("{{ messages[0].content }}", "Once").status().message(), HasSubstr("does not show"));
+  const std::vector<ChatMessage> call = {{.role = "assistant", .content = "a", .tool_calls = kCall.tool_calls}};
+  EXPECT_FALSE(format_chat({.chat_template = kChatMl, .continues_last = true}, call).ok());
+}
+
+TEST(ChatTemplateTest, ThoughtsGoToTheTemplate) {
+  const std::vector<ChatMessage> chat = {{.role = "assistant", .content = "a", .reasoning_content = "hm"},
+                                         {"user", "b"}};
+  const std::string text = "{% for m in messages %}{{ m.reasoning_content or '-' }} {{ m.content }};{% endfor %}";
+  EXPECT_EQ(format_chat({.chat_template = text}, chat).value(), "hm a;- b;");
+  EXPECT_EQ(format_chat({.chat_template = text + "{{ messages[0].tool_calls }}"}, chat).value(), "hm a;- b;");
+}
+
 TEST(ChatTemplateTest, SaysWhatIsWrong) {
   const std::vector<ChatMessage> chat = {{"user", "Hi"}};
   const Result<std::string> none = format_chat({.chat_template = ""}, chat);

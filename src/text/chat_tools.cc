@@ -76,10 +76,11 @@ std::string with_calls(std::string said, const Json& calls) {
   return said;
 }
 
-/// Of a tool's answer.
+/// Of a tool's answer, or an assistant's.
 void add_labels(const ChatMessage& message, Json* json) {
   if (!message.tool_call_id.empty()) (*json)["tool_call_id"] = message.tool_call_id;
   if (!message.name.empty()) (*json)["name"] = message.name;
+  if (!message.reasoning_content.empty()) (*json)["reasoning_content"] = message.reasoning_content;
 }
 
 Json told_message(const ChatMessage& message, CallStyle style) {

@@ -172,7 +172,7 @@ def test_tools_are_told_to_the_model(run, smollm2, tmp_path):
     assert asked.json()["prompts"][0]["n_prompt_tokens"] == n[1]
     for options, message in [(("--tools", "[]", "--chat"), "--tools []: must be a list of 1 to 1024 functions"),
                              (("--tools", "[{}]", "--chat"), "[0]: must be like"),
-                             (("--tools", json.dumps(tools)), "tools: belong to a chat")]:
+                             (("--tools", json.dumps(tools)), "tools: has a place in chats alone")]:
         refused = run("generate", "-m", smollm2, "-p", "a", *options)
         assert refused.code == 2 and message in refused.err
 
@@ -186,7 +186,7 @@ def test_variables_of_the_template(run, smollm2):
     assert [prompt["n_prompt_tokens"] for prompt in check_json(done)["prompts"]] == [plain["n_prompt_tokens"]] * 2
     for options, message in [(("--chat", "--chat-template-kwargs", "[]"), "--chat-template-kwargs []: must be an object"),
                              (("--chat", "--chat-template-kwargs", '{"tools": []}'), '"tools": is what the request says itself'),
-                             (("--chat-template-kwargs", "{}"), "chat_template_kwargs: belong to a chat")]:
+                             (("--chat-template-kwargs", "{}"), "chat_template_kwargs: has a place in chats alone")]:
         refused = run("generate", "-m", smollm2, "-p", "a", *options)
         assert refused.code == 2 and message in refused.err, refused.err
     refused = run("tokenize", "-m", smollm2, "-p", "a", "--chat-template-kwargs", "{}")

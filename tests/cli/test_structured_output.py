@@ -7,7 +7,7 @@ import re
 import jsonschema
 import openai
 import pytest
-from test_serve import CHAT, COMPLETIONS, serving
+from serving import CHAT, COMPLETIONS, serving
 
 PERSON = {
     "type": "object",
