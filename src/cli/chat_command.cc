@@ -164,9 +164,12 @@ class ChatCommand final : public Command {
     };
     BASS_ASSIGN_OR_RETURN(const Answer answer, conversation_->answer(message, show));
     out.write("\n");
+    if (answer.n_forgotten > 0) {
+      console->err.write(fmt::format("(the oldest {} messages are forgotten: the context has no room for them)\n",
+                                     answer.n_forgotten));
+    }
     if (answer.reason == FinishReason::kLength) {
-      console->err.write(answer.is_context_full ? "(the context is full: /reset begins anew)\n"
-                                                : "(cut: --max-tokens allows more)\n");
+      console->err.write(answer.is_context_full ? "(cut: the context is full)\n" : "(cut: --max-tokens allows more)\n");
     }
     if (answer.reason == FinishReason::kDeadline) console->err.write("(cut: --time-budget is over)\n");
     // A person's Ctrl-C has only stopped the answer. Whoever reads a file of answers must not take a cut one for whole.

@@ -1,10 +1,13 @@
 #include "cli/conversation.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 
 #include "cli/interrupt.h"
 
 namespace bass {
+
 void Conversation::set_system(const std::string& text) {
   request_.system = text.empty() ? std::nullopt : std::optional(text);
 }
@@ -46,14 +49,30 @@ Conversation::Followed Conversation::follow(RequestId id, EventQueue* events, co
   return answer;
 }
 
+Result<int> Conversation::make_room() {
+  const int64_t context_len = *engine_->options().context_len;
+  // An answer may be allowed to be as long as the context.
+  int64_t most = context_len - std::min<int64_t>(request_.max_tokens, context_len / 4);
+  int n_forgotten = 0;
+  while (turns_.size() > 1) {
+    BASS_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, engine_->prompt_tokens(make_request()));
+    if (static_cast<int64_t>(prompt.size()) <= most) break;
+    most = std::min(most, context_len / 2);
+    turns_.erase(turns_.begin(), turns_.begin() + 2);
+    n_forgotten += 2;
+  }
+  return n_forgotten;
+}
+
 Result<Answer> Conversation::answer(const std::string& message, const Show& show) {
+  const std::vector<ChatMessage> before = turns_;
   turns_.push_back({"user", message});
   const auto events = std::make_shared<EventQueue>();
-  const Result<RequestId> id = engine_->submit(make_request(), events);
+  const Result<int> n_forgotten = make_room();
+  const Result<RequestId> id = n_forgotten.ok() ? engine_->submit(make_request(), events) : n_forgotten.status();
   if (!id.ok()) {
-    turns_.pop_back();
-    const char* mend = turns_.empty() ? "" : " (/reset forgets the conversation)";
-    return Status(id.status().code(), id.status().message() + mend);
+    turns_ = before;
+    return id.status();
   }
   ++n_answers_;
   Followed answer = follow(id.value(), events.get(), show);
@@ -65,7 +84,7 @@ Result<Answer> Conversation::answer(const std::string& message, const Show& show
   }
   if (reason == FinishReason::kError) return answer.finished.error;
   const bool is_context_full = reason == FinishReason::kLength && answer.n_tokens < request_.max_tokens;
-  return Answer{.reason = reason, .is_context_full = is_context_full};
+  return Answer{.reason = reason, .is_context_full = is_context_full, .n_forgotten = n_forgotten.value()};
 }
 
 }  // namespace bass

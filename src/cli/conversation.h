@@ -11,6 +11,7 @@ namespace bass {
 struct Answer {
   FinishReason reason = FinishReason::kStop;
   bool is_context_full = false;  ///< with kLength: not max_tokens ended it
+  int n_forgotten = 0;           ///< messages, the oldest ones, that the context had no room for
 };
 
 /// Gets the text of an answer as it comes, whole characters. False: nobody reads it, the answer may stop.
@@ -25,8 +26,10 @@ class Conversation {
   /// Whether the model can chat at all, and the options fit it. Asked before the first message.
   [[nodiscard]] Status check() const;
 
-  /// Answers a message. Ctrl-C stops the answer (kCancelled): what there is of it stays. Errors: what the engine
-  /// refuses, as a conversation that the context cannot hold; then the message is forgotten.
+  /// Answers a message. Ctrl-C stops the answer (kCancelled): what there is of it stays. Where the context has no room
+  /// for the conversation and an answer, its oldest turns are forgotten, more of them than must be, so that what is
+  /// left is not read anew with every message. Errors: what the engine refuses, as a message that the context cannot
+  /// hold; then it is forgotten.
   Result<Answer> answer(const std::string& message, const Show& show);
 
   /// Forgets what was said; the system message stays.
@@ -36,6 +39,8 @@ class Conversation {
 
  private:
   [[nodiscard]] Request make_request() const;
+  /// How many messages it forgot.
+  [[nodiscard]] Result<int> make_room();
   /// Goes through a request's events up to its end. The text is what was shown.
   struct Followed {
     Event finished;

@@ -119,9 +119,10 @@ Result<std::string> up_to_end_of(const ChatMessage& last, std::string printed) {
   const std::string_view rest = content.substr(first);
   const std::string_view trimmed = rest.substr(0, rest.find_last_not_of(kBlanks) + 1);
   const size_t at = printed.rfind(trimmed);
-  if (at == printed.npos)
+  if (at == printed.npos) {
     return invalid_argument(
         "continue_final_message: the model's chat template does not show the last message's text as it is");
+  }
   const bool keeps_blanks = std::string_view(printed).substr(at).starts_with(rest);
   printed.resize(at + (keeps_blanks ? rest : trimmed).size());
   return printed;

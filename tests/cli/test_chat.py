@@ -70,11 +70,35 @@ def test_a_seed_repeats_the_bytes(run, smollm2):
     assert runs[0] == runs[1] != runs[2]
 
 
+def test_what_the_context_has_no_room_for_is_forgotten(run, smollm2):
+    ask = lambda options, *lines: run("chat", "-m", smollm2, *GREEDY, *options, stdin="\n".join(lines).encode())
+    lines = [f"Say the number {i} and the number {i + 1}, please." for i in range(12)]
+    done = ask(["--context", "200"], *lines)
+    assert done.code == 0 and "the context is full" not in done.err, done.err
+    assert "messages are forgotten" in done.err
+    whole = ask([], *lines)
+    assert "forgotten" not in whole.err and whole.out[:100] == done.out[:100] and whole.out != done.out
+    # All of the turns before the last message, but not the system message.
+    small = ["--context", "64", "--system", "Be brief."]
+    last = ask(small, lines[0], "What is the capital of France?")
+    assert "the oldest 2 messages are forgotten" in last.err
+    assert last.out.endswith(ask(small, "What is the capital of France?").out)
+
+
+def test_a_message_that_is_too_long_costs_no_turn(run, binary, smollm2):
+    options = [*GREEDY, "--context", "300"]
+    expected = run("chat", "-m", smollm2, *options, stdin=b"My name is Ann.\nWhat is my name?\n").out
+    chat = Chat(binary, smollm2, *options)
+    answers = [chat.say(keys) for keys in (b"My name is Ann.", pasted(b"a b " * 400), b"What is my name?")]
+    assert answers[0] + answers[2] == expected
+    chat.end()
+
+
 def test_a_full_context_is_said(run, smollm2):
     done = run("chat", "-m", smollm2, "--temperature", "0", "--context", "60", stdin=b"Tell me a long story.\n")
-    assert done.code == 0 and "the context is full" in done.err and "/reset" in done.err
-    done = run("chat", "-m", smollm2, "--temperature", "0", "--context", "60", stdin=b"Tell me a long story.\nGo on.\n")
-    assert done.code == 2 and "the context holds 60" in done.err and "/reset" in done.err
+    assert done.code == 0 and "the context is full" in done.err
+    done = run("chat", "-m", smollm2, "--temperature", "0", "--context", "60", stdin=b"Tell me a long story.\n" + b"Go on. " * 60)
+    assert done.code == 2 and "the context holds 60" in done.err
     done = run("chat", "-m", smollm2, *GREEDY, "--max-tokens", "3", stdin=b"Tell me a long story.\n")
     assert done.code == 0 and "--max-tokens" in done.err
 
