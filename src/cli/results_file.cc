@@ -43,6 +43,7 @@ std::string request_digest(const GenerateOptions& options, const std::string& mo
     Json said{message.role, message.content};
     const std::array more{message.tool_calls, message.tool_call_id, message.name};
     if (std::ranges::any_of(more, [](const std::string& text) { return !text.empty(); })) said.push_back(more);
+    if (!message.reasoning_content.empty()) said.push_back({{"reasoning_content", message.reasoning_content}});
     json["messages"].push_back(std::move(said));
   }
   if (!prompt.request.prompt_tokens.empty()) json["prompt_tokens"] = prompt.request.prompt_tokens;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <utility>
 
 #include "text/user_json.h"
@@ -28,7 +29,8 @@ void write_json_cache(const std::string& path, const Json& json) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) return;
-  const std::string partial = fmt::format("{}.{}.{}", path, getpid(), gettid());
+  // Containers that share the folder have equal process ids.
+  const std::string partial = fmt::format("{}.{}.{:08x}", path, gettid(), std::random_device()());
   std::ofstream file(partial);
   file << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
   file.close();

@@ -94,6 +94,15 @@ def test_prompts_of_tokens_are_told_apart(run, tiny, tmp_path):
     assert results([5, 6, 7], [9]).code == 2
 
 
+def test_what_was_thought_is_a_part_of_the_question(run, tiny, tmp_path):
+    chat = lambda thought: {"messages": [{"role": "assistant", "content": "a", "reasoning_content": thought}, {"role": "user", "content": "b"}],
+                            "max_tokens": 2, "seed": 1}
+    file = tmp_path / "prompts.jsonl"
+    for thought, code in (("x", 0), ("x", 0), ("y", 2)):
+        file.write_text(json.dumps(chat(thought)))
+        assert run("generate", "-m", tiny, "--prompts", file, "--results", "r.jsonl").code == code, thought
+
+
 def test_when_all_is_there_nothing_is_run(run, tiny, tmp_path, whole):
     before = (tmp_path / "whole.jsonl").read_bytes()
     done = run(*arguments_of(tiny, "--results", "whole.jsonl", "--drafter", "off", "--threads", "1"))

@@ -184,6 +184,7 @@ GrammarAutomaton::State GrammarAutomaton::make_next(State state, uint8_t byte) {
     if (set[byte]) read.push_back(push(stack.place + 1, stack.below));
   }
   const bool is_dead = read.empty();
+  if (is_dead) found_.clear();  // else it is what was found last, perhaps too much
   const bool may_end = !is_dead && expand(std::move(read));
   if (!has_room()) return kDead;  // what was found may not be all
   const State next = is_dead ? kDead : intern(may_end);

@@ -244,6 +244,21 @@ TEST(GrammarAutomaton, FindsRunsOfBytesThatMayComeInAnyOrder) {
 }
 
 // Two kinds of lists whose first elements are such lists again: what may lie around a bracket doubles with each one.
+// What was too much at one place is nothing to others: texts of many requests run through one automaton.
+TEST(GrammarAutomaton, APlaceOfTooManyPossibilitiesIsTheOnlyOneThatIsGivenUp) {
+  std::string many = "q";
+  for (size_t i = 0; i <= GrammarAutomaton::kMaxStateStacks; ++i) many += "|q";
+  GrammarAutomaton automaton(of_regex("(?:a[0-9]{20}|bx(?:" + many + "))z"));
+  (void)run(automaton, "bx");
+  EXPECT_TRUE(automaton.is_full());
+  automaton.allow_work();
+  const State behind = run(automaton, "a1");
+  ASSERT_NE(behind, GrammarAutomaton::kDead);
+  EXPECT_EQ(automaton.next(behind, 'x'), GrammarAutomaton::kDead);
+  EXPECT_FALSE(automaton.is_full()) << "it was looked at";
+  EXPECT_TRUE(matches(automaton, "a12345678901234567890z"));
+}
+
 TEST(GrammarAutomaton, PossibilitiesThatMultiplyAreGivenUp) {
   GrammarBuilder builder;
   const Grammar::RuleId value = builder.declare();

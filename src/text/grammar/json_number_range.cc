@@ -81,6 +81,12 @@ bool are_all(std::string_view digits, char digit) { return digits.find_first_not
 
 }  // namespace
 
+std::optional<DecimalUnits> decimal_units(const SchemaJson& number) {
+  const FlooredUnits floored = floored_units(decimal_text(number));
+  const bool is_one = floored.is_exact && floored.units <= kMaxUnits && floored.units >= -kMaxUnits;
+  return is_one ? std::optional(floored.units) : std::nullopt;
+}
+
 int64_t NumberRange::first_integer() const {
   return static_cast<int64_t>(min / kUnitsOfOne) + (min > 0 && min % kUnitsOfOne != 0 ? 1 : 0);
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -35,6 +36,9 @@ struct NumberRange {
 /// Of minimum, exclusiveMinimum, maximum and exclusiveMaximum. A bound that has digits behind the last that a number
 /// may have leaves what the next number within leaves. Error: one is no number.
 Result<NumberRange> number_range(const SchemaJson& schema, const std::string& path);
+
+/// None: it has digits behind the last that may be written, or more in front of the point than numbers have.
+std::optional<DecimalUnits> decimal_units(const SchemaJson& number);
 
 /// Writes ranges, with what they have in common made once. No text is matched in two ways. Ranges must not be empty.
 class NumberRangeGrammar {

@@ -190,7 +190,10 @@ Result<Sequence> SchemaCompiler::constrained_value(const SchemaJson& schema, con
     return merged_value(std::move(flat), path);
   }
   if (schema.contains("anyOf") || schema.contains("oneOf")) return one_of_several(schema, path);
-  if (schema.contains("enum") || schema.contains("const")) return listed_value(schema, path);
+  if (schema.contains("enum") || schema.contains("const")) {
+    BASS_ASSIGN_OR_RETURN(std::vector<std::string> texts, listed_texts(schema, path));
+    return builder_.any_text(std::move(texts));
+  }
   return typed_value(schema, path);
 }
 

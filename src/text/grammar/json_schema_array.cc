@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/check.h"
@@ -11,6 +12,8 @@ namespace bass {
 namespace {
 
 using Sequence = Grammar::Sequence;
+
+constexpr size_t kMaxUniqueTexts = 8;  // there is a rule for each set of them
 
 Result<std::optional<int>> count(const SchemaJson& schema, const char* keyword, const std::string& path) {
   const auto value = schema.find(keyword);
@@ -59,7 +62,54 @@ Result<Sequence> SchemaCompiler::array(const SchemaJson& schema, const std::stri
   }
   if (!further) n_items.max = std::min(n_items.max.value_or(n_prefix), n_prefix);
   if (n_items.max && n_items.min > *n_items.max) return nothing_matches(path);
+  if (prefix.empty() && further) {
+    BASS_ASSIGN_OR_RETURN(const std::vector<std::string> texts, unique_texts(schema, path));
+    if (!texts.empty() && n_items.min > static_cast<int>(texts.size())) return nothing_matches(path);
+    if (!texts.empty()) return builder_.concat({json_.opening('['), set_of(texts, n_items)});
+  }
   return builder_.concat({json_.opening('['), tuple(prefix, further, n_items)});
+}
+
+// The texts of items that have to differ, where they are of a list of few; none: they need not, or it is not seen to.
+Result<std::vector<std::string>> SchemaCompiler::unique_texts(const SchemaJson& schema, const std::string& path) {
+  const auto unique = schema.find("uniqueItems");
+  if (unique == schema.end() || *unique == false) return std::vector<std::string>();
+  if (*unique != true) return wrong_keyword("uniqueItems", path, "must be true or false");
+  const auto items = schema.find("items");
+  if (items == schema.end() || !items->is_object()) return std::vector<std::string>();
+  const std::string items_path = sub_path(path, "items");
+  BASS_ASSIGN_OR_RETURN(const SchemaJson flat, merger_.flatten(*items, items_path));
+  const bool is_listed = (flat.contains("enum") || flat.contains("const")) && !flat.contains("nullable");
+  if (!is_listed) return std::vector<std::string>();
+  BASS_ASSIGN_OR_RETURN(std::vector<std::string> texts, listed_texts(flat, items_path));
+  std::ranges::sort(texts);
+  texts.erase(std::ranges::unique(texts).begin(), texts.end());
+  if (texts.size() > kMaxUniqueTexts) texts.clear();
+  return texts;
+}
+
+// A rule for each set of texts that may have been written.
+Sequence SchemaCompiler::set_of(const std::vector<std::string>& texts, Counts counts) {
+  const size_t n_sets = size_t{1} << texts.size();
+  const auto n_texts = static_cast<int>(texts.size());
+  const int max = std::min(counts.max.value_or(n_texts), n_texts);
+  const Sequence comma = builder_.concat({builder_.text(","), json_.white_space()});
+  const Sequence end = builder_.concat({json_.white_space(), builder_.text("]")});
+  std::vector<Sequence> behind(n_sets);
+  for (size_t written = n_sets; written-- > 0;) {
+    const int n_written = std::popcount(written);
+    if (n_written > max) continue;
+    std::vector<Sequence> alternatives;
+    if (n_written >= counts.min) alternatives.push_back(n_written == 0 ? builder_.text("]") : end);
+    for (size_t i = 0; i < texts.size() && n_written < max; ++i) {
+      const size_t with = written | size_t{1} << i;
+      if (with == written) continue;
+      alternatives.push_back(
+          builder_.concat({n_written == 0 ? Sequence{} : comma, builder_.text(texts[i]), behind[with]}));
+    }
+    behind[written] = single_element(builder_, builder_.any_of(std::move(alternatives)));
+  }
+  return behind.front();
 }
 
 // From the end to the beginning, so that each position is one rule: what comes behind `i` items.

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bass/status.h"
@@ -55,20 +56,25 @@ class SchemaCompiler {
   Result<Sequence> object(const SchemaJson& schema, const std::string& path);
   Result<Object> object_members(const SchemaJson& schema, const std::string& path);
   Status add_required(const SchemaJson& schema, const std::string& path, Object* object);
+  Result<std::optional<Sequence>> property_names(const SchemaJson& schema, const std::string& path);
   Result<std::optional<Sequence>> additional_value(const SchemaJson& schema, const std::string& path);
   Result<Sequence> object_text(const Object& object, const std::string& path);
   Result<Sequence> name_other_than(const std::vector<std::string>& names, const std::string& path);
 
   // json_schema_array.cc
   Result<Sequence> array(const SchemaJson& schema, const std::string& path);
+  Result<std::vector<std::string>> unique_texts(const SchemaJson& schema, const std::string& path);
+  Sequence set_of(const std::vector<std::string>& texts, Counts counts);
   Sequence tuple(const std::vector<Sequence>& prefix, const std::optional<Sequence>& further, Counts counts);
 
   // json_schema_scalars.cc
-  Result<Sequence> listed_value(const SchemaJson& schema, const std::string& path);
-  Result<std::string> format_of_string(const SchemaJson& schema, const std::string& path);
+  static Result<std::vector<std::string>> listed_texts(const SchemaJson& schema, const std::string& path);
+  static Result<std::vector<std::string>> patterns_of_string(const SchemaJson& schema, const std::string& path);
   Result<Sequence> string(const SchemaJson& schema, const std::string& path);
   Result<Sequence> integer(const SchemaJson& schema, const std::string& path);
   Result<Sequence> number(const SchemaJson& schema, const std::string& path);
+  Result<Sequence> multiples(const SchemaJson& schema, const NumberRange& range, bool are_integers,
+                             const std::string& path);
 
   static Result<Counts> counts(const SchemaJson& schema, const char* min, const char* max, const std::string& path);
 
@@ -79,6 +85,8 @@ class SchemaCompiler {
   NumberRangeGrammar ranges_;
   size_t n_schemas_ = 0;
   std::map<std::string, Grammar::RuleId> rules_;  // by an address in the document, or the text of what was merged
+  // Strings of so many characters that match these patterns: large, and often the same in one schema.
+  std::map<std::tuple<std::vector<std::string>, int, std::optional<int>>, Sequence> products_;
   std::deque<Waiting> waiting_;
   std::deque<SchemaJson> merged_;  // a deque, since references into it stay
 };

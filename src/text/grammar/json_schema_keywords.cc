@@ -30,10 +30,12 @@ constexpr std::array kKeywords{
     Keyword{"additionalProperties", kObject},
     Keyword{"minProperties", kObject},
     Keyword{"maxProperties", kObject},
+    Keyword{"propertyNames", kObject},
     Keyword{"items", kArray},
     Keyword{"prefixItems", kArray},
     Keyword{"minItems", kArray},
     Keyword{"maxItems", kArray},
+    Keyword{"uniqueItems", kArray},
     Keyword{"minLength", kString},
     Keyword{"maxLength", kString},
     Keyword{"pattern", kString},
@@ -61,7 +63,6 @@ constexpr std::array kKeywords{
     Keyword{"contentEncoding", kAnnotation},
     Keyword{"contentSchema", kAnnotation},
     Keyword{"discriminator", kAnnotation},  // OpenAPI: a hint beside oneOf
-    Keyword{"uniqueItems", kRefused},       // but for false
     Keyword{"not", kRefused},
     Keyword{"if", kRefused},
     Keyword{"then", kRefused},
@@ -71,7 +72,6 @@ constexpr std::array kKeywords{
     Keyword{"maxContains", kRefused},
     Keyword{"additionalItems", kRefused},
     Keyword{"patternProperties", kRefused},
-    Keyword{"propertyNames", kRefused},
     Keyword{"dependencies", kRefused},
     Keyword{"dependentRequired", kRefused},
     Keyword{"dependentSchemas", kRefused},
@@ -89,13 +89,13 @@ constexpr size_t kMaxShownBytes = 200;
 /// What is refused where it constrains, and here does not.
 bool says_nothing(std::string_view keyword, const SchemaJson& value) {
   constexpr std::string_view kByName[] = {"patternProperties", "dependentRequired", "dependentSchemas", "dependencies"};
-  if (keyword == "uniqueItems") return value == false;
   return value.is_object() && value.empty() && std::ranges::find(kByName, keyword) != std::end(kByName);
 }
 
 }  // namespace
 
 std::optional<SchemaTopic> topic_of_keyword(std::string_view keyword) {
+  if (keyword.starts_with("x-")) return kAnnotation;  // what anybody may add
   const auto* const found = std::ranges::find(kKeywords, keyword, &Keyword::name);
   if (found == kKeywords.end()) return std::nullopt;
   return found->topic;

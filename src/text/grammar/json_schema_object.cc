@@ -46,6 +46,7 @@ struct SchemaCompiler::Object {
   };
   std::vector<Member> members;         // in their order
   std::optional<Sequence> additional;  // values of other members; none: there are no others
+  std::optional<Sequence> names;       // of these; none: any but the members'
   Counts n_additional;
 };
 
@@ -60,7 +61,23 @@ Result<Sequence> SchemaCompiler::object(const SchemaJson& schema, const std::str
     return wrong_keyword(keyword, path, "beside properties or required is not supported; leave it out");
   }
   if (object.n_additional.min > 0 && !object.additional) return nothing_matches(path);
+  BASS_ASSIGN_OR_RETURN(object.names, property_names(schema, path));
+  if (object.names && !object.members.empty()) {
+    return wrong_keyword("propertyNames", path, "beside properties or required is not supported; leave it out");
+  }
   return object_text(object, path);
+}
+
+// None: they may be any strings.
+Result<std::optional<Sequence>> SchemaCompiler::property_names(const SchemaJson& schema, const std::string& path) {
+  const auto names = schema.find("propertyNames");
+  if (names == schema.end()) return std::optional<Sequence>();
+  const std::string names_path = sub_path(path, "propertyNames");
+  BASS_ASSIGN_OR_RETURN(SchemaJson flat, merger_.flatten(*names, names_path));
+  BASS_RETURN_IF_ERROR(merger_.merge(&flat, {{"type", "string"}}, names_path));
+  if (flat == SchemaJson{{"type", "string"}}) return std::optional<Sequence>();
+  BASS_ASSIGN_OR_RETURN(Sequence sequence, merged_value(std::move(flat), names_path));
+  return std::optional(std::move(sequence));
 }
 
 Result<SchemaCompiler::Object> SchemaCompiler::object_members(const SchemaJson& schema, const std::string& path) {
@@ -119,7 +136,8 @@ Result<Sequence> SchemaCompiler::object_text(const Object& object, const std::st
   if (object.additional) {
     std::vector<std::string> names;
     for (const Object::Member& member : object.members) names.push_back(member.name);
-    BASS_ASSIGN_OR_RETURN(const Sequence name, name_other_than(names, path));
+    BASS_ASSIGN_OR_RETURN(const Sequence name,
+                          object.names ? Result<Sequence>(*object.names) : name_other_than(names, path));
     const Sequence pair = single_element(builder_, json_.member(name, *object.additional));
     first = json_.list(pair, object.n_additional.min, object.n_additional.max, '}');
     further = json_.rest_of_list(pair, 0, std::nullopt, '}');

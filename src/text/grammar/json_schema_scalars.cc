@@ -5,7 +5,9 @@
 
 #include "base/check.h"
 #include "text/grammar/json_formats.h"
+#include "text/grammar/json_number_multiple.h"
 #include "text/grammar/json_schema_compiler.h"
+#include "text/grammar/json_string_product.h"
 #include "text/grammar/regex_grammar.h"
 
 namespace bass {
@@ -23,20 +25,15 @@ bool is_of_type(const SchemaJson& value, const std::string& type) {
   return value.is_number_integer() || (value.is_number() && value.get<double>() == std::floor(value.get<double>()));
 }
 
-/// multiple: of which all values are one anyway; 0: there is none
-Status check_no_multiples(const SchemaJson& schema, const std::string& path, int multiple) {
-  if (!schema.contains("multipleOf") || (multiple > 0 && schema["multipleOf"] == multiple)) return ok_status();
-  return wrong_keyword("multipleOf", path, "is not supported; leave it out");
-}
-
 }  // namespace
 
-Result<Sequence> SchemaCompiler::listed_value(const SchemaJson& schema, const std::string& path) {
+// Of an enum or a const.
+Result<std::vector<std::string>> SchemaCompiler::listed_texts(const SchemaJson& schema, const std::string& path) {
   const char* const keyword = schema.contains("enum") ? "enum" : "const";
   for (const auto& [other, value] : schema.items()) {
     const SchemaTopic topic = topic_of_keyword(other).value_or(SchemaTopic::kRefused);
     const bool is_fine =
-        topic == SchemaTopic::kAnnotation || other == keyword || other == "type" || other == "uniqueItems";
+        topic == SchemaTopic::kAnnotation || topic == SchemaTopic::kRefused || other == keyword || other == "type";
     if (is_fine) continue;
     return wrong_keyword(other, path, fmt::format("beside \"{}\" is not supported; leave it out", keyword));
   }
@@ -55,62 +52,75 @@ Result<Sequence> SchemaCompiler::listed_value(const SchemaJson& schema, const st
     if (is_allowed) texts.push_back(value.dump());
   }
   if (texts.empty()) return nothing_matches(path);
-  return builder_.any_text(std::move(texts));
+  return texts;
 }
 
 Result<Sequence> SchemaCompiler::string(const SchemaJson& schema, const std::string& path) {
   BASS_ASSIGN_OR_RETURN(const Counts length, counts(schema, "minLength", "maxLength", path));
-  BASS_ASSIGN_OR_RETURN(const std::string format_pattern, format_of_string(schema, path));
-  const bool has_length = schema.contains("minLength") || schema.contains("maxLength");
-  const auto pattern = schema.find("pattern");
+  BASS_ASSIGN_OR_RETURN(const std::vector<std::string> patterns, patterns_of_string(schema, path));
   const Sequence quote = builder_.text("\"");
-  if (pattern != schema.end()) {
-    if (!pattern->is_string()) return wrong_keyword("pattern", path, "must be a string");
-    if (has_length) {
-      return wrong_keyword("pattern", path,
-                           "beside minLength or maxLength is not supported; put the length into the pattern");
-    }
-    Result<Sequence> inner = regex_sequence(builder_, pattern->get<std::string>(), RegexText::kInJsonString);
-    if (!inner.ok())
-      return wrong_keyword("pattern", path, fmt::format("is not supported: {}", inner.status().message()));
-    return builder_.concat({quote, inner.value(), quote});
+  const bool has_pattern = schema.contains("pattern");
+  // No text of a format is empty.
+  const bool has_length = length.max || length.min > (has_pattern || patterns.empty() ? 0 : 1);
+  if (patterns.empty() && !has_length) return json_.string();
+  if (patterns.empty())
+    return builder_.concat({quote, builder_.repeat(json_.string_character(), length.min, length.max), quote});
+  const auto not_supported = [&](const Status& status) {
+    return wrong_keyword(has_pattern ? "pattern" : "format", path,
+                         fmt::format("is not supported: {}", status.message()));
+  };
+  if (patterns.size() == 1 && !has_length) {
+    const Result<Sequence> inner = regex_sequence(builder_, patterns[0], RegexText::kInJsonString);
+    return inner.ok() ? builder_.concat({quote, inner.value(), quote})
+                      : Result<Sequence>(not_supported(inner.status()));
   }
-  if (!format_pattern.empty()) {
-    BASS_ASSIGN_OR_RETURN(const Sequence inner,
-                          regex_sequence(builder_, fmt::format("^({})$", format_pattern), RegexText::kInJsonString));
-    return builder_.concat({quote, inner, quote});
+  const auto [known, is_new] = products_.try_emplace({patterns, length.min, length.max});
+  if (is_new) {
+    const Result<std::optional<Sequence>> inner = json_string_product(builder_, patterns, length.min, length.max);
+    if (!inner.ok()) return not_supported(inner.status());
+    if (!inner.value()) return nothing_matches(path);
+    known->second = builder_.concat({quote, *inner.value(), quote});
   }
-  if (!has_length) return json_.string();
-  return builder_.concat({quote, builder_.repeat(json_.string_character(), length.min, length.max), quote});
+  return known->second;
 }
 
-// The pattern of a format that is kept to; empty: none. No text of one is empty, so a least length of one says nothing.
-Result<std::string> SchemaCompiler::format_of_string(const SchemaJson& schema, const std::string& path) {
-  const auto format = schema.find("format");
-  if (format == schema.end()) return std::string();
-  if (!format->is_string()) return wrong_keyword("format", path, "must be a string");
-  std::string pattern = pattern_of_format(format->get<std::string>());
-  if (pattern.empty()) return pattern;
-  BASS_ASSIGN_OR_RETURN(const Counts length, counts(schema, "minLength", "maxLength", path));
-  if (schema.contains("pattern") || length.min > 1 || length.max) {
-    return wrong_keyword("format", path, "beside a pattern or lengths is not supported; leave one of them out");
+// Of its format, where that is one that is kept to, and its own.
+Result<std::vector<std::string>> SchemaCompiler::patterns_of_string(const SchemaJson& schema, const std::string& path) {
+  std::vector<std::string> patterns;
+  if (const auto format = schema.find("format"); format != schema.end()) {
+    if (!format->is_string()) return wrong_keyword("format", path, "must be a string");
+    const std::string pattern = pattern_of_format(format->get<std::string>());
+    if (!pattern.empty()) patterns.push_back(fmt::format("^({})$", pattern));
   }
-  return pattern;
+  if (const auto pattern = schema.find("pattern"); pattern != schema.end()) {
+    if (!pattern->is_string()) return wrong_keyword("pattern", path, "must be a string");
+    patterns.push_back(pattern->get<std::string>());
+  }
+  return patterns;
 }
 
 Result<Sequence> SchemaCompiler::number(const SchemaJson& schema, const std::string& path) {
   BASS_ASSIGN_OR_RETURN(const NumberRange range, number_range(schema, path));
-  BASS_RETURN_IF_ERROR(check_no_multiples(schema, path, 0));
   if (range.empty()) return nothing_matches(path);
+  if (schema.contains("multipleOf")) return multiples(schema, range, /*are_integers=*/false, path);
   return range.is_bounded ? ranges_.decimals(range.min, range.max) : json_.number();
 }
 
 Result<Sequence> SchemaCompiler::integer(const SchemaJson& schema, const std::string& path) {
   BASS_ASSIGN_OR_RETURN(const NumberRange range, number_range(schema, path));
-  BASS_RETURN_IF_ERROR(check_no_multiples(schema, path, 1));
   const int64_t min = range.first_integer(), max = range.last_integer();
   if (min > max) return nothing_matches(path);
+  if (schema.contains("multipleOf")) return multiples(schema, range, /*are_integers=*/true, path);
   return min == -kMaxWhole && max == kMaxWhole ? json_.integer() : ranges_.integers(min, max);
+}
+
+Result<Sequence> SchemaCompiler::multiples(const SchemaJson& schema, const NumberRange& range, bool are_integers,
+                                           const std::string& path) {
+  const Result<std::optional<Sequence>> within =
+      multiples_within(builder_, schema.at("multipleOf"), range, are_integers);
+  if (!within.ok()) return wrong_keyword("multipleOf", path, within.status().message());
+  if (!within.value()) return nothing_matches(path);
+  return *within.value();
 }
 
 }  // namespace bass

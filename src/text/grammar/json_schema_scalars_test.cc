@@ -69,15 +69,29 @@ TEST(JsonSchemaScalarsTest, Strings) {
       {R"({"type":"string","format":"unheard-of"})", {R"("abc")"}, {"1"}},
       {R"({"format":"date","minLength":1})", {R"("2024-02-29")"}, {R"("abc")", R"("")"}},
       {R"({"format":"unheard-of","maxLength":2})", {R"("ab")"}, {R"("abc")"}},
+      {R"({"pattern":"^[a-z]+$","maxLength":3})", {R"("a")", R"("abc")"}, {R"("")", R"("abcd")", R"("a1")"}},
+      {R"({"pattern":"b","minLength":2,"maxLength":3})",
+       {R"("ab")", R"("bb")", R"("xby")"},
+       {R"("b")", R"("abcd")", R"("aa")"}},
+      {R"({"pattern":"^a*$","minLength":3})", {R"("aaa")", R"("aaaaaaa")"}, {R"("aa")", R"("aab")"}},
+      {R"({"pattern":".","maxLength":2})",
+       {"\"\xC3\xA4\xF0\x9F\x98\x80\"", R"("\"\u0001")", R"("\\x")"},
+       {R"("")", "\"\xC3\xA4\xF0\x9F\x98\x80z\"", R"("\"\\x")"}},
+      {R"({"format":"date","minLength":2,"maxLength":30})", {R"("2024-02-29")"}, {R"("2024-02-30")"}},
+      {R"({"format":"date","pattern":"^2024"})", {R"("2024-02-29")"}, {R"("2023-02-28")"}},
+      {R"({"format":"unheard-of","pattern":"^a"})", {R"("ab")"}, {R"("b")"}},
+      {R"({"format":"uri","minLength":1,"maxLength":2083})", {R"("https://a.example/b?c=d#e")"}, {R"("a b")", R"("")"}},
+      {R"({"format":"uri","maxLength":9})", {R"("http://ab")"}, {R"("http://abc")"}},
   });
   expect_refused({
       {R"~({"pattern":"a(?=b)"})~", "\"pattern\" at # is not supported: the pattern has a lookahead at byte 1"},
-      {R"({"pattern":"a","maxLength":3})", "\"pattern\" at # beside minLength or maxLength"},
+      {R"({"pattern":"^a{4}$","maxLength":3})", "nothing matches"},
+      {R"({"pattern":"^(.{2000}a){8}$","maxLength":100000})",
+       "\"pattern\" at # is not supported: it has too many places"},
       {R"({"pattern":1})", "\"pattern\" at # must be a string"},
       {R"({"format":1})", "\"format\" at # must be a string"},
-      {R"({"format":"date","maxLength":30})", "\"format\" at # beside a pattern or lengths"},
-      {R"({"format":"date","minLength":2})", "\"format\" at # beside a pattern or lengths"},
-      {R"({"format":"date","pattern":"a"})", "\"format\" at # beside a pattern or lengths"},
+      {R"({"format":"date","maxLength":9})", "nothing matches"},
+      {R"({"format":"date","pattern":"a"})", "nothing matches"},
       {R"({"minLength":3,"maxLength":2})", "nothing matches"},
       {R"({"items":{"minLength":"x"}})", "\"minLength\" at #/items must be"},
   });
@@ -86,6 +100,41 @@ TEST(JsonSchemaScalarsTest, Strings) {
 std::vector<std::string> quoted(std::vector<std::string> texts) {
   for (std::string& text : texts) text.insert(0, 1, '"').push_back('"');
   return texts;
+}
+
+// All strings of few letters, against each of the constraints by itself.
+TEST(JsonSchemaScalarsTest, PatternsWithLengthsAreBoth) {
+  std::vector<std::string> texts{""};
+  for (size_t i = 0; texts[i].size() < 5; ++i) {
+    for (const char c : {'a', 'b', '\n'}) texts.push_back(texts[i] + c);
+  }
+  size_t n_accepted = 0;
+  for (const std::string pattern :
+       {"^a*$", "ab", "^(ab|b)+$", "^.{2,4}$", "a.a", "^(a?b){1,2}a*$", "^[^a]|b$", "(a|\\n)+$"}) {
+    const Grammar alone = json_schema_grammar(Json{{"pattern", pattern}}.dump()).value();
+    for (const int min : {0, 1, 3}) {
+      for (const int max : {3, 5, 100}) {
+        const Json schema{{"pattern", pattern}, {"minLength", min}, {"maxLength", max}};
+        const Grammar both = json_schema_grammar(schema.dump()).value();
+        for (const std::string& text : texts) {
+          const std::string written = Json(text).dump();
+          const auto n = static_cast<int>(text.size());
+          const bool is_wanted = matches(alone, written) && n >= min && n <= max;
+          ASSERT_EQ(matches(both, written), is_wanted) << schema << " " << written;
+          n_accepted += is_wanted ? 1 : 0;
+        }
+      }
+    }
+  }
+  EXPECT_GT(n_accepted, 200U);
+}
+
+TEST(JsonSchemaScalarsTest, ManyStringsOfOneKindAreOneRule) {
+  Json schema{{"type", "object"}, {"properties", Json::object()}};
+  for (int i = 0; i < 40; ++i) {
+    schema["properties"]["link" + std::to_string(i)] = {{"format", "uri"}, {"minLength", 1}, {"maxLength", 2083}};
+  }
+  EXPECT_TRUE(json_schema_grammar(schema.dump()).ok());
 }
 
 TEST(JsonSchemaScalarsTest, Formats) {
@@ -158,10 +207,60 @@ TEST(JsonSchemaScalarsTest, IntegerBounds) {
       {R"({"type":"integer","minimum":1e300})", "\"minimum\" at # leaves only numbers"},
       {R"({"type":"integer","minimum":"1"})", "\"minimum\" at # must be a number"},
       {R"({"type":"integer","exclusiveMinimum":true})", "\"exclusiveMinimum\" at # must be a number"},
-      {R"({"type":"integer","multipleOf":2})", "\"multipleOf\" at # is not supported"},
-      {R"({"type":"number","multipleOf":1})", "\"multipleOf\" at # is not supported"},
-      {R"({"type":"number","multipleOf":2})", "\"multipleOf\" at # is not supported"},
   });
+}
+
+TEST(JsonSchemaScalarsTest, MultiplesOfIntegers) {
+  for (const int multiple : {1, 2, 5, 7, 12, 100, 365}) {
+    for (const auto& [min, max] : std::vector<std::pair<int, int>>{{-1100, 1100}, {0, 500}, {-77, -3}, {91, 733}}) {
+      Json schema{{"type", "integer"}, {"multipleOf", multiple}, {"minimum", min}, {"maximum", max}};
+      const Result<Grammar> grammar = json_schema_grammar(schema.dump());
+      for (int i = -1100; i <= 1100; ++i) {
+        const bool is_wanted = min <= i && i <= max && i % multiple == 0;
+        EXPECT_EQ(grammar.ok() && matches(grammar.value(), std::to_string(i)), is_wanted) << i << " " << schema;
+      }
+      for (const char* text : {"", "-", "00", "-0", "0.0", "1.0"}) {
+        EXPECT_FALSE(grammar.ok() && matches(grammar.value(), text)) << text << " " << schema;
+      }
+    }
+  }
+  expect({{R"({"type":"integer","multipleOf":1024})", {"0", "-1024", "9999999999998976"}, {"1", "1025", "-0"}},
+          {R"({"type":"integer","multipleOf":2.5})", {"5", "-10"}, {"2", "2.5"}},
+          {R"({"type":"integer","multipleOf":0.001})", {"7"}, {"7.001"}}});
+  expect_refused({
+      {R"({"type":"integer","multipleOf":1025})", "\"multipleOf\" at # is not supported"},
+      {R"({"type":"integer","multipleOf":0})", "\"multipleOf\" at # must be a number above 0"},
+      {R"({"type":"integer","multipleOf":"2"})", "\"multipleOf\" at # must be a number above 0"},
+      {R"({"type":"integer","multipleOf":7,"minimum":8,"maximum":13})", "nothing matches"},
+  });
+}
+
+// Hundredths, in all the ways that they may be written.
+TEST(JsonSchemaScalarsTest, MultiplesOfDecimals) {
+  for (const int multiple : {1, 5, 10, 25, 50, 100, 150}) {
+    for (const auto& [min, max] : std::vector<std::pair<int, int>>{{-350, 350}, {-130, 227}, {5, 25}, {0, 0}}) {
+      const Json schema{
+          {"type", "number"}, {"multipleOf", multiple / 100.0}, {"minimum", min / 100.0}, {"maximum", max / 100.0}};
+      const Result<Grammar> grammar = json_schema_grammar(schema.dump());
+      const auto is_matched = [&](const std::string& text) { return grammar.ok() && matches(grammar.value(), text); };
+      for (int i = -350; i <= 350; ++i) {
+        const bool is_wanted = min <= i && i <= max && i % multiple == 0;
+        const std::string sign = i < 0 ? "-" : "", whole = std::to_string(std::abs(i) / 100);
+        const std::string tenths = std::to_string(std::abs(i) / 10 % 10), last = std::to_string(std::abs(i) % 10);
+        const bool has_tenths = multiple % 100 != 0, has_hundredths = multiple % 10 != 0;
+        EXPECT_EQ(is_matched(sign + whole + "." + tenths + last), is_wanted && has_hundredths) << i << " " << schema;
+        if (i % 10 != 0) continue;
+        EXPECT_EQ(is_matched(sign + whole + "." + tenths), is_wanted && has_tenths) << i << " " << schema;
+        if (i % 100 != 0) continue;
+        EXPECT_EQ(is_matched(sign + whole), is_wanted) << i << " " << schema;
+      }
+      for (const char* text : {"", "-", ".5", "1.", "00.5", "1e0"}) EXPECT_FALSE(is_matched(text)) << text << schema;
+    }
+  }
+  expect({{R"({"type":"number","multipleOf":0.01})", {"0", "-0.5", "9999999999999999.99"}, {"0.005", "1.005"}},
+          {R"({"type":"number","multipleOf":1e-16,"minimum":0,"maximum":1})", {"0.0000000000000001"}, {"1.1"}}});
+  expect_refused({{R"({"type":"number","multipleOf":0.123456})", "\"multipleOf\" at # is not supported"},
+                  {R"({"type":"number","multipleOf":1e-17})", "\"multipleOf\" at # is not supported"}});
 }
 
 }  // namespace

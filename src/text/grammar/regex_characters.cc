@@ -160,15 +160,16 @@ Result<CodePointSet> RegexReader::take_class() {
   ++position_;
   const bool is_negated = take("^");
   if (sees("]")) return not_supported("a class that begins with ] (write \\] for the sign)", at);
-  CodePointSet set;
+  std::vector<CodePointRange> ranges;
   while (!take("]")) {
     if (at_end())
       return invalid_argument(fmt::format("the pattern has a class at byte {} without its end; write ]", at));
     const size_t item_at = position_;
     BASS_ASSIGN_OR_RETURN(CodePointSet item, take_class_item());
     BASS_ASSIGN_OR_RETURN(item, take_class_range(std::move(item), item_at));
-    set.add(item);
+    ranges.insert(ranges.end(), item.ranges().begin(), item.ranges().end());
   }
+  CodePointSet set(std::move(ranges));
   if (is_negated) set = set.complement();
   if (set.without(CodePointSet({{kHighSurrogates.first, kLowSurrogates.last}})).empty()) {
     return not_supported("a class that no character belongs to", at);

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "support/growth.h"
 #include "text/grammar/grammar_testing.h"
+#include "text/utf8.h"
 
 namespace bass {
 namespace {
@@ -221,6 +223,16 @@ TEST(RegexGrammarTest, ErrorsNameTheConstructAndItsPlace) {
       EXPECT_THAT(sequence.status().message(), HasSubstr(c.message)) << c.pattern.substr(0, 80);
     }
   }
+}
+
+TEST(RegexGrammarTest, LongClassesTakeNoLongTime) {
+  const auto read = [](int n) {
+    std::string pattern = "[";
+    for (int i = n; i > 0; --i) append_utf8(static_cast<char32_t>(0x4000 + 2 * i), pattern);
+    GrammarBuilder builder;
+    EXPECT_TRUE(regex_sequence(builder, pattern + "]", RegexText::kPlain).ok());
+  };
+  EXPECT_LT(testing::growth(4000, read), testing::kMostGrowth);
 }
 
 TEST(RegexGrammarTest, DeepNestingIsFine) {

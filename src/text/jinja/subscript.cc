@@ -24,6 +24,7 @@ std::optional<Value> own_attribute(Runtime& rt, const Value& object, std::string
     return rt.undefined(fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(object)));
   }
   if (object.is(Kind::kNamespace)) {
+    if (!rt.spend(static_cast<int64_t>(object.as<Namespace>().attributes.size() / 8))) return std::nullopt;
     for (const auto& [key, value] : object.as<Namespace>().attributes) {
       if (key == name) return value;
     }

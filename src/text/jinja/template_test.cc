@@ -65,6 +65,17 @@ TEST(JinjaTemplateTest, LoopsThatNeverEndAreErrors) {
        {"x | unique | list", "x | map('string') | unique | list", "dict(x | batch(2))", "x | select('in', x) | list"}) {
     EXPECT_THAT(error_of("{% set x = range(20000) | list %}{{ " + squared + " }}"), HasSubstr("steps")) << squared;
   }
+  // Names are looked for one after the other.
+  std::string names, attributes = "{% set ns = namespace() %}";
+  for (int i = 0; i < 2000; ++i) {
+    names += "{% set a" + std::to_string(i) + " = 0 %}";
+    attributes += "{% set ns.a" + std::to_string(i) + " = 0 %}";
+  }
+  const std::string thrice = "{% for x in range(300) %}{{ b }}{{ b }}{{ b }}{% endfor %}";
+  EXPECT_TRUE(render(thrice, Json::object(), kSmall).ok()) << "a control";
+  EXPECT_THAT(error_of(names + thrice), HasSubstr("steps"));
+  EXPECT_THAT(error_of(attributes + "{% for x in range(300) %}{{ ns.b }}{{ ns.b }}{{ ns.b }}{% endfor %}"),
+              HasSubstr("steps"));
   // A text that nearly is at every place of another.
   const std::string texts =
       "{% set x = 'a' * 400000 %}{% set y = 'a' * 200000 ~ 'b' %}{% set z = 'b' * 200000 ~ 'a' %}{{ ";
