@@ -263,6 +263,8 @@ def _lines(prompts, known) -> tuple[list[str], list[str]]:
     """Each prompt as a line of a prompts file, and what messages call it."""
     if _is_one(prompts):
         return [_line(prompts, known, "prompt")], [""]
+    if isinstance(prompts, (bytes, bytearray)):
+        raise InvalidArgumentError(f"prompts: {type(prompts).__name__} is no text; decode it first, as with .decode(\"utf-8\")")
     if not isinstance(prompts, Iterable):
         raise InvalidArgumentError(f"prompts: {type(prompts).__name__} is no prompt; {_WHAT_PROMPTS_ARE}, or several in a list")
     lines = [_line(prompt, known, f"prompts[{i}]") for i, prompt in enumerate(prompts)]
@@ -287,11 +289,15 @@ def _token_ids(values, name) -> list[int]:
     try:
         if isinstance(values, (bytes, bytearray)):
             raise TypeError
-        return [operator.index(value) for value in values]
+        values = list(values)
     except TypeError:
         mend = ("a single prompt of token ids is a list in a list, or a dict with \"prompt_tokens\"" if isinstance(values, int)
                 else _WHAT_PROMPTS_ARE)
         raise InvalidArgumentError(f"{name}: {type(values).__name__} is no prompt; {mend}") from None
+    for value in values:
+        if not options.is_token_id(value):
+            raise InvalidArgumentError(f"{name}: {value!r} is no token id; {_WHAT_PROMPTS_ARE}")
+    return [operator.index(value) for value in values]
 
 
 _open_engines: weakref.WeakSet = weakref.WeakSet()

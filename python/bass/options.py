@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import math
 import operator
 import textwrap
 
@@ -35,11 +36,17 @@ def dumps(values, origin=""):
     """JSON of a dict that a caller has passed. origin: in front of messages"""
     parts = []
     for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InvalidArgumentError(f"{origin}{name}: {value} is no number that it can be")
+        if isinstance(value, int) and not -2**63 <= value < 2**64:
+            raise InvalidArgumentError(f"{origin}{name}: {value} is more than 64 bits hold, {2**64 - 1}")
         try:
             part = json.dumps({name: value}, ensure_ascii=False, allow_nan=False, default=_number)
             part.encode("utf-8")  # half of a surrogate pair is no character
         except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidArgumentError(f"{origin}{name}: {error}") from error
+            # A single prompt is called as its only key.
+            where = name if origin == f"{name}: " else f"{origin}{name}"
+            raise InvalidArgumentError(f"{where}: {error}") from error
         parts.append(part[1:-1])
     return "{" + ",".join(parts) + "}"
 
@@ -54,11 +61,16 @@ def utf8_of(text, name):
         raise InvalidArgumentError(f"{name}: {error}") from error
 
 
+def is_token_id(value):
+    """Whether it is a whole number that a token id may be."""
+    return hasattr(value, "__index__") and not isinstance(value, bool) and 0 <= operator.index(value) < 2**31
+
+
 def token_ids_of(values):
     """As a list of whole numbers that a token id may be."""
     ids = [operator.index(value) for value in values]
     for token_id in ids:
-        if not 0 <= token_id < 2**31:
+        if not is_token_id(token_id):
             raise InvalidArgumentError(f"{token_id} is no token id")
     return ids
 

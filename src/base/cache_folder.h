@@ -7,6 +7,9 @@
 
 namespace bass {
 
+/// HOME, or where that is not set what the system knows of the user; "/" if it knows nothing.
+std::string home_folder();
+
 /// ${XDG_CACHE_HOME:-~/.cache}/bass, without checking that it exists.
 std::string cache_folder();
 

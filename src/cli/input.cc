@@ -38,7 +38,11 @@ Result<int> open_input(const std::string& path) {
   }
 }
 
+/// What is no file may never end, as /dev/zero does.
 Result<std::string> read_all(int fd, std::string_view name) {
+  constexpr size_t kMostOfNoFile = size_t{1} << 30;
+  struct stat info {};
+  const bool is_file = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
   std::string text;
   std::array<char, 65536> buffer{};
   while (true) {
@@ -46,6 +50,8 @@ Result<std::string> read_all(int fd, std::string_view name) {
     const int error = errno;
     if (is_interrupted()) return interrupted(name);  // Ctrl-C may have ended the pipe's writer too: the text is cut
     if (n_read == 0) return text;
+    if (!is_file && text.size() > kMostOfNoFile)
+      return invalid_file(fmt::format("{}: does not end within {} GiB; give a file", name, kMostOfNoFile >> 30));
     if (n_read > 0) {
       text.append(buffer.data(), static_cast<size_t>(n_read));
     } else if (error == EAGAIN) {

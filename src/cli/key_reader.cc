@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -29,22 +30,27 @@ std::optional<char32_t> KeyReader::next() {
       }
     }
     if (has_ended_) return std::nullopt;
-    fill();
+    if (!fill(kPatienceMs)) idle_();
   }
 }
 
-void KeyReader::fill() {
+void KeyReader::take_typed_ahead() {
+  (void)fill(0);
+  std::replace(bytes_.begin() + static_cast<ptrdiff_t>(begin_), bytes_.end(), '\0', kCtrlD);
+}
+
+bool KeyReader::fill(int patience_ms) {
   pollfd one{fd_, POLLIN, 0};
-  const int n_ready = poll(&one, 1, kPatienceMs);
-  if (n_ready == 0) idle_();
-  if (n_ready <= 0) return;
+  const int n_ready = poll(&one, 1, patience_ms);
+  if (n_ready <= 0) return n_ready < 0;
   std::array<char, 4096> buffer{};
   const ssize_t n_read = read(fd_, buffer.data(), buffer.size());
   has_ended_ = n_read == 0 || (n_read < 0 && errno != EINTR && errno != EAGAIN);
-  if (n_read <= 0) return;
+  if (n_read <= 0) return true;
   bytes_.erase(0, begin_);
   begin_ = 0;
   bytes_.append(buffer.data(), static_cast<size_t>(n_read));
+  return true;
 }
 
 }  // namespace bass

@@ -8,6 +8,7 @@
 namespace bass {
 
 inline constexpr char32_t kCtrlC = 0x03;
+inline constexpr char kCtrlD = 0x04;
 
 /// Decodes the bytes of a descriptor, which it does not own, as they come. What is read and not asked for yet stays
 /// here: one reader a descriptor.
@@ -20,8 +21,13 @@ class KeyReader {
   /// end of the input, which a failed read is too, and where the process must end.
   std::optional<char32_t> next();
 
+  /// Takes what was typed while the terminal edited lines itself, as soon as it does so no more: a Ctrl-D of then is a
+  /// NUL in it (Linux), and becomes one again.
+  void take_typed_ahead();
+
  private:
-  void fill();
+  /// Waits so long for more. False: nothing came.
+  bool fill(int patience_ms);
 
   int fd_;
   std::function<void()> idle_;

@@ -272,6 +272,7 @@ Result<std::optional<std::string>> LineEditor::next() {
   is_cancelled_ = false;
   size_ = err_.size();
   el_wset(editor_.get(), EL_PREP_TERM, 1);  // libedit would do so after the prompt, and keys that come at once be lost
+  keys_.take_typed_ahead();
   send(kPasteOn);
   int n_chars = 0;
   const wchar_t* line = el_wgets(editor_.get(), &n_chars);

@@ -225,6 +225,14 @@ def test_keys(run, binary, smollm2, keys, message):
     chat.end()
 
 
+def test_ctrl_d_during_an_answer_ends_behind_it(binary, smollm2):
+    chat = Chat(binary, smollm2, *GREEDY)
+    chat.send(b"Name a colour.")
+    chat.type(b"\x04")
+    code, output = chat.finish()
+    assert code == 0 and output.count(PROMPT.decode()) == 2
+
+
 def test_up_brings_back_what_was_sent(run, binary, smollm2):
     first, second = "Name a colour.", "Name an animal."
     expected = run("chat", "-m", smollm2, *GREEDY, stdin="\n".join([first, second, second, first]).encode()).out

@@ -91,7 +91,7 @@ class BenchReplayCommand final : public Command {
     add("--seed", options_.seed, "of all that is random [1]", "N");
     app->add_flag("--cold", is_cold_, "policies begin without knowing what steps cost");
     app->add_flag("--no-labels", hides_labels_, "policies hear what became of tokens, not how likely it was");
-    app->add_flag("--by-task", is_by_task_, "each task by itself, and not the mix of all");
+    app->add_flag("--by-task", is_by_task_, "each task (a prompt's \"id\") by itself, and not the mix of all");
     app->add_flag("--acceptance", wants_acceptance_, "tokens that the rules accept in expectation, no speed");
     app->add_flag("--json", is_json_, "print JSON, one object a line");
   }

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/cache_folder.h"
 #include "base/check.h"
 #include "cli/hub/hub_choice.h"
 #include "cli/input.h"
@@ -32,15 +33,9 @@ constexpr mode_t kLockMode = 0664;  // groups that share a cache must be able to
 /// The variable's path, with ~ for the home folder as in the Python package; "" if it is not set.
 std::string path_variable(const char* name) {
   const char* value = std::getenv(name);
-  const char* home = std::getenv("HOME");
   std::string path = value == nullptr ? "" : value;
-  if ((path == "~" || path.starts_with("~/")) && home != nullptr) path.replace(0, 1, home);
+  if (path == "~" || path.starts_with("~/")) path.replace(0, 1, home_folder());
   return path;
-}
-
-std::string home_folder() {
-  const char* home = std::getenv("HOME");
-  return home != nullptr && *home != '\0' ? home : "/tmp";
 }
 
 /// Marks a folder as one that backups may leave out (the Cache Directory Tagging Specification). Best effort.
