@@ -89,6 +89,7 @@ class EngineCore final : public Engine {
   Status size_request(const Request& request, RequestState* state) const;
   Status set_constraint(const Request& request, RequestState* state) const;
   Status check_context(int64_t prompt_len, int64_t max_tokens, std::string_view at_least) const;
+  Status check_conversation(const Request& request) const;
   Status check_pages(const RequestState& state) const;
   [[nodiscard]] int64_t page_bytes() const;  // of both models
   [[nodiscard]] int64_t pages_for(int64_t n_tokens) const;

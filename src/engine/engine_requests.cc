@@ -184,6 +184,7 @@ Status EngineCore::check(const Request& request) const try {
 // the longest one. A chat template prints the tokens that begin a text.
 Result<std::vector<TokenId>> EngineCore::read_prompt(const Request& request, bool is_bounded) const {
   if (!request.prompt_tokens.empty()) return request.prompt_tokens;
+  if (is_bounded) BASS_RETURN_IF_ERROR(check_conversation(request));
   BASS_ASSIGN_OR_RETURN(const std::string text, prompt_text(request));
   if (is_bounded) {
     const auto n_bytes = static_cast<int64_t>(tokenizer_->least_token_bytes(text));
@@ -191,6 +192,15 @@ Result<std::vector<TokenId>> EngineCore::read_prompt(const Request& request, boo
         check_context((n_bytes + max_token_bytes_ - 1) / max_token_bytes_, request.max_tokens, "at least "));
   }
   return tokenize(text, /*add_special=*/!is_chat(request), /*parse_special=*/true);
+}
+
+// What no template can print is told as what it is: too long.
+Status EngineCore::check_conversation(const Request& request) const {
+  constexpr int64_t kMostBytes = 16 << 20;
+  int64_t n_bytes = 0;
+  for (const ChatMessage& message : request.messages) n_bytes += static_cast<int64_t>(message.content.size());
+  if (n_bytes < kMostBytes) return ok_status();
+  return check_context((n_bytes + max_token_bytes_ - 1) / max_token_bytes_, request.max_tokens, "at least ");
 }
 
 Status EngineCore::size_request(const Request& request, RequestState* state) const {

@@ -20,24 +20,26 @@ constexpr std::array kRoles{"system", "user", "assistant", "developer", "tool"};
 // says nothing to the model: labels of many kinds, which differ from client to client.
 constexpr std::array kNoText{"audio", "image", "images", "image_url", "video", "videos", "files"};
 
-/// A part of a content that is a list.
+/// A part of a content that is a list: a text, or what an assistant has refused with.
 Result<std::string> read_part(const Json& part) {
-  const bool is_text =
-      part.is_object() && part.value("type", Json()) == "text" && part.contains("text") && part["text"].is_string();
+  const Json type = part.is_object() ? part.value("type", Json()) : Json();
+  const char* const key = type == "refusal" ? "refusal" : "text";
+  const bool is_text = (type == "text" || type == "refusal") && part.contains(key) && part[key].is_string();
   if (!is_text) {
     return invalid_argument(
         R"("content": its parts must be like {"type": "text", "text": "..."}; images and sounds are not supported)");
   }
-  return part["text"].get<std::string>();
+  return part[key].get<std::string>();
 }
 
 Result<std::string> read_content(const Json& content) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array()) return invalid_argument("\"content\": must be a string, or a list of text parts");
   std::string text;
-  for (const Json& part : content) {
-    BASS_ASSIGN_OR_RETURN(const std::string part_text, read_part(part));
-    text += part_text;
+  for (size_t i = 0; i < content.size(); ++i) {
+    BASS_ASSIGN_OR_RETURN(const std::string part, read_part(content[i]));
+    text += i == 0 ? "" : "\n";
+    text += part;
   }
   return text;
 }

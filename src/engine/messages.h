@@ -9,7 +9,7 @@
 namespace bass {
 
 /// The turns of a conversation: a list of {"role": ..., "content": ...}, a content being a text or a list of
-/// {"type": "text", "text": ...}, which are put together (null of an assistant: nothing was said). An assistant's
+/// {"type": "text", "text": ...}, which become lines of one (null of an assistant: nothing was said). An assistant's
 /// "tool_calls" (or "function_call") and "reasoning_content" and a tool's "tool_call_id" and "name" are kept for the
 /// template. What clients send back of an answer beside these ("id", "refusal", ...) is left unread; other keys may be
 /// null or empty lists. Error (kInvalidArgument): "\"messages\"[2]: \"content\" is missing".

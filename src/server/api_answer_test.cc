@@ -198,7 +198,7 @@ TEST(WholeAnswer, OffsetsAreThoseOfTheTextThatIsEchoed) {
     const Json choice = finish(&answer)["choices"][0];
     EXPECT_EQ(choice["text"], text + "a");
     EXPECT_EQ(choice["logprobs"]["text_offset"], Json(offsets));
-    EXPECT_EQ(choice["logprobs"]["tokens"], (Json{"<s>", "w", " w", "<s>", "\xEF\xBF\xBD", " w", "<s>", "a"}));
+    EXPECT_EQ(choice["logprobs"]["tokens"], (Json{"<s>", "w", " w", "<s>", "bytes:\\xc3", " w", "<s>", "a"}));
     EXPECT_EQ(choice["logprobs"]["top_logprobs"][1], (Json{{"w", -1}}));
     EXPECT_EQ(choice["logprobs"]["top_logprobs"][5], (Json{{" w", -1}}));
   }
@@ -414,6 +414,30 @@ TEST(WholeAnswer, ACallThatWasCutIsText) {
   EXPECT_EQ(choice["finish_reason"], "length");
   EXPECT_EQ(choice["message"]["content"], R"({"name":"add","argum)");
   EXPECT_FALSE(choice["message"].contains("tool_calls"));
+}
+
+// Clients that wait for a call would take its beginning for an answer.
+TEST(WholeAnswer, ACallThatMustComeIsOneWhereItWasCut) {
+  ApiShape shape = shape_of(ApiEndpoint::kChat, 1, 1);
+  shape.tools = std::make_shared<const CallableTools>(CallableTools{.names = {"add", "a\"b"}, .must_call = true});
+  const auto message_of = [&](const std::string& text) {
+    WholeAnswer answer(shape, kHead, kTexts);
+    answer.take(0, tokens(0, text, {}));
+    answer.take(0, finished(0, FinishReason::kLength));
+    const Json choice = finish(&answer)["choices"][0];
+    EXPECT_EQ(choice["finish_reason"], "length");
+    return choice["message"];
+  };
+  const auto function_of = [&](const std::string& text) { return message_of(text)["tool_calls"][0]["function"]; };
+  EXPECT_EQ(function_of(R"({ "name": "add", "arguments": {"a": "x)"),
+            (Json{{"name", "add"}, {"arguments", R"({"a": "x)"}}));
+  EXPECT_EQ(function_of(R"({"name":"add","argum)"), (Json{{"name", "add"}, {"arguments", ""}}));
+  EXPECT_EQ(function_of(R"({"name":"a\"b","arguments": )"), (Json{{"name", "a\"b"}, {"arguments", ""}}));
+  EXPECT_EQ(function_of(R"({"name":"add","arguments":{}})"), (Json{{"name", "add"}, {"arguments", "{}"}})) << "whole";
+  for (const char* text : {"{", R"({"name": "ad)", R"({"name")"}) {
+    EXPECT_EQ(message_of(text)["content"], text);
+    EXPECT_FALSE(message_of(text).contains("tool_calls"));
+  }
 }
 
 TEST(StreamedAnswer, CallsComeWhole) {

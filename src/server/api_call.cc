@@ -101,7 +101,7 @@ class CallReader {
     return set_row(key, value);
   }
 
-  /// Takes what stands for nothing elsewhere, though it is out of range here. False: it is no such value.
+  /// Takes what is right elsewhere, though it is out of range here. False: it is no such value.
   bool take_off_value(const std::string& key, const Json& value) {
     const bool is_minus_one = value.is_number_integer() && !value.is_number_unsigned() && value == -1;
     if (key == "top_p" && value.is_number() && value == 0) {
@@ -110,6 +110,8 @@ class CallReader {
       options_.request.sampling.top_k = 0;
     } else if (key == "seed" && is_minus_one) {
       options_.request.seed.reset();
+    } else if (key == "seed" && value.is_number_integer() && !value.is_number_unsigned()) {
+      options_.request.seed = static_cast<uint64_t>(value.get<int64_t>());  // a number as good as any
     } else {
       return false;
     }
@@ -196,8 +198,9 @@ class CallReader {
       tool_choice_ = value.get<std::string>();
       return ok_status();
     }
-    const Json function = value.is_object() ? value.value("function", Json()) : Json();
-    const Json name = function.is_object() ? function.value("name", Json()) : Json();
+    if (value.is_object() && value.value("type", Json()) == "allowed_tools")
+      return read_allowed_tools(value.value("allowed_tools", Json()));
+    const Json name = name_of_function(value);
     if (!name.is_string()) {
       return invalid_argument(
           fmt::format("\"tool_choice\" {}: must be \"none\", \"auto\", \"required\" or {{\"type\": \"function\", "
@@ -206,6 +209,36 @@ class CallReader {
     }
     called_ = name.get<std::string>();
     return ok_status();
+  }
+
+  static Json name_of_function(const Json& value) {
+    const Json function = value.is_object() ? value.value("function", Json()) : Json();
+    return function.is_object() ? function.value("name", Json()) : Json();
+  }
+
+  // {"mode": "auto" or "required", "tools": [{"type": "function", "function": {"name": NAME}}, ...]}
+  Status read_allowed_tools(const Json& value) {
+    const Json mode = value.is_object() ? value.value("mode", Json()) : Json();
+    const Json tools = value.is_object() ? value.value("tools", Json()) : Json();
+    bool is_right = (mode == "auto" || mode == "required") && tools.is_array();
+    allowed_.emplace();
+    for (const Json& tool : tools) {
+      const Json name = name_of_function(tool);
+      is_right = is_right && name.is_string();
+      if (is_right) allowed_->push_back(name.get<std::string>());
+    }
+    if (!is_right) {
+      return invalid_argument(fmt::format(
+          "\"tool_choice\": its \"allowed_tools\" {}: must be {{\"mode\": \"auto\" or \"required\", \"tools\": "
+          "[{{\"type\": \"function\", \"function\": {{\"name\": \"...\"}}}}, ...]}}",
+          shown(value)));
+    }
+    tool_choice_ = mode.get<std::string>();
+    return ok_status();
+  }
+
+  [[nodiscard]] bool is_allowed(const Tool& tool) const {
+    return std::ranges::find(*allowed_, tool.name) != allowed_->end();
   }
 
   // A schema is one of what is said: the answer may be a call all the same.
@@ -227,10 +260,14 @@ class CallReader {
       return ok_status();
     }
     BASS_ASSIGN_OR_RETURN(std::vector<Tool> tools, read_tools(*request.tools));
-    CallableTools callable{.only_one = !may_call_several_};
+    if (allowed_) std::erase_if(tools, [&](const Tool& tool) { return !is_allowed(tool); });
+    if (tools.empty()) return invalid_argument("\"tool_choice\": allows none of the \"tools\"");
+    CallableTools callable{.only_one = !may_call_several_, .must_call = must_call};
     for (const Tool& tool : tools) callable.names.push_back(tool.name);
     call_.shape.tools = std::make_shared<const CallableTools>(std::move(callable));
     if (!must_call) return let_call(tools);
+    // A format is of what is said, and nothing is.
+    if (call_.shape.schema_key == "response_format") request.json_schema.reset();
     if (request.json_schema || request.regex)
       return invalid_argument("\"tool_choice\": the answer is a call, and cannot follow a schema or pattern as well");
     call_.shape.must_call_named = called_.has_value();
@@ -396,7 +433,8 @@ class CallReader {
   bool may_call_several_ = true;
   bool parts_reasoning_ = true;
   std::optional<bool> begins_answer_;
-  std::optional<std::string> called_;  // the tool that the caller has named
+  std::optional<std::string> called_;                // the tool that the caller has named
+  std::optional<std::vector<std::string>> allowed_;  // those that may be called; none: all
   std::optional<int> n_best_of_;
   std::optional<int> max_tokens_;
   std::optional<int> max_new_;  // "max_completion_tokens", which goes first

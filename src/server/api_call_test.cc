@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include <nlohmann/json.hpp>
 
 namespace bass {
@@ -96,7 +98,7 @@ TEST(ApiCall, AConversationIsRead) {
   EXPECT_EQ(call.model, "m");
   EXPECT_TRUE(call.shape.has_logprobs && call.shape.is_streamed && call.shape.has_usage);
   ASSERT_EQ(call.requests[0].messages.size(), 2u);
-  EXPECT_EQ(call.requests[0].messages[0].content, "ab");
+  EXPECT_EQ(call.requests[0].messages[0].content, "a\nb");
   EXPECT_EQ(call.requests[0].messages[1].role, "assistant");
 }
 
@@ -222,6 +224,34 @@ TEST(ApiCall, ValuesThatMeanNothingElsewhereMeanNothing) {
               HasSubstr("not supported here; leave it out"));
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "repeat_penalty": 1.1})"),
               HasSubstr("it is \"repetition_penalty\" here"));
+}
+
+TEST(ApiCall, SeedsMayBeNegative) {
+  EXPECT_EQ(completion(R"({"prompt": "a", "seed": -2})").requests[0].seed, std::numeric_limits<uint64_t>::max() - 1);
+  EXPECT_FALSE(completion(R"({"prompt": "a", "seed": -1})").requests[0].seed.has_value()) << "none, as elsewhere";
+}
+
+TEST(ApiCall, AFormatIsOfWhatIsSaidAndACallSaysNothing) {
+  const ApiCall call =
+      chat(std::string(kTwoTools) + R"(, "tool_choice": "required", "response_format": {"type": "json_object"})");
+  EXPECT_EQ(call.shape.schema_key, "tools");
+  EXPECT_TRUE(call.shape.tools->must_call);
+  EXPECT_FALSE(chat(kTwoTools).shape.tools->must_call);
+}
+
+TEST(ApiCall, SomeToolsMayBeAllowed) {
+  const auto choice = [](const std::string& mode, const std::string& name) {
+    return std::string(kTwoTools) + R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": ")" + mode +
+           R"(", "tools": [{"type": "function", "function": {"name": ")" + name + "\"}}]}}";
+  };
+  const ApiCall may = chat(choice("auto", "g"));
+  EXPECT_THAT(may.shape.tools->names, ElementsAre("g"));
+  EXPECT_FALSE(may.requests[0].json_schema.has_value());
+  const ApiCall must = chat(choice("required", "g"));
+  EXPECT_THAT(*must.requests[0].json_schema, ::testing::AllOf(HasSubstr("\"g\""), ::testing::Not(HasSubstr("\"f\""))));
+  const std::string messages = R"({"messages": [{"role": "user", "content": "a"}])";
+  EXPECT_THAT(error_of(ApiEndpoint::kChat, messages + choice("auto", "h") + "}"), HasSubstr("allows none of the"));
+  EXPECT_THAT(error_of(ApiEndpoint::kChat, messages + choice("now", "g") + "}"), HasSubstr("its \"allowed_tools\""));
 }
 
 TEST(ApiCall, ThoughtsAreToldApartUnlessTheAnswerIsBound) {
@@ -366,7 +396,7 @@ TEST(ApiCall, ErrorsNameTheKey) {
   EXPECT_THAT(error(R"("logprobs": true)"), HasSubstr("\"logprobs\" true"));
   EXPECT_THAT(error(R"("max_tokens": 18446744073709551615)"), HasSubstr("\"max_tokens\" 18446744073709551615"));
   EXPECT_THAT(error(R"("max_completion_tokens": -2)"), HasSubstr("\"max_completion_tokens\" -2"));
-  EXPECT_THAT(error(R"("seed": -2)"), HasSubstr("\"seed\" -2"));
+  EXPECT_THAT(error(R"("seed": -2.5)"), HasSubstr("\"seed\" -2.5"));
   EXPECT_THAT(error(R"("device": "cpu")"), HasSubstr("\"device\": unknown key; leave it out"));
   EXPECT_THAT(error(R"("temprature": 1)"), HasSubstr("did you mean \"temperature\"?"));
   EXPECT_THAT(error(R"("maxTokens": 1)"), HasSubstr("did you mean \"max_tokens\"?"));

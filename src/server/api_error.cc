@@ -95,11 +95,10 @@ ApiError wrong_method_error(const std::string& method, const std::string& path, 
 }
 
 ApiError unknown_path_error(const std::string& method, const std::string& path) {
-  return {
-      404, "invalid_request_error", "not_found",
-      fmt::format("{} {}: there is no such endpoint; POST /v1/chat/completions and /v1/completions, GET /v1/models, "
-                  "/health and /metrics",
-                  method, path)};
+  return {404, "invalid_request_error", "not_found",
+          fmt::format("{} {}: there is no such endpoint; POST /v1/chat/completions, /v1/completions, /tokenize and "
+                      "/detokenize, GET /v1/models, /health and /metrics",
+                      method, path)};
 }
 
 ApiError too_many_calls_error(int max_calls) {

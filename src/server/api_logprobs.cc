@@ -1,5 +1,7 @@
 #include "server/api_logprobs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "text/utf8.h"
@@ -12,6 +14,15 @@ using Json = nlohmann::ordered_json;
 // Characters, not bytes: what a client's strings count. One that several tokens spell counts with the first of them.
 int64_t n_code_points(std::string_view text) {
   return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
+}
+
+/// A completion's word for a token: parts of characters, which look alike as text, by their bytes (as OpenAI's API had
+/// them).
+std::string completion_token(std::string_view bytes) {
+  if (is_valid_utf8(bytes)) return std::string(bytes);
+  std::string name = "bytes:";
+  for (const char byte : bytes) name += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  return name;
 }
 
 }  // namespace
@@ -73,14 +84,14 @@ void ApiLogprobs::add_to_chat(const Entry& entry, const TokenText& text) {
 
 // The token itself is among its alternatives, however improbable it is; of two that look alike the first one counts.
 void ApiLogprobs::add_to_completion(const Entry& entry, const TokenText& text) {
-  const std::string token = to_valid_utf8(text.bytes);
+  const std::string token = completion_token(text.bytes);
   entries_.push_back(token);
   token_logprobs_.push_back(entry.logprob ? Json(*entry.logprob) : Json());
   offsets_.push_back(n_chars_);
   if (n_top_ == 0) return;
   Json alternatives = entry.logprob ? Json::object() : Json();
   for (const TopLogprob& one : entry.top) {
-    if (one.id >= 0) alternatives.emplace(to_valid_utf8(texts_(one.id, entry.at_start).bytes), one.logprob);
+    if (one.id >= 0) alternatives.emplace(completion_token(texts_(one.id, entry.at_start).bytes), one.logprob);
   }
   if (entry.logprob) alternatives.emplace(token, *entry.logprob);
   top_.push_back(std::move(alternatives));

@@ -82,6 +82,25 @@ net::awaitable<void> CallRunner::run(Connection connection, ApiEndpoint endpoint
   connection->keep_no_longer();  // a stream ends in its middle: nobody takes a part for the whole
 }
 
+net::awaitable<void> CallRunner::run(Connection connection, TokenEndpoint endpoint, std::string* body) {
+  HttpAnswer answer;
+  auto reading = answer_tokens(endpoint, body, &answer);
+  co_await net::co_spawn(readers_, std::move(reading), net::use_awaitable);
+  co_await connection->answer(answer);
+}
+
+/// On a reader's thread.
+net::awaitable<void> CallRunner::answer_tokens(TokenEndpoint endpoint, const std::string* body, HttpAnswer* answer) {
+  std::optional<ApiError> error;
+  try {
+    error = answer_token_call(endpoint, *body, *engine_, options_->defaults, options_->model, &answer->body);
+  } catch (...) {
+    error = api_error(caught_status("reading a call"));
+  }
+  if (error) *answer = answer_of(*error);
+  co_return;
+}
+
 /// On a reader's thread.
 net::awaitable<void> CallRunner::submit(ApiEndpoint endpoint, const std::string* body, Hold* hold,
                                         Submitted* submitted) {

@@ -16,6 +16,7 @@
 #include "server/http_server.h"
 #include "server/metrics.h"
 #include "server/running_call.h"
+#include "server/token_call.h"
 
 namespace bass {
 
@@ -30,6 +31,9 @@ class CallRunner {
 
   /// Answers a call, or refuses it. body, bodies: done with when the call runs.
   net::awaitable<void> run(Connection connection, ApiEndpoint endpoint, std::string* body, Share* bodies);
+
+  /// The same of a call that only asks for tokens, or for their text.
+  net::awaitable<void> run(Connection connection, TokenEndpoint endpoint, std::string* body);
 
   /// From now on calls are refused.
   void refuse_more() { is_ending_ = true; }
@@ -49,6 +53,7 @@ class CallRunner {
     std::optional<ApiError> error;  // then nobody waits for what was submitted
   };
 
+  net::awaitable<void> answer_tokens(TokenEndpoint endpoint, const std::string* body, HttpAnswer* answer);
   net::awaitable<void> refuse(Connection connection, ApiError error);
   net::awaitable<void> submit(ApiEndpoint endpoint, const std::string* body, Hold* hold, Submitted* submitted);
   std::optional<ApiError> try_submit(ApiEndpoint endpoint, const std::string& body, Hold* hold, ApiShape* shape);

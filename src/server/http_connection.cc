@@ -1,10 +1,12 @@
 #include "server/http_connection.h"
 
+#include <fmt/chrono.h>
 #include <poll.h>
 
 #include <boost/asio/buffer.hpp>
 #include <charconv>
 #include <chrono>
+#include <ctime>
 #include <limits>
 
 namespace bass {
@@ -110,6 +112,7 @@ net::awaitable<void> HttpConnection::write(Buffers buffers) {
 void HttpConnection::settle(http::response_header<>* header) {
   header->version(version_);
   header->set(http::field::server, "bass");
+  header->set(http::field::date, fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT", fmt::gmtime(std::time(nullptr))));
   header->set(http::field::cache_control, "no-cache");
   if (allowed_origin_.empty()) return;
   header->set(http::field::access_control_allow_origin, allowed_origin_);

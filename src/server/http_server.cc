@@ -37,6 +37,7 @@ std::string meant_path(const std::string& asked) {
     if (c != '/' || !path.ends_with('/')) path += c;
   }
   if (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  if (path == "/v1/tokenize" || path == "/v1/detokenize") return path.substr(3);
   const bool lacks_version = path == "/chat/completions" || path == "/completions" || path.starts_with("/models");
   return lacks_version ? "/v1" + path : path;
 }
@@ -45,7 +46,7 @@ std::string meant_path(const std::string& asked) {
 class HttpServerImpl final : public HttpServer {
  public:
   HttpServerImpl(Engine* engine, ServerOptions options)
-      : options_(std::move(options)), calls_(&io_, engine, &options_) {}
+      : options_(std::move(options)), context_len_(*engine->options().context_len), calls_(&io_, engine, &options_) {}
   ~HttpServerImpl() override { stop(); }
 
   Status bind() {
@@ -210,9 +211,14 @@ class HttpServerImpl final : public HttpServer {
     if (read == HttpConnection::Read::kEnd) co_return false;
     connection->allow_origin(allowed_origin(request));
     const std::optional<ApiEndpoint> endpoint = endpoint_of(request);
-    const bool is_call = endpoint && is_allowed(request);
+    const std::optional<TokenEndpoint> of_tokens = token_endpoint_of(request);
+    const bool is_call = (endpoint || of_tokens) && is_allowed(request);
     if (read == HttpConnection::Read::kRequest && is_call) {
-      co_await calls_.run(connection, *endpoint, &request.body, &bodies);
+      if (endpoint) {
+        co_await calls_.run(connection, *endpoint, &request.body, &bodies);
+      } else {
+        co_await calls_.run(connection, *of_tokens, &request.body);
+      }
       co_return true;
     }
     if (read != HttpConnection::Read::kRequest) connection->keep_no_longer();
@@ -238,7 +244,8 @@ class HttpServerImpl final : public HttpServer {
 
   /// Bodies of calls have as much as there is room for, others little: neither is memory for those without a key.
   size_t body_limit(const HttpRequest& head, std::optional<size_t> n_bytes, Share* bodies) const {
-    if (!endpoint_of(head) || !is_allowed(head)) return kMaxOtherBytes;
+    const bool is_call = endpoint_of(head) || token_endpoint_of(head);
+    if (!is_call || !is_allowed(head)) return kMaxOtherBytes;
     const size_t n = std::min(n_bytes.value_or(HttpConnection::kMaxBodyBytes), HttpConnection::kMaxBodyBytes);
     return bodies->take(n, kMaxAllBodies) ? HttpConnection::kMaxBodyBytes : 0;
   }
@@ -248,6 +255,14 @@ class HttpServerImpl final : public HttpServer {
     const std::string path = meant_path(request.path);
     if (path == "/v1/chat/completions") return ApiEndpoint::kChat;
     if (path == "/v1/completions") return ApiEndpoint::kCompletion;
+    return std::nullopt;
+  }
+
+  static std::optional<TokenEndpoint> token_endpoint_of(const HttpRequest& request) {
+    if (request.method != "POST") return std::nullopt;
+    const std::string path = meant_path(request.path);
+    if (path == "/tokenize") return TokenEndpoint::kTokenize;
+    if (path == "/detokenize") return TokenEndpoint::kDetokenize;
     return std::nullopt;
   }
 
@@ -281,7 +296,8 @@ class HttpServerImpl final : public HttpServer {
     if (is_get && path == "/v1/models")
       return {200, Json{{"object", "list"}, {"data", Json::array({model_json()})}}.dump() + "\n"};
     constexpr std::string_view kModels = "/v1/models/";
-    const bool is_posted = path == "/v1/chat/completions" || path == "/v1/completions";
+    const bool is_posted =
+        path == "/v1/chat/completions" || path == "/v1/completions" || path == "/tokenize" || path == "/detokenize";
     if (is_posted) return answer_of(wrong_method_error(request.method, path, "POST"));
     const bool is_got = path == "/health" || path == "/metrics" || path == "/v1/models" || path.starts_with(kModels);
     if (!is_get && is_got) return answer_of(wrong_method_error(request.method, path, "GET, HEAD"));
@@ -292,7 +308,11 @@ class HttpServerImpl final : public HttpServer {
   }
 
   [[nodiscard]] Json model_json() const {
-    return {{"id", options_.model}, {"object", "model"}, {"created", started_s_}, {"owned_by", "bass"}};
+    return {{"id", options_.model},
+            {"object", "model"},
+            {"created", started_s_},
+            {"owned_by", "bass"},
+            {"max_model_len", context_len_}};
   }
 
   ServerOptions options_;
@@ -300,6 +320,7 @@ class HttpServerImpl final : public HttpServer {
   tcp::acceptor acceptor_{io_};
   net::steady_timer end_{io_};
   int port_ = -1;
+  const int context_len_;
   const std::time_t started_s_ = std::time(nullptr);
   std::set<Connection> connections_;
   size_t body_bytes_ = 0;  // that are taken of kMaxAllBodies

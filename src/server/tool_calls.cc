@@ -75,6 +75,22 @@ std::optional<ToolCall> read_call(std::string_view json, std::span<const std::st
   return ToolCall{std::move(*name), std::move(*arguments)};
 }
 
+/// What there is of a call that tool_call_schema has written and something has cut. None: it has no name as yet.
+std::optional<ToolCall> read_cut_call(std::string_view json, std::span<const std::string> names) {
+  size_t at = 0;
+  const auto take = [&](std::string_view part) {
+    const size_t first = skip_blanks(json, at);
+    if (!json.substr(first).starts_with(part)) return false;
+    at = first + part.size();
+    return true;
+  };
+  if (!take("{") || !take("\"name\"") || !take(":")) return std::nullopt;
+  const auto name = std::ranges::find_if(names, [&](const std::string& one) { return take(Json(one).dump()); });
+  if (name == names.end()) return std::nullopt;
+  const bool has_arguments = take(",") && take("\"arguments\"") && take(":");
+  return ToolCall{*name, has_arguments ? std::string(json.substr(skip_blanks(json, at))) : ""};
+}
+
 /// How many bytes at the end of the text may be the beginning of a call, with the blanks before it.
 size_t n_uncertain(std::string_view text) {
   return text.size() - len_without_blanks(text.substr(0, text.size() - n_begun(text, kCallBegin)));
@@ -193,6 +209,13 @@ bool ToolCallReader::take_whole(bool is_end, Piece* piece) {
     return false;
   }
   const size_t first = skip_blanks(pending_, 0);
+  if (tools_->must_call && end == pending_.npos) {
+    if (std::optional<ToolCall> call = read_cut_call(std::string_view(pending_).substr(first), tools_->names)) {
+      piece->calls.push_back(std::move(*call));
+      pending_.clear();
+      return false;
+    }
+  }
   if (is_more || end == pending_.npos || !add_calls(std::string_view(pending_).substr(first, end - first), piece)) {
     state_ = State::kText;
     return true;

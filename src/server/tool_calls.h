@@ -21,7 +21,8 @@ struct ToolCall {
 /// What the answers of a call may call.
 struct CallableTools {
   std::vector<std::string> names;
-  bool only_one = false;  ///< a call an answer: further ones are dropped
+  bool only_one = false;   ///< a call an answer: further ones are dropped
+  bool must_call = false;  ///< the answer is a call, as tool_call_schema has it
 };
 
 /// Finds the end of a JSON object or list in a text that grows.
@@ -41,7 +42,8 @@ class JsonEnd {
 
 /// Tells text and calls of one answer apart while it comes. A call is a JSON object with a known "name" and
 /// "arguments", or "parameters", that are an object, or a list of such, behind a <tool_call> (a </tool_call> may
-/// follow), or as the whole answer. Anything else is text.
+/// follow), or as the whole answer. Anything else is text, but for
+/// a call that must come: cut anywhere behind its name it is one with what there is of its arguments.
 class ToolCallReader {
  public:
   /// none: all is text
