@@ -1,6 +1,7 @@
 #include "base/thread_team.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,17 +18,45 @@
 namespace bass {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 // Barriers inside a step are microseconds apart, steps are some hundred microseconds apart: spinning covers both. On a
 // shared host a thread may be held up for milliseconds. Whoever slept meanwhile would have to be woken, which takes a
-// host that is busy just as long, and then the others sleep: so threads yield to whoever else has work, for longer than
-// that, before they sleep.
+// host that is busy just as long, and then the others sleep: so threads yield, for longer than that, before they sleep.
+// Not where a yield has let another program of this system run: each one more puts the thread behind all that wait, and
+// who sleeps is let in sooner when there is work.
 constexpr int kSpins = 2000;
 constexpr auto kMaxYielding = std::chrono::milliseconds(5);
+constexpr auto kLongYield = std::chrono::microseconds(50);
+constexpr auto kCrowdedFor = std::chrono::milliseconds(10);
 
 void cpu_relax() {
 #if defined(__x86_64__)
   _mm_pause();
 #endif
+}
+
+/// Since when the calling thread looked last, somebody else was run in its place: not only the whole system was halted.
+bool was_switched() {
+  thread_local int64_t n_known = 0;
+  rusage usage{};
+  if (getrusage(RUSAGE_THREAD, &usage) != 0) return false;
+  return std::exchange(n_known, usage.ru_nivcsw) != usage.ru_nivcsw;
+}
+
+/// Yields until `has_changed`, or sleeping is better.
+template <class HasChanged>
+bool yield_until(HasChanged has_changed) {
+  thread_local Clock::time_point crowded_until{};
+  Clock::time_point now = Clock::now();
+  const Clock::time_point give_up = now + kMaxYielding;
+  while (now < give_up && now >= crowded_until) {
+    if (has_changed()) return true;
+    std::this_thread::yield();
+    const Clock::time_point begin = std::exchange(now, Clock::now());
+    if (now - begin > kLongYield && was_switched()) crowded_until = now + kCrowdedFor;
+  }
+  return has_changed();
 }
 
 // Waits until `value` differs from `old_value`: spin, yield, then sleep on the futex.
@@ -37,11 +66,7 @@ void wait_for_change(const std::atomic<uint32_t>& value, uint32_t old_value) {
     if (has_changed()) return;
     cpu_relax();
   }
-  const auto give_up = std::chrono::steady_clock::now() + kMaxYielding;
-  while (std::chrono::steady_clock::now() < give_up) {
-    if (has_changed()) return;
-    std::this_thread::yield();
-  }
+  if (yield_until(has_changed)) return;
   while (!has_changed()) value.wait(old_value, std::memory_order_acquire);
 }
 
