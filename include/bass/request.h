@@ -72,8 +72,8 @@ struct Request {
   /// More variables for the chat template, a JSON object as transformers' chat_template_kwargs: {"enable_thinking":
   /// false}. A template that does not ask for one prints what it would without it. Only of a chat.
   std::optional<std::string> chat_template_kwargs;
-  /// Go on with the last message's text, which the template does not end then. It has to have one and no tool_calls,
-  /// and the template to show it as it is but for blanks around it. Only of a chat.
+  /// Go on with the last message's text, which the template does not end then. It has to have one, and no tool_calls.
+  /// Only of a chat.
   bool continue_final_message = false;
   int n = 1;             ///< samples, 1 to 65536; later requests wait until the last one has begun
   int max_tokens = 128;  ///< new tokens a sample; >= 1 (0 only with prompt_logprobs)

@@ -81,7 +81,12 @@ std::string why_stuck(const Sequence& sequence, const SegmentResult& result) {
   for (size_t i = 0; i + 1 < result.tokens.size() && state != TokenConstraint::kDead; ++i) {
     state = constraint->next(state, result.tokens[i].id);
   }
-  return constraint->why_stuck(state, /*may_end=*/!sequence.request->request.sampling.ignore_eos);
+  const std::string why = constraint->why_stuck(state, /*may_end=*/!sequence.request->request.sampling.ignore_eos);
+  const bool bans_more = !sequence.request->request.stop_token_ids.empty() &&
+                         sequence.request->n_early(sequence) >= static_cast<int>(result.tokens.size());
+  if (!why.empty() || !bans_more) return why;
+  return "min_tokens: only tokens of stop_token_ids can go on with the schema or pattern before so many tokens; lower "
+         "it";
 }
 
 Status why_failed(const SegmentResult& result) {

@@ -62,7 +62,7 @@ bool begins_text(const Event& prompt, const TokenTextOf& texts) {
 // Whether the chat's template has begun the thoughts.
 bool begins_inside(const ApiShape& shape, const Event& prompt, const TokenTextOf& texts) {
   constexpr size_t kMostTokens = 16;  // of the mark and what may stand behind it
-  if (!shape.parts_reasoning) return false;
+  if (!shape.parts_reasoning || shape.continues_thoughts) return shape.parts_reasoning;
   const size_t n = std::min(prompt.prompt_tokens.size(), kMostTokens);
   std::string text;
   for (const TokenId id : std::span(prompt.prompt_tokens).last(n)) text += texts(id, false).bytes;

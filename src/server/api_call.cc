@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "engine/messages.h"
 #include "server/api_keys.h"
+#include "server/reasoning.h"
 #include "text/grammar/json_schema.h"
 #include "text/user_json.h"
 #include "text/utf8.h"
@@ -357,6 +358,8 @@ class CallReader {
     BASS_ASSIGN_OR_RETURN(request.messages, read_messages(messages));
     // What follows a schema or pattern does so from its beginning on.
     call_.shape.parts_reasoning = parts_reasoning_ && !request.json_schema && !request.regex;
+    call_.shape.continues_thoughts =
+        request.continue_final_message && ReasoningReader::is_inside(request.messages.back().content);
     call_.requests.push_back(std::move(request));
     return ok_status();
   }

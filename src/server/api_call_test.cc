@@ -267,6 +267,15 @@ TEST(ApiCall, ALastMessageMayBeGoneOnWith) {
   EXPECT_TRUE(chat(R"(, "continue_final_message": true)").requests[0].continue_final_message);
   EXPECT_TRUE(
       chat(R"(, "continue_final_message": true, "add_generation_prompt": false)").requests[0].continue_final_message);
+  const auto continues = [](const std::string& said) {
+    return read_api_call(
+               ApiEndpoint::kChat,
+               R"({"messages": [{"role": "assistant", "content": ")" + said + R"("}], "continue_final_message": true})",
+               {})
+        ->shape.continues_thoughts;
+  };
+  EXPECT_TRUE(continues("<think>Let me"));
+  EXPECT_FALSE(continues("<think>a</think>So"));
   const std::string messages = R"({"messages": [{"role": "user", "content": "a"}], )";
   for (const char* keys :
        {R"("add_generation_prompt": false})", R"("add_generation_prompt": true, "continue_final_message": true})"}) {

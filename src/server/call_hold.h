@@ -87,4 +87,16 @@ class Share {
   size_t n_ = 0;
 };
 
+/// One more, as long as it lives.
+class Counted {
+ public:
+  explicit Counted(int* n) : n_(n) { ++*n_; }
+  ~Counted() { --*n_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  int* n_;
+};
+
 }  // namespace bass

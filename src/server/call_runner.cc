@@ -82,10 +82,17 @@ net::awaitable<void> CallRunner::run(Connection connection, ApiEndpoint endpoint
   connection->keep_no_longer();  // a stream ends in its middle: nobody takes a part for the whole
 }
 
-net::awaitable<void> CallRunner::run(Connection connection, TokenEndpoint endpoint, std::string* body) {
+net::awaitable<void> CallRunner::run(Connection connection, TokenEndpoint endpoint, std::string* body, Share* bodies) {
+  if (n_of_tokens_ >= options_->max_calls) {
+    co_await refuse(connection, too_many_calls_error(options_->max_calls));
+    co_return;
+  }
+  const Counted counted(&n_of_tokens_);
   HttpAnswer answer;
   auto reading = answer_tokens(endpoint, body, &answer);
   co_await net::co_spawn(readers_, std::move(reading), net::use_awaitable);
+  *body = std::string();
+  bodies->give_back();
   co_await connection->answer(answer);
 }
 

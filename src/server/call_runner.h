@@ -33,7 +33,7 @@ class CallRunner {
   net::awaitable<void> run(Connection connection, ApiEndpoint endpoint, std::string* body, Share* bodies);
 
   /// The same of a call that only asks for tokens, or for their text.
-  net::awaitable<void> run(Connection connection, TokenEndpoint endpoint, std::string* body);
+  net::awaitable<void> run(Connection connection, TokenEndpoint endpoint, std::string* body, Share* bodies);
 
   /// From now on calls are refused.
   void refuse_more() { is_ending_ = true; }
@@ -70,6 +70,7 @@ class CallRunner {
   CallTimes times_;
   CallTable calls_;
   CallCounts counts_;
+  int n_of_tokens_ = 0;  // calls that ask for tokens alone
   bool is_ending_ = false;
   bool must_end_ = false;
   std::atomic<int64_t> n_samples_ = 0;  // of the calls that run

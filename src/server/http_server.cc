@@ -217,7 +217,7 @@ class HttpServerImpl final : public HttpServer {
       if (endpoint) {
         co_await calls_.run(connection, *endpoint, &request.body, &bodies);
       } else {
-        co_await calls_.run(connection, *of_tokens, &request.body);
+        co_await calls_.run(connection, *of_tokens, &request.body, &bodies);
       }
       co_return true;
     }

@@ -18,6 +18,11 @@ bool ReasoningReader::ends_with_mark(std::string_view text) {
   return text.substr(0, len_without_blanks(text)).ends_with(kThinkBegin);
 }
 
+bool ReasoningReader::is_inside(std::string_view text) {
+  text.remove_prefix(skip_blanks(text));
+  return text.starts_with(kThinkBegin) && text.find(kThinkEnd) == text.npos;
+}
+
 // False: more has to come.
 bool ReasoningReader::begin() {
   const size_t n_blanks = skip_blanks(pending_);

@@ -29,6 +29,8 @@ class ReasoningReader {
 
   /// Whether a text ends with the mark that begins thoughts, but for blanks.
   static bool ends_with_mark(std::string_view text);
+  /// Whether a text has begun thoughts, and not ended them.
+  static bool is_inside(std::string_view text);
 
  private:
   enum class State : uint8_t {

@@ -36,7 +36,7 @@ Result<bool> switch_of(const Json& body, const char* key) {
 }
 
 Result<std::vector<TokenId>> text_tokens(const Json& body, const Engine& engine) {
-  const std::vector<std::string> known{"model", "prompt", "add_special_tokens"};
+  const std::vector<std::string> known{"model", "prompt", "add_special_tokens", "return_token_strs"};
   BASS_RETURN_IF_ERROR(check_keys(body, known));
   const Json prompt = body.value("prompt", Json());
   if (!prompt.is_string()) return invalid_argument("\"prompt\": must be a string (or give \"messages\")");
@@ -49,6 +49,8 @@ Result<std::string> detokenized(const Json& body, const Engine& engine) {
   BASS_RETURN_IF_ERROR(check_keys(body, known));
   const Json ids = body.value("tokens", Json());
   if (!ids.is_array()) return invalid_argument("\"tokens\": must be a list of token ids");
+  if (ids.size() > kMaxDetokenized)
+    return invalid_argument(fmt::format("\"tokens\": {} ids; at most {} in a call", ids.size(), kMaxDetokenized));
   std::vector<TokenId> tokens;
   for (const Json& id : ids) {
     const bool is_id = id.is_number_integer() && id >= 0 && id <= std::numeric_limits<TokenId>::max();
@@ -63,6 +65,8 @@ Result<std::string> detokenized(const Json& body, const Engine& engine) {
 std::optional<ApiError> answer_token_call(TokenEndpoint endpoint, std::string_view body, const Engine& engine,
                                           const GenerateOptions& defaults, const std::string& model,
                                           std::string* answer) {
+  const bool is_long = endpoint == TokenEndpoint::kTokenize && body.size() > kMaxTokenizedBytes;
+  if (is_long) return too_large_error(kMaxTokenizedBytes);
   if (const std::optional<size_t> at = find_invalid_utf8(body))
     return api_error(invalid_argument(fmt::format("the body is not valid UTF-8 (at byte {})", *at)));
   const Result<Json> json = parse_user_json(body);
@@ -75,10 +79,16 @@ std::optional<ApiError> answer_token_call(TokenEndpoint endpoint, std::string_vi
     *answer = json_line({{"prompt", to_valid_utf8(text.value())}});
     return std::nullopt;
   }
+  if (const Json texts = json->value("return_token_strs", Json()); !texts.is_null() && texts != false)
+    return api_error(invalid_argument("\"return_token_strs\": is not supported here; leave it out"));
   Result<std::vector<TokenId>> tokens = std::vector<TokenId>();
   if (json->contains("messages")) {
+    // A template prints the special tokens that it wants.
+    Json chat = json.value();
+    if (chat.value("add_special_tokens", Json()) != true) chat.erase("add_special_tokens");
+    chat.erase("return_token_strs");
     ApiCall call;
-    if (auto error = read_served_call(ApiEndpoint::kChat, body, defaults, model, &call)) return error;
+    if (auto error = read_served_call(ApiEndpoint::kChat, chat.dump(), defaults, model, &call)) return error;
     tokens = engine.prompt_tokens(call.requests.front());
   } else {
     tokens = text_tokens(json.value(), engine);

@@ -1,6 +1,8 @@
 // Texts to tokens and back over HTTP, as vLLM's server has it (docs/server.md).
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +17,10 @@ enum class TokenEndpoint : uint8_t {
   kTokenize,    ///< /tokenize: {"prompt": TEXT, "add_special_tokens": true} or {"messages": [...], ...}
   kDetokenize,  ///< /detokenize: {"tokens": [...]}
 };
+
+/// What a call may ask for at most, as answers are made as a whole.
+inline constexpr size_t kMaxTokenizedBytes = size_t{4} << 20;
+inline constexpr size_t kMaxDetokenized = size_t{1} << 18;
 
 /// Answers a call: {"count": ..., "max_model_len": ..., "tokens": [...]} or {"prompt": TEXT} into `answer`. defaults,
 /// model: as read_served_call takes them. Error: what is wrong with the call.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "text/chat_tools.h"
@@ -19,6 +20,8 @@ namespace bass {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kSpaces = " \t\r\n\v\f";
 
 /// One conversation, which the template may have to be told of in several ways.
 class ChatRenderer {
@@ -108,23 +111,28 @@ Status check_calls(const std::string& calls) {
                                  : invalid_argument("a message's tool_calls: must be a list, as OpenAI's");
 }
 
-/// What a template printed, up to the end of the last message's text. Blanks behind it stay where the template has
-/// kept them.
-Result<std::string> up_to_end_of(const ChatMessage& last, std::string printed) {
-  constexpr std::string_view kBlanks = " \t\r\n\v\f";
-  const std::string_view content = last.content;
-  const size_t first = content.find_first_not_of(kBlanks);
-  if (first == content.npos || !last.tool_calls.empty())
+/// Behind the last message's text, to be found again in what the template prints. The blank tells whether it trims.
+constexpr std::string_view kTextEnd = "<bass: here the text goes on> ";
+
+/// Error: it has no text to go on with.
+Result<std::vector<ChatMessage>> with_end_marked(std::span<const ChatMessage> messages) {
+  std::vector<ChatMessage> marked(messages.begin(), messages.end());
+  ChatMessage& last = marked.back();
+  const bool has_text = last.content.find_first_not_of(kSpaces) != last.content.npos;
+  if (!has_text || !last.tool_calls.empty())
     return invalid_argument("continue_final_message: the last message has no text to go on with");
-  const std::string_view rest = content.substr(first);
-  const std::string_view trimmed = rest.substr(0, rest.find_last_not_of(kBlanks) + 1);
-  const size_t at = printed.rfind(trimmed);
-  if (at == printed.npos) {
-    return invalid_argument(
-        "continue_final_message: the model's chat template does not show the last message's text as it is");
-  }
-  const bool keeps_blanks = std::string_view(printed).substr(at).starts_with(rest);
-  printed.resize(at + (keeps_blanks ? rest : trimmed).size());
+  last.content += kTextEnd;
+  return marked;
+}
+
+/// What a template printed, up to the end of the last message's text, whose blanks at the end go where it trims.
+Result<std::string> up_to_end_of_text(std::string printed) {
+  const size_t at = printed.rfind(kTextEnd.substr(0, kTextEnd.size() - 1));
+  if (at == printed.npos)
+    return invalid_argument("continue_final_message: the model's chat template does not show the last message's text");
+  const bool trims = !std::string_view(printed).substr(at).starts_with(kTextEnd);
+  printed.resize(at);
+  if (trims) printed.resize(printed.find_last_not_of(kSpaces) + 1);
   return printed;
 }
 
@@ -173,8 +181,12 @@ Result<std::string> format_chat(const ChatFormat& format, std::span<const ChatMe
     return invalid_argument("the model has no chat template; `bass generate --no-chat` continues a text as it is");
   }
   if (messages.empty()) return invalid_argument("a chat needs at least one message");
-  Result<std::string> text = render(format, messages);
-  if (text.ok()) return format.continues_last ? up_to_end_of(messages.back(), std::move(text).value()) : text;
+  std::vector<ChatMessage> marked;
+  if (format.continues_last) {
+    BASS_ASSIGN_OR_RETURN(marked, with_end_marked(messages));
+  }
+  Result<std::string> text = render(format, format.continues_last ? marked : messages);
+  if (text.ok()) return format.continues_last ? up_to_end_of_text(std::move(text).value()) : text;
   return invalid_argument(fmt::format("the model's chat template refuses the messages: {}", text.status().message()));
 }
 

@@ -223,6 +223,10 @@ TEST(ChatTemplateTest, GoesOnWithTheLastMessage) {
   EXPECT_EQ(continued(kChatMl, "Once ").value(), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nOnce ");
   EXPECT_EQ(continued(kChatMl, "\n Hi").value(), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n\n Hi");
   EXPECT_EQ(continued(kTrims, " Once ").value(), "[user]Hi[/][assistant]Once") << "as the template has it";
+  for (const std::string text : {"|", "<", "end", "<|im_end", "assistant", "[/]"}) {  // which stand in marks, too
+    EXPECT_EQ(continued(kChatMl, text).value(), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n" + text);
+    EXPECT_EQ(continued(kTrims, text).value(), "[user]Hi[/][assistant]" + text);
+  }
   EXPECT_THAT(continued(kChatMl, " \n").status().message(), HasSubstr("no text to go on with"));
   EXPECT_THAT(continued("{{ messages[0].content }}", "Once").status().message(), HasSubstr("does not show"));
   const std::vector<ChatMessage> call = {{.role = "assistant", .content = "a", .tool_calls = kCall.tool_calls}};

@@ -254,16 +254,17 @@ def test_texts_and_tokens(server, run, smollm2):
     status, answer = server.post("/tokenize", prompt=text, model="smollm2")
     assert status == 200 and answer["tokens"] == ids and answer["count"] == len(ids)
     assert server.post("/v1/detokenize", tokens=ids)[1] == {"prompt": text}
-    _, chat = server.post("/tokenize", messages=MESSAGES, add_generation_prompt=True)
+    _, chat = server.post("/tokenize", messages=MESSAGES, add_generation_prompt=True, add_special_tokens=False, return_token_strs=False)
     assert chat["count"] == server.post(CHAT, messages=MESSAGES, max_tokens=1)[1]["usage"]["prompt_tokens"]
     model = server.call("GET", "/v1/models")[1]["data"][0]
     assert model["max_model_len"] == answer["max_model_len"] == chat["max_model_len"] > 0
     for path, body, says in [("/tokenize", {}, '"prompt": must be a string'), ("/tokenize", {"prompt": "a", "x": 1}, "unknown key"),
-                             ("/detokenize", {"tokens": [-1]}, "token ids"), ("/detokenize", {"tokens": [10**8]}, "100000000"),
+                             ("/detokenize", {"tokens": [-1]}, "token ids"), ("/detokenize", {"tokens": [1] * 300000}, "at most 262144"), ("/detokenize", {"tokens": [10**8]}, "100000000"),
                              ("/tokenize", {"messages": []}, '"messages"'), ("/detokenize", {"tokens": 5}, "token ids")]:
         status, answer = server.post(path, **body)
         assert status == 400 and says in answer["error"]["message"], answer
     assert server.post("/tokenize", prompt="a", model="other")[0] == 404
+    assert server.post("/tokenize", prompt="a" * (5 << 20))[0] == 413
     assert server.call("GET", "/tokenize")[0] == 405
 
 

@@ -177,3 +177,8 @@ def test_the_server_goes_on(server):
         server.client().chat.completions.create(model="smollm2", messages=[{"role": "user", "content": PROMPT}],
                                                 response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {"not": {}}}})
     assert server.post(COMPLETIONS, prompt="Yes or no?", regex="Yes|No")[1]["choices"][0]["text"] in ("Yes", "No")
+
+
+def test_a_least_length_that_a_pattern_cannot_have_is_told(run, smollm2):
+    done = run("generate", "-m", smollm2, "-p", "So", "--regex", r"yes\n", "--stop-token-ids", 198, "--min-tokens", 10)
+    assert done.code == 1 and "min_tokens: only tokens of stop_token_ids can go on" in done.err

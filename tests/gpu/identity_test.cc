@@ -312,6 +312,7 @@ TEST_F(GpuIdentity, AcceptanceThatIsScripted) {
     std::vector<Request> requests = mixed_requests(200, "fixed:1");
     for (Request& request : requests) {
       request.max_tokens = 28;
+      request.stop_token_ids.clear();
       request.speculation.drafter = DrafterChoice::kModel;
       request.speculation.verify = rule;
     }

@@ -83,6 +83,8 @@ class GrammarBuilder {
   /// `sequence` min to max times; max: none for any number.
   [[nodiscard]] Sequence repeat(const Sequence& sequence, int min, std::optional<int> max);
 
+  /// Nothing more is added, and `finish` is an error.
+  [[nodiscard]] bool is_too_large() const { return is_too_large_; }
   /// Error (kInvalidArgument): the grammar is too large, or a rule begins with itself.
   [[nodiscard]] Result<Grammar> finish(const Sequence& root);
 

@@ -58,6 +58,8 @@ class GrammarAutomaton {
     compares_left_ = kMaxCompares;
     is_full_ = start_ == kDead;
   }
+  /// Of what was allowed.
+  [[nodiscard]] int64_t work_done() const { return kMaxWork - work_left_; }
   /// A quarter of a limit is used up, and twice of what was left the last time: time for `forget`.
   [[nodiscard]] bool is_crowded() const {
     return n_states() > std::max(kMaxStates / 4, 2 * left_.n_states) ||

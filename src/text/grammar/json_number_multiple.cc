@@ -71,6 +71,7 @@ class MultipleWriter {
   /// What is behind digits of this remainder, so that what is missing of the number is from low to high: as many digits
   /// in both. None: no multiple begins so.
   std::optional<Sequence> rest(const std::string& low, const std::string& high, int64_t remainder) {
+    if (builder_.is_too_large()) return std::nullopt;
     if (low.empty()) return remainder == 0 ? std::optional(Sequence{}) : std::nullopt;
     const bool has_zeros = low.find_first_not_of('0') == low.npos;
     const bool is_free = has_zeros && high.find_first_not_of('9') == high.npos;
@@ -130,7 +131,7 @@ Result<std::optional<Sequence>> multiples_within(GrammarBuilder& builder, const 
   const DecimalUnits kLeastNegative = are_integers ? 1 : 0;  // there is no integer -0
   if (first <= -kLeastNegative) writer.add_magnitudes(std::max(kLeastNegative, -last), -first, "-", &parts);
   if (last >= 0) writer.add_magnitudes(std::max(DecimalUnits{0}, first), last, "", &parts);
-  if (parts.empty()) return std::optional<Sequence>();
+  if (parts.empty() && !builder.is_too_large()) return std::optional<Sequence>();
   return std::optional(builder.any_of(std::move(parts)));
 }
 

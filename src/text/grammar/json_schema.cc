@@ -45,7 +45,7 @@ std::vector<std::string> implied_types(const SchemaJson& schema) {
     if (std::ranges::find(types, type) == types.end()) types.emplace_back(type);
   };
   for (const auto& [keyword, value] : schema.items()) {
-    switch (topic_of_keyword(keyword).value_or(SchemaTopic::kAny)) {
+    switch (topic_of_keyword(keyword, value).value_or(SchemaTopic::kAny)) {
       case SchemaTopic::kObject:
         add("object");
         break;
@@ -157,6 +157,8 @@ Result<Sequence> SchemaCompiler::value(const SchemaJson& schema, const std::stri
   if (++n_schemas_ > kMaxSchemas) {
     return invalid_argument(fmt::format("the schema has more than {} parts; make it smaller", kMaxSchemas));
   }
+  if (builder_.is_too_large())
+    return invalid_argument("the schema cannot be followed: it is too large; make it smaller");
   if (schema == true) return json_.value();
   if (schema == false) return nothing_matches(path);
   BASS_RETURN_IF_ERROR(check_schema_keywords(schema, path));
@@ -178,7 +180,7 @@ Result<Sequence> SchemaCompiler::nullable_value(const SchemaJson& schema, const 
 Result<Sequence> SchemaCompiler::constrained_value(const SchemaJson& schema, const std::string& path) {
   size_t n_constraints = 0;
   for (const auto& [keyword, value] : schema.items()) {
-    const SchemaTopic topic = topic_of_keyword(keyword).value_or(SchemaTopic::kRefused);
+    const SchemaTopic topic = topic_of_keyword(keyword, value).value_or(SchemaTopic::kRefused);
     n_constraints += topic != SchemaTopic::kAnnotation && topic != SchemaTopic::kRefused ? 1 : 0;
   }
   if (n_constraints == 0) return json_.value();

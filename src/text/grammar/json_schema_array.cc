@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <set>
 
 #include "base/check.h"
 #include "text/grammar/json_schema.h"
@@ -38,6 +39,9 @@ Result<SchemaCompiler::Counts> SchemaCompiler::counts(const SchemaJson& schema, 
 }
 
 Result<Sequence> SchemaCompiler::array(const SchemaJson& schema, const std::string& path) {
+  const auto unique = schema.find("uniqueItems");
+  if (unique != schema.end() && !unique->is_boolean())
+    return wrong_keyword("uniqueItems", path, "must be true or false");
   BASS_ASSIGN_OR_RETURN(Counts n_items, counts(schema, "minItems", "maxItems", path));
   std::vector<Sequence> prefix;
   if (const auto first = schema.find("prefixItems"); first != schema.end()) {
@@ -72,9 +76,7 @@ Result<Sequence> SchemaCompiler::array(const SchemaJson& schema, const std::stri
 
 // The texts of items that have to differ, where they are of a list of few; none: they need not, or it is not seen to.
 Result<std::vector<std::string>> SchemaCompiler::unique_texts(const SchemaJson& schema, const std::string& path) {
-  const auto unique = schema.find("uniqueItems");
-  if (unique == schema.end() || *unique == false) return std::vector<std::string>();
-  if (*unique != true) return wrong_keyword("uniqueItems", path, "must be true or false");
+  if (schema.value("uniqueItems", SchemaJson(false)) == false) return std::vector<std::string>();
   const auto items = schema.find("items");
   if (items == schema.end() || !items->is_object()) return std::vector<std::string>();
   const std::string items_path = sub_path(path, "items");
@@ -82,8 +84,8 @@ Result<std::vector<std::string>> SchemaCompiler::unique_texts(const SchemaJson& 
   const bool is_listed = (flat.contains("enum") || flat.contains("const")) && !flat.contains("nullable");
   if (!is_listed) return std::vector<std::string>();
   BASS_ASSIGN_OR_RETURN(std::vector<std::string> texts, listed_texts(flat, items_path));
-  std::ranges::sort(texts);
-  texts.erase(std::ranges::unique(texts).begin(), texts.end());
+  std::set<SchemaJson> values;  // 1 and 1.0 are one
+  std::erase_if(texts, [&](const std::string& text) { return !values.insert(SchemaJson::parse(text)).second; });
   if (texts.size() > kMaxUniqueTexts) texts.clear();
   return texts;
 }
@@ -95,6 +97,8 @@ Sequence SchemaCompiler::set_of(const std::vector<std::string>& texts, Counts co
   const int max = std::min(counts.max.value_or(n_texts), n_texts);
   const Sequence comma = builder_.concat({builder_.text(","), json_.white_space()});
   const Sequence end = builder_.concat({json_.white_space(), builder_.text("]")});
+  std::vector<Sequence> items;
+  for (const std::string& text : texts) items.push_back(single_element(builder_, builder_.text(text)));
   std::vector<Sequence> behind(n_sets);
   for (size_t written = n_sets; written-- > 0;) {
     const int n_written = std::popcount(written);
@@ -104,8 +108,7 @@ Sequence SchemaCompiler::set_of(const std::vector<std::string>& texts, Counts co
     for (size_t i = 0; i < texts.size() && n_written < max; ++i) {
       const size_t with = written | size_t{1} << i;
       if (with == written) continue;
-      alternatives.push_back(
-          builder_.concat({n_written == 0 ? Sequence{} : comma, builder_.text(texts[i]), behind[with]}));
+      alternatives.push_back(builder_.concat({n_written == 0 ? Sequence{} : comma, items[i], behind[with]}));
     }
     behind[written] = single_element(builder_, builder_.any_of(std::move(alternatives)));
   }

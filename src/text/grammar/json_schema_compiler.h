@@ -22,6 +22,7 @@ namespace bass {
 class SchemaCompiler {
  public:
   using Sequence = Grammar::Sequence;
+  static constexpr int64_t kMaxWork = 1 << 22;    // a second
   static constexpr size_t kMaxSchemas = 1 << 17;  // looked at, again and again for what has been merged
 
   explicit SchemaCompiler(const SchemaJson& document)
@@ -87,6 +88,8 @@ class SchemaCompiler {
   std::map<std::string, Grammar::RuleId> rules_;  // by an address in the document, or the text of what was merged
   // Strings of so many characters that match these patterns: large, and often the same in one schema.
   std::map<std::tuple<std::vector<std::string>, int, std::optional<int>>, Sequence> products_;
+  std::map<std::tuple<std::string, DecimalUnits, DecimalUnits, bool>, Sequence> multiples_;
+  int64_t work_left_ = kMaxWork;  // of the products
   std::deque<Waiting> waiting_;
   std::deque<SchemaJson> merged_;  // a deque, since references into it stay
 };

@@ -94,7 +94,8 @@ bool says_nothing(std::string_view keyword, const SchemaJson& value) {
 
 }  // namespace
 
-std::optional<SchemaTopic> topic_of_keyword(std::string_view keyword) {
+std::optional<SchemaTopic> topic_of_keyword(std::string_view keyword, const SchemaJson& value) {
+  if (keyword == "uniqueItems" && value == false) return kAnnotation;
   if (keyword.starts_with("x-")) return kAnnotation;  // what anybody may add
   const auto* const found = std::ranges::find(kKeywords, keyword, &Keyword::name);
   if (found == kKeywords.end()) return std::nullopt;
@@ -119,7 +120,7 @@ Status check_schema_keywords(const SchemaJson& schema, std::string_view path) {
   if (!schema.is_object())
     return invalid_argument(fmt::format("the schema at {} must be an object, true or false", shown_text(path)));
   for (const auto& [keyword, value] : schema.items()) {
-    const std::optional<SchemaTopic> topic = topic_of_keyword(keyword);
+    const std::optional<SchemaTopic> topic = topic_of_keyword(keyword, value);
     if (!topic) return wrong_keyword(keyword, path, "is not known; leave it out or mend its name");
     if (*topic == kRefused && !says_nothing(keyword, value))
       return wrong_keyword(keyword, path, "is not supported; leave it out");
@@ -130,7 +131,7 @@ Status check_schema_keywords(const SchemaJson& schema, std::string_view path) {
 SchemaJson without_annotations(const SchemaJson& schema) {
   SchemaJson rest = SchemaJson::object();
   for (const auto& [keyword, value] : schema.items()) {
-    const SchemaTopic topic = topic_of_keyword(keyword).value_or(kRefused);
+    const SchemaTopic topic = topic_of_keyword(keyword, value).value_or(kRefused);
     if (topic != kAnnotation && topic != kRefused) rest[keyword] = value;
   }
   return rest;

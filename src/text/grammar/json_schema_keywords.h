@@ -17,8 +17,8 @@ using SchemaJson = nlohmann::ordered_json;
 /// What a keyword speaks of, where a schema does not say its type.
 enum class SchemaTopic : uint8_t { kAny, kObject, kArray, kString, kNumber, kAnnotation, kRefused };
 
-/// None: no keyword is called so.
-std::optional<SchemaTopic> topic_of_keyword(std::string_view keyword);
+/// Of a keyword with its value. None: no keyword is called so.
+std::optional<SchemaTopic> topic_of_keyword(std::string_view keyword, const SchemaJson& value);
 
 /// The JSON pointer of a part: `path` is that of the schema that it belongs to, `#` of the outermost.
 std::string sub_path(std::string_view path, std::string_view key);

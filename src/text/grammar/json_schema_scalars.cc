@@ -31,7 +31,7 @@ bool is_of_type(const SchemaJson& value, const std::string& type) {
 Result<std::vector<std::string>> SchemaCompiler::listed_texts(const SchemaJson& schema, const std::string& path) {
   const char* const keyword = schema.contains("enum") ? "enum" : "const";
   for (const auto& [other, value] : schema.items()) {
-    const SchemaTopic topic = topic_of_keyword(other).value_or(SchemaTopic::kRefused);
+    const SchemaTopic topic = topic_of_keyword(other, value).value_or(SchemaTopic::kRefused);
     const bool is_fine =
         topic == SchemaTopic::kAnnotation || topic == SchemaTopic::kRefused || other == keyword || other == "type";
     if (is_fine) continue;
@@ -76,7 +76,8 @@ Result<Sequence> SchemaCompiler::string(const SchemaJson& schema, const std::str
   }
   const auto [known, is_new] = products_.try_emplace({patterns, length.min, length.max});
   if (is_new) {
-    const Result<std::optional<Sequence>> inner = json_string_product(builder_, patterns, length.min, length.max);
+    const Result<std::optional<Sequence>> inner =
+        json_string_product(builder_, patterns, length.min, length.max, &work_left_);
     if (!inner.ok()) return not_supported(inner.status());
     if (!inner.value()) return nothing_matches(path);
     known->second = builder_.concat({quote, *inner.value(), quote});
@@ -116,11 +117,15 @@ Result<Sequence> SchemaCompiler::integer(const SchemaJson& schema, const std::st
 
 Result<Sequence> SchemaCompiler::multiples(const SchemaJson& schema, const NumberRange& range, bool are_integers,
                                            const std::string& path) {
-  const Result<std::optional<Sequence>> within =
-      multiples_within(builder_, schema.at("multipleOf"), range, are_integers);
-  if (!within.ok()) return wrong_keyword("multipleOf", path, within.status().message());
-  if (!within.value()) return nothing_matches(path);
-  return *within.value();
+  const SchemaJson& multiple = schema.at("multipleOf");
+  const auto [known, is_new] = multiples_.try_emplace({multiple.dump(), range.min, range.max, are_integers});
+  if (is_new) {
+    const Result<std::optional<Sequence>> within = multiples_within(builder_, multiple, range, are_integers);
+    if (!within.ok()) return wrong_keyword("multipleOf", path, within.status().message());
+    if (!within.value()) return nothing_matches(path);
+    known->second = single_element(builder_, *within.value());
+  }
+  return known->second;
 }
 
 }  // namespace bass

@@ -1,11 +1,14 @@
 #include "text/grammar/json_schema.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "text/grammar/json_schema_keywords.h"
 #include "text/grammar/json_schema_testing.h"
 
 namespace bass {
@@ -114,6 +117,9 @@ TEST(JsonSchemaTest, Arrays) {
       {"{" + pair + R"(,"maxItems":1})", {"[]", "[1]"}, {"[1,\"a\"]"}},
       {"{" + pair + R"(,"maxItems":0})", {"[]"}, {"[1]"}},
       {R"({"items":true,"uniqueItems":false})", {"[1,1]"}, {"1"}},
+      {R"({"enum":["a"],"uniqueItems":false})", {R"("a")"}, {"[]"}},
+      {R"({"minLength":1,"uniqueItems":false})", {R"("a")"}, {"[]"}},
+      {R"({"items":{"enum":[1,1.0,2]},"uniqueItems":true})", {"[1,2]", "[2]"}, {"[1,1]", "[1,1.0]", "[1.0]"}},
       {R"({"items":{"enum":["a","b",1]},"uniqueItems":true})",
        {"[]", R"(["b"])", R"([1, "a"])", R"(["b","a",1])", "[ 1 ]"},
        {R"(["a","a"])", R"(["a",1,"b","a"])", "[1,1]", R"(["a",])"}},
@@ -247,6 +253,7 @@ TEST(JsonSchemaTest, WhatCannotBeFollowedIsRefused) {
       {R"({"foo":1})", "\"foo\" at # is not known"},
       {R"({"if":{}})", "\"if\" at # is not supported"},
       {R"({"patternProperties":{"^a":{}}})", "\"patternProperties\" at # is not supported"},
+      {R"({"uniqueItems":"x","prefixItems":[true]})", "\"uniqueItems\" at # must be true or false"},
       {R"({"uniqueItems":1})", "\"uniqueItems\" at # must be true or false"},
       {R"({"items":{"enum":["a"]},"uniqueItems":true,"minItems":2})", "nothing matches"},
       {R"({"propertyNames":{"maxLength":2},"properties":{"abc":true}})", "\"propertyNames\" at # beside properties"},
@@ -259,6 +266,31 @@ TEST(JsonSchemaTest, WhatCannotBeFollowedIsRefused) {
        "it is too large"},
       {std::string(kMaxSchemaBytes + 1, ' '), "give at most"},
   });
+}
+
+// Each of these took minutes where nothing bounds what a schema may cost.
+TEST(JsonSchemaTest, WhatCostsTooMuchIsGivenUpSoon) {
+  const auto of_properties = [](int n, auto schema_of) {
+    std::string schema = R"({"properties":{)";
+    for (int i = 0; i < n; ++i) schema += fmt::format("{}\"p{}\":{}", i == 0 ? "" : ",", i, schema_of(i));
+    return schema + "}}";
+  };
+  const auto repeats = [](int i) { return fmt::format(R"({{"pattern":"^(x?){{0,4000}}$","maxLength":{}}})", 1 + i); };
+  const auto multiples = [](int i) { return fmt::format(R"({{"type":"integer","multipleOf":{}}})", 900 + i % 100); };
+  const auto bounded = [](int i) { return fmt::format(R"({{"type":"integer","multipleOf":997,"minimum":{}}})", i); };
+  const auto sets = [](int i) {
+    SchemaJson items{{"enum", SchemaJson::array()}};
+    for (int k = 0; k < 8; ++k)
+      items["enum"].push_back(std::string(600, static_cast<char>('a' + k)) + std::to_string(i));
+    return SchemaJson{{"items", items}, {"uniqueItems", true}}.dump();
+  };
+  const std::clock_t begin = std::clock();
+  EXPECT_FALSE(json_schema_grammar(R"({"pattern":"^(x?){0,16000}$","maxLength":1})").ok());
+  EXPECT_FALSE(json_schema_grammar(of_properties(4000, repeats)).ok());
+  EXPECT_FALSE(json_schema_grammar(of_properties(5000, multiples)).ok());
+  EXPECT_FALSE(json_schema_grammar(of_properties(4000, bounded)).ok());
+  EXPECT_TRUE(json_schema_grammar(of_properties(40, sets)).ok());
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 60) << "all at once, with sanitizers, too";
 }
 
 TEST(JsonSchemaTest, DepthIsBounded) {

@@ -47,6 +47,8 @@ struct Place {
 /// The patterns' automata, taken together.
 class Patterns {
  public:
+  explicit Patterns(int64_t* work) : work_(work) {}
+
   Status add(const std::string& pattern) {
     GrammarBuilder builder;
     BASS_ASSIGN_OR_RETURN(const Sequence sequence, regex_sequence(builder, pattern, RegexText::kInJsonString));
@@ -64,7 +66,7 @@ class Patterns {
     }
     place_of(start);
     for (size_t i = 0; i < keys_.size(); ++i) {
-      if (keys_.size() > kMaxPlaces) return too_large();
+      if (keys_.size() > kMaxPlaces || *work_ <= 0) return too_large();
       places_[i] = place_at(keys_[i]);
       if (std::ranges::any_of(automata_, [](const auto& automaton) { return automaton.is_full(); })) return too_large();
     }
@@ -92,6 +94,7 @@ class Patterns {
       automata_[i].allow_work();
       place.is_end = place.is_end && automata_[i].is_accepting(key.first[i]);
     }
+    constexpr int64_t kLook = 16;  // at all bytes
     std::map<size_t, ByteSet> bytes_to;
     for (int byte = 0; byte < kBytes; ++byte) {
       Key next{{}, phase_behind(key.second, byte)};
@@ -103,9 +106,11 @@ class Patterns {
       }
     }
     for (const auto& [to, bytes] : bytes_to) place.steps.push_back({bytes, to});
+    for (const GrammarAutomaton& automaton : automata_) *work_ -= kLook + automaton.work_done();
     return place;
   }
 
+  int64_t* work_;
   std::vector<GrammarAutomaton> automata_;
   std::map<Key, size_t> ids_;
   std::deque<Key> keys_;  // references stay
@@ -119,10 +124,11 @@ class CountedPlaces {
       : places_(std::move(places)), min_(min), max_(max) {}
 
   /// Finds all of them that a text gets to, and those from which one comes to an end. False: they are too many.
-  bool find() {
+  bool find(int64_t* work) {
     id_of({0, 0});
     for (size_t i = 0; i < keys_.size(); ++i) {
-      if (keys_.size() > kMaxCounted) return false;
+      if (keys_.size() > kMaxCounted || *work <= 0) return false;
+      *work -= 1 + std::ssize(places_[keys_[i].place].steps);
       for (const Place::Step& step : places_[keys_[i].place].steps) {
         if (const std::optional<Key> next = behind(keys_[i], step)) sources_[id_of(*next)].push_back(i);
       }
@@ -138,7 +144,7 @@ class CountedPlaces {
     for (size_t i = 0; i < keys_.size(); ++i) {
       if (is_alive_[i]) rules[i] = builder.declare();
     }
-    for (size_t i = 0; i < keys_.size(); ++i) {
+    for (size_t i = 0; i < keys_.size() && !builder.is_too_large(); ++i) {
       if (!is_alive_[i]) continue;
       std::vector<Sequence> alternatives;
       for (const Place::Step& step : places_[keys_[i].place].steps) {
@@ -206,12 +212,12 @@ class CountedPlaces {
 }  // namespace
 
 Result<std::optional<Sequence>> json_string_product(GrammarBuilder& builder, std::span<const std::string> patterns,
-                                                    int min, std::optional<int> max) {
-  Patterns all;
+                                                    int min, std::optional<int> max, int64_t* work) {
+  Patterns all(work);
   for (const std::string& pattern : patterns) BASS_RETURN_IF_ERROR(all.add(pattern));
   BASS_ASSIGN_OR_RETURN(std::vector<Place> places, all.places());
   CountedPlaces counted(std::move(places), min, max);
-  if (!counted.find()) return invalid_argument("it has too many places for so many characters");
+  if (!counted.find(work)) return invalid_argument("it has too many places for so many characters");
   return counted.write(builder);
 }
 
