@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/check.h"
 #include "cli/interrupt.h"
 
 namespace bass {

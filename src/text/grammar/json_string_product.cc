@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "text/grammar/grammar_automaton.h"
 #include "text/grammar/regex_grammar.h"
 
