@@ -1,7 +1,6 @@
 #include "base/cache_folder.h"
 
 #include <fmt/format.h>
-
 #include <pwd.h>
 #include <unistd.h>
 

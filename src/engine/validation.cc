@@ -50,14 +50,17 @@ Status require_known(Kind kind, Kind last, std::string_view name) {
   return require(number >= 0 && number <= static_cast<int>(last), name, number, "one of its enumeration");
 }
 
+Status require_token(TokenId id, std::string_view name, int vocab_size) {
+  return require(id >= 0 && id < vocab_size, name, id, fmt::format("a token id from 0 to {}", vocab_size - 1));
+}
+
 // Each of them is compared with each token that is drawn.
 Status validate_stop_tokens(const std::vector<TokenId>& ids, int vocab_size) {
   constexpr size_t kMaxIds = 256;
   BASS_RETURN_IF_ERROR(require(ids.size() <= kMaxIds, "stop_token_ids' length", static_cast<double>(ids.size()),
                                fmt::format("at most {}", kMaxIds)));
   for (const TokenId id : ids) {
-    BASS_RETURN_IF_ERROR(require(id >= 0 && id < vocab_size, "one of stop_token_ids", id,
-                                 fmt::format("a token id from 0 to {}", vocab_size - 1)));
+    BASS_RETURN_IF_ERROR(require_token(id, "one of stop_token_ids", vocab_size));
   }
   return ok_status();
 }
@@ -108,8 +111,7 @@ Status validate_sampling(const SamplingOptions& sampling, int vocab_size) {
                                static_cast<double>(sampling.logit_bias.size()),
                                fmt::format("at most {}, the vocabulary's size", vocab_size)));
   for (const auto& [id, bias] : sampling.logit_bias) {
-    BASS_RETURN_IF_ERROR(require(id >= 0 && id < vocab_size, "logit_bias's token", id,
-                                 fmt::format("a token id from 0 to {}", vocab_size - 1)));
+    BASS_RETURN_IF_ERROR(require_token(id, "logit_bias's token", vocab_size));
     BASS_RETURN_IF_ERROR(require(std::abs(bias) <= kMaxBias, "logit_bias", bias,  // so written, NaN fails it
                                  fmt::format("a number from -{0} to {0}", kMaxBias)));
   }
@@ -142,8 +144,7 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
       validate_of_chat(request, "chat_template_kwargs", request.chat_template_kwargs, check_template_variables));
   if (request.continue_final_message) BASS_RETURN_IF_ERROR(require_chat(request, "continue_final_message"));
   for (const TokenId token : request.prompt_tokens) {
-    BASS_RETURN_IF_ERROR(require(token >= 0 && token < vocab_size, "a prompt token", token,
-                                 fmt::format("a token id from 0 to {}", vocab_size - 1)));
+    BASS_RETURN_IF_ERROR(require_token(token, "a prompt token", vocab_size));
   }
   BASS_RETURN_IF_ERROR(StopMatcher::check(request.stop));
   BASS_RETURN_IF_ERROR(require(request.min_tokens >= 0 && request.min_tokens <= request.max_tokens, "min_tokens",

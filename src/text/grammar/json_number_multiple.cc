@@ -128,8 +128,8 @@ Result<std::optional<Sequence>> multiples_within(GrammarBuilder& builder, const 
   const DecimalUnits first = -floored(-range.min), last = floored(range.max);
   std::vector<Sequence> parts;
   MultipleWriter writer(builder, *lattice);
-  const DecimalUnits kLeastNegative = are_integers ? 1 : 0;  // there is no integer -0
-  if (first <= -kLeastNegative) writer.add_magnitudes(std::max(kLeastNegative, -last), -first, "-", &parts);
+  const DecimalUnits least_negative = are_integers ? 1 : 0;  // there is no integer -0
+  if (first <= -least_negative) writer.add_magnitudes(std::max(least_negative, -last), -first, "-", &parts);
   if (last >= 0) writer.add_magnitudes(std::max(DecimalUnits{0}, first), last, "", &parts);
   if (parts.empty() && !builder.is_too_large()) return std::optional<Sequence>();
   return std::optional(builder.any_of(std::move(parts)));

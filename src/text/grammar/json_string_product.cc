@@ -88,7 +88,7 @@ class Patterns {
     return known->second;
   }
 
-  Place place_at(const Key& key) {  // a copy: there will be more keys
+  Place place_at(const Key& key) {
     Place place;
     place.begins_character = place.is_end = key.second == kBetween;
     for (size_t i = 0; i < automata_.size(); ++i) {
@@ -150,8 +150,9 @@ class CountedPlaces {
       std::vector<Sequence> alternatives;
       for (const Place::Step& step : places_[keys_[i].place].steps) {
         const std::optional<Key> next = behind(keys_[i], step);
-        if (!next || !is_alive_[ids_.at(*next)]) continue;
-        alternatives.push_back(builder.concat({builder.bytes(step.bytes), builder.rule(rules[ids_.at(*next)])}));
+        if (!next) continue;
+        const size_t to = ids_.at(*next);
+        if (is_alive_[to]) alternatives.push_back(builder.concat({builder.bytes(step.bytes), builder.rule(rules[to])}));
       }
       if (may_end(keys_[i])) alternatives.emplace_back();
       builder.define(rules[i], std::move(alternatives));

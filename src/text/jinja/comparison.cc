@@ -160,7 +160,7 @@ const Value* find_entry(const Dict& dict, std::string_view key) {
 }
 
 const Value* find_entry(Runtime& rt, const Dict& dict, const Value& key) {
-  rt.spend(static_cast<int64_t>(dict.entries.size() / 8));
+  rt.spend_on_names(dict.entries.size());
   if (key.is_string()) return find_entry(dict, key.text());
   if (!is_hashable(key)) {
     rt.fail(fmt::format("unhashable type: '{}'", type_name(key)));
@@ -173,7 +173,8 @@ const Value* find_entry(Runtime& rt, const Dict& dict, const Value& key) {
 }
 
 void set_entry(Runtime& rt, std::vector<std::pair<Value, Value>>* entries, Value key, Value value) {
-  rt.spend(1 + static_cast<int64_t>(entries->size() / 8));
+  rt.spend(1);
+  rt.spend_on_names(entries->size());
   if (!is_hashable(key)) {
     rt.fail(fmt::format("unhashable type: '{}'", type_name(key)));
     return;

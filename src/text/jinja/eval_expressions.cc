@@ -80,7 +80,7 @@ Value Evaluator::eval_kind(const Expr& expr) {
 
 Value Evaluator::eval_name(const std::string& name) {
   for (const Scope* scope = scope_.get(); scope != nullptr; scope = scope->parent.get()) {
-    if (!spend_on_names(scope->variables.size())) return {};
+    if (!rt_.spend_on_names(scope->variables.size())) return {};
     for (const auto& [known, value] : scope->variables) {
       if (known == name) return value;
     }

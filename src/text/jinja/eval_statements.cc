@@ -147,11 +147,8 @@ Evaluator::Flow Evaluator::exec_scope(const Stmt& stmt) {
   return exec(stmt.blocks[0]);
 }
 
-// They are compared one after the other, until one is it.
-bool Evaluator::spend_on_names(size_t n) { return rt_.spend(static_cast<int64_t>(n / 8)); }
-
 void Evaluator::assign_name(std::string_view name, Value value) {
-  if (!spend_on_names(scope_->variables.size())) return;
+  if (!rt_.spend_on_names(scope_->variables.size())) return;
   for (auto& [known, old] : scope_->variables) {
     if (known != name) continue;
     old = std::move(value);
@@ -182,7 +179,7 @@ void Evaluator::assign_attribute(const Expr& target, Value value) {
     return;
   }
   auto& attributes = object.as<Namespace>().attributes;
-  if (!spend_on_names(attributes.size())) return;
+  if (!rt_.spend_on_names(attributes.size())) return;
   for (auto& [name, old] : attributes) {
     if (name != target.text) continue;
     old = std::move(value);

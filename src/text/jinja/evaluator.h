@@ -54,7 +54,6 @@ class Evaluator {
   Value eval(const Expr& expr);
   Value eval_kind(const Expr& expr);
   Value eval_name(const std::string& name);
-  bool spend_on_names(size_t n);
   Value eval_items(const Expr& expr);
   Value eval_dict(const Expr& expr);
   Value eval_compare(const Expr& expr);

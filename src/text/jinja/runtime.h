@@ -42,6 +42,8 @@ class Runtime {
 
   /// Uses up steps. False when there is an error, this one included.
   bool spend(int64_t n_steps);
+  /// The same for a look through names that are compared one after the other.
+  bool spend_on_names(size_t n_names) { return spend(static_cast<int64_t>(n_names / kNamesPerStep)); }
   /// The same for work on each character of a text.
   bool spend_on_text(size_t n_bytes) { return spend(static_cast<int64_t>(n_bytes / kTextBytesPerStep)); }
   /// Looking for n_wanted bytes in n_bytes compares all of them at every place, where the text is a hostile one.
@@ -71,6 +73,7 @@ class Runtime {
 
  private:
   static constexpr int64_t kBytesPerStep = 64;
+  static constexpr size_t kNamesPerStep = 8;
   static constexpr size_t kTextBytesPerStep = 8;
   static constexpr size_t kComparedBytesPerStep = 4096;
 

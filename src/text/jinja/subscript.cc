@@ -24,7 +24,7 @@ std::optional<Value> own_attribute(Runtime& rt, const Value& object, std::string
     return rt.undefined(fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(object)));
   }
   if (object.is(Kind::kNamespace)) {
-    if (!rt.spend(static_cast<int64_t>(object.as<Namespace>().attributes.size() / 8))) return std::nullopt;
+    if (!rt.spend_on_names(object.as<Namespace>().attributes.size())) return std::nullopt;
     for (const auto& [key, value] : object.as<Namespace>().attributes) {
       if (key == name) return value;
     }
@@ -98,7 +98,7 @@ Value attribute(Runtime& rt, const Value& object, std::string_view name) {
   if (object.is_undefined()) return rt.fail(object.text());
   if (std::optional<Value> own = own_attribute(rt, object, name)) return *own;
   if (object.is(Kind::kDict)) {
-    rt.spend(static_cast<int64_t>(object.as<Dict>().entries.size() / 8));
+    rt.spend_on_names(object.as<Dict>().entries.size());
     const Value* entry = find_entry(object.as<Dict>(), name);
     if (entry != nullptr) return *entry;
   }
