@@ -22,10 +22,11 @@ constexpr int kAnswered = 200;
 
 Result<ApiEndpoint> read_url(const Json& call) {
   const Json url = call.value("url", Json());
-  if (url == "/v1/chat/completions") return ApiEndpoint::kChat;
-  if (url == "/v1/completions") return ApiEndpoint::kCompletion;
-  return invalid_argument(fmt::format("\"url\" {}: must be \"/v1/chat/completions\" or \"/v1/completions\"",
-                                      url.is_null() ? "is missing" : json_text(url)));
+  const EndpointWords* words = url.is_string() ? find_endpoint(url.get_ref<const std::string&>()) : nullptr;
+  if (words != nullptr) return words->endpoint;
+  return invalid_argument(
+      fmt::format("\"url\" {}: must be \"/v1/chat/completions\", \"/v1/responses\" or \"/v1/completions\"",
+                  url.is_null() ? "is missing" : json_text(url)));
 }
 
 Result<BatchCall> read_call(const std::string& line) {
@@ -46,10 +47,9 @@ Result<BatchCall> read_call(const std::string& line) {
 }
 
 std::string digest_of(const BatchCall& call, const Json& asked, const std::string& model) {
-  const bool is_chat = call.endpoint == ApiEndpoint::kChat;
   return short_digest({{"model", model},
                        {"custom_id", call.custom_id},
-                       {"endpoint", is_chat ? "chat" : "completion"},
+                       {"endpoint", words_of(call.endpoint).name},
                        {"body", call.body},
                        {"defaults", asked}});
 }
@@ -121,8 +121,7 @@ std::string BatchAnswers::id_of(size_t call_idx, bool is_answered) const {
 }
 
 std::string BatchAnswers::request_id(size_t call_idx) const {
-  const bool is_chat = (*calls_)[call_idx].endpoint == ApiEndpoint::kChat;
-  return fmt::format("{}-{}", is_chat ? "chatcmpl" : "cmpl", digests_[call_idx]);
+  return fmt::format("{}{}", words_of((*calls_)[call_idx].endpoint).id_prefix, digests_[call_idx]);
 }
 
 Status BatchAnswers::take_line(std::string_view text) {

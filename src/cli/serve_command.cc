@@ -32,8 +32,9 @@ class ServeCommand final : public Command {
            "  curl http://127.0.0.1:8080/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\", \"content\": "
            "\"Hello\"}]}'\n"
            "\n"
-           "POST /v1/chat/completions and /v1/completions (with \"stream\", too), GET /v1/models, /health and "
-           "/metrics.\n"
+           "POST /v1/chat/completions, /v1/responses and /v1/completions (with \"stream\", too), /tokenize, "
+           "/detokenize,\n"
+           "GET /v1/models, /health and /metrics.\n"
            "What a call does not say is as the command line says.\n"
            "With the environment variable BASS_API_KEY callers must send that key (\"Authorization: Bearer KEY\").\n"
            "Ctrl-C or SIGTERM: no new calls; those that run may end. Docs: docs/server.md.";

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/digest.h"
 #include "engine/ranking.h"
+#include "server/sent_event.h"
 #include "text/user_json.h"
 #include "text/utf8.h"
 
@@ -21,12 +21,8 @@ Json finish_reason(const ApiShape& shape, FinishReason reason, size_t n_calls) {
   return has_called ? "tool_calls" : to_string(reason);
 }
 
-/// The choice's `idx`-th call. Its id tells it from all others; some models' templates want nine letters or digits.
 Json call_json(const ApiHead& head, size_t choice_idx, size_t idx, const ToolCall& call) {
-  constexpr size_t kIdLen = 9;
-  Digest digest = Digest::sha256();
-  digest.update(fmt::format("{} {} {}", head.id, choice_idx, idx));
-  return {{"id", digest.finish().substr(0, kIdLen)},
+  return {{"id", tool_call_id(head.id, choice_idx, idx)},
           {"type", "function"},
           {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
 }
@@ -71,17 +67,17 @@ bool begins_inside(const ApiShape& shape, const Event& prompt, const TokenTextOf
 
 }  // namespace
 
-AnswerPiece AnswerReader::take(std::string_view text, bool is_end) {
-  ReasoningReader::Piece parts = reasoning_.take(text);
-  if (is_end) reasoning_.finish(&parts);
-  AnswerPiece piece{std::move(parts.reasoning), calls_.take(parts.answer)};
-  if (is_end) calls_.finish(&piece.answer);
-  return piece;
+ApiUsage::ApiUsage(const ApiShape& shape, TokenTextOf texts) : texts_(std::move(texts)), is_counted_(shape.n_prompts) {
+  if (shape.parts_reasoning) thoughts_.resize(static_cast<size_t>(shape.n_samples));
 }
 
 // The prompt's event comes first, but one that was never processed has none.
 void ApiUsage::count(size_t prompt_idx, const Event& event) {
   n_completion_ += static_cast<int64_t>(event.tokens.size());
+  if (!thoughts_.empty()) {
+    ThoughtCount& thoughts = thoughts_.at(static_cast<size_t>(event.choice_idx));
+    for (const TokenInfo& token : event.tokens) thoughts.take(texts_(token.id, false).bytes);
+  }
   const bool tells_prompt = event.kind == Event::Kind::kPrompt || event.kind == Event::Kind::kDone;
   if (!tells_prompt || is_counted_[prompt_idx]) return;
   is_counted_[prompt_idx] = true;
@@ -89,15 +85,35 @@ void ApiUsage::count(size_t prompt_idx, const Event& event) {
   n_cached_ += event.n_cached_tokens;
 }
 
+void ApiUsage::begin_inside() {
+  for (ThoughtCount& thoughts : thoughts_) thoughts.begin_inside();
+}
+
+int64_t ApiUsage::n_reasoning() const {
+  int64_t n = 0;
+  for (const ThoughtCount& thoughts : thoughts_) n += thoughts.n();
+  return n;
+}
+
 Json ApiUsage::json() const {
-  return {{"prompt_tokens", n_prompt_},
-          {"completion_tokens", n_completion_},
-          {"total_tokens", n_prompt_ + n_completion_},
-          {"prompt_tokens_details", {{"cached_tokens", n_cached_}}}};
+  Json json{{"prompt_tokens", n_prompt_},
+            {"completion_tokens", n_completion_},
+            {"total_tokens", n_prompt_ + n_completion_},
+            {"prompt_tokens_details", {{"cached_tokens", n_cached_}}}};
+  if (const int64_t n = n_reasoning(); n > 0) json["completion_tokens_details"] = {{"reasoning_tokens", n}};
+  return json;
+}
+
+Json ApiUsage::response_json() const {
+  return {{"input_tokens", n_prompt_},
+          {"input_tokens_details", {{"cached_tokens", n_cached_}}},
+          {"output_tokens", n_completion_},
+          {"output_tokens_details", {{"reasoning_tokens", n_reasoning()}}},
+          {"total_tokens", n_prompt_ + n_completion_}};
 }
 
 WholeAnswer::WholeAnswer(const ApiShape& shape, ApiHead head, const TokenTextOf& texts)
-    : shape_(shape), head_(std::move(head)), texts_(texts), usage_(shape.n_prompts) {
+    : shape_(shape), head_(std::move(head)), texts_(texts), usage_(shape, texts) {
   const Sample sample{.logprobs = ApiLogprobs(shape_.endpoint, shape_.n_top, texts)};
   samples_.assign(shape_.n_prompts, std::vector<Sample>(static_cast<size_t>(shape_.n_samples), sample));
 }
@@ -116,6 +132,7 @@ void WholeAnswer::take(size_t prompt_idx, const Event& event) {
     const bool at_start = shape_.has_logprobs && begins_text(event, texts_);
     for (Sample& sample : samples_[prompt_idx]) sample.logprobs.begin(at_start);
     is_thinking_ = begins_inside(shape_, event, texts_);
+    if (is_thinking_) usage_.begin_inside();
     if (shape_.has_echo) echo(prompt_idx, event);
   }
   if (event.kind == Event::Kind::kDone && !event.error.ok()) error_ = event.error;
@@ -145,10 +162,14 @@ std::vector<WholeAnswer::Sample*> WholeAnswer::answered(size_t prompt_idx) {
   return all;
 }
 
-Json WholeAnswer::message_json(size_t choice_idx, const std::string& text) const {
+AnswerPiece WholeAnswer::parts_of(const std::string& text) const {
   AnswerReader reader(shape_);
   if (is_thinking_) reader.begin_inside();
-  AnswerPiece piece = reader.take(text, /*is_end=*/true);
+  return reader.take(text, /*is_end=*/true);
+}
+
+Json WholeAnswer::message_json(size_t choice_idx, const std::string& text) const {
+  AnswerPiece piece = parts_of(text);
   const std::vector<ToolCall>& calls = piece.answer.calls;
   Json message{{"role", "assistant"}, {"content", std::move(piece.answer.text)}, {"refusal", nullptr}};
   if (!piece.reasoning.empty()) message["reasoning_content"] = std::move(piece.reasoning);
@@ -167,6 +188,7 @@ bool WholeAnswer::lacks_time() const {
 
 Result<std::string> WholeAnswer::finish() {
   BASS_RETURN_IF_ERROR(error_);
+  if (shape_.endpoint == ApiEndpoint::kResponse) return response();
   Json choices = Json::array();
   for (size_t i = 0; i < samples_.size(); ++i) {
     for (Sample* sample : answered(i)) {
@@ -192,10 +214,22 @@ Result<std::string> WholeAnswer::finish() {
                     {"usage", usage_.json()}});
 }
 
+std::string WholeAnswer::response() {
+  Sample* sample = answered(0).front();
+  const ResponseState state = state_of(sample->reason);
+  ResponseItems items(head_.id);
+  ResponseItems::Events events;
+  const Json logprobs = shape_.has_logprobs ? sample->logprobs.take()["content"] : Json::array();
+  items.take(parts_of(sample->text), logprobs, &events);
+  items.finish(state != ResponseState::kDone, &events);
+  return json_line(ResponseObject(head_, shape_.repeated).json(state, items.output(), usage_.response_json()));
+}
+
 StreamedAnswer::StreamedAnswer(const ApiShape& shape, ApiHead head, const TokenTextOf& texts)
-    : shape_(shape), head_(std::move(head)), texts_(texts), usage_(shape.n_prompts) {
+    : shape_(shape), head_(std::move(head)), texts_(texts), usage_(shape, texts) {
   const size_t n_choices = shape_.n_prompts * static_cast<size_t>(shape_.n_choices);
   choices_.assign(n_choices, {ApiLogprobs(shape_.endpoint, shape_.n_top, texts), AnswerReader(shape_)});
+  if (shape_.endpoint == ApiEndpoint::kResponse) response_.emplace(ResponseObject(head_, shape_.repeated));
 }
 
 Json StreamedAnswer::head_json() const {
@@ -267,10 +301,12 @@ Result<std::string> StreamedAnswer::take(size_t prompt_idx, const Event& event) 
   if (event.kind == Event::Kind::kPrompt) {
     const bool at_start = shape_.has_logprobs && begins_text(event, texts_);
     const bool is_thinking = begins_inside(shape_, event, texts_);
+    if (is_thinking) usage_.begin_inside();
     for (Choice& choice : choices_of(prompt_idx)) {
       choice.logprobs.begin(at_start);
       if (is_thinking) choice.reader.begin_inside();
     }
+    if (response_) return response_->begin();
     return shape_.has_echo ? echo(prompt_idx, event) : std::string();
   }
   if (event.kind != Event::Kind::kTokens && event.kind != Event::Kind::kFinished) return std::string();
@@ -278,6 +314,7 @@ Result<std::string> StreamedAnswer::take(size_t prompt_idx, const Event& event) 
   const size_t index = prompt_idx * static_cast<size_t>(shape_.n_choices) + static_cast<size_t>(event.choice_idx);
   const bool is_end = event.kind == Event::Kind::kFinished;
   const AnswerPiece piece = choices_.at(index).reader.take(event.text, is_end);
+  if (response_) return response_events(&choices_.at(index), piece, event);
   if (!is_end && piece.empty() && !shape_.has_logprobs) return std::string();
   Json choice = choice_json(index, piece, event);
   if (piece.answer.calls.empty() || choice["finish_reason"].is_null()) return chunk(std::move(choice));
@@ -287,7 +324,24 @@ Result<std::string> StreamedAnswer::take(size_t prompt_idx, const Event& event) 
   return chunk(std::move(choice)) + chunk(std::move(end));
 }
 
-std::string StreamedAnswer::end() const {
+std::string StreamedAnswer::response_events(Choice* choice, const AnswerPiece& piece, const Event& event) {
+  if (shape_.has_logprobs) choice->logprobs.add(event);
+  std::string events;
+  const bool is_end = event.kind == Event::Kind::kFinished;
+  if (!piece.empty() || is_end) {
+    const Json logprobs = shape_.has_logprobs ? choice->logprobs.take()["content"] : Json::array();
+    events = response_->take(piece, logprobs);
+  }
+  if (is_end) events += response_->finish(event.finish_reason);
+  return events;
+}
+
+std::string StreamedAnswer::failure(const Status& error) {
+  return response_ ? response_->fail(error.message()) : std::string();
+}
+
+std::string StreamedAnswer::end() {
+  if (response_) return response_->end(usage_.response_json());
   std::string text;
   if (shape_.has_usage) {
     Json chunk = head_json();
@@ -295,10 +349,6 @@ std::string StreamedAnswer::end() const {
     text = server_sent_event(chunk);
   }
   return text + "data: [DONE]\n\n";
-}
-
-std::string server_sent_event(const Json& object) {
-  return fmt::format("data: {}\n\n", with_escaped_line_ends(json_text(object)));
 }
 
 }  // namespace bass

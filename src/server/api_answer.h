@@ -13,54 +13,36 @@
 
 #include "bass/engine.h"
 #include "bass/request.h"
+#include "server/answer_piece.h"
 #include "server/api_call.h"
 #include "server/api_logprobs.h"
 #include "server/reasoning.h"
-#include "server/tool_calls.h"
+#include "server/response_answer.h"
 
 namespace bass {
-
-/// What all objects of an answer have in common.
-struct ApiHead {
-  std::string id;
-  int64_t created_s = 0;  ///< seconds since 1970
-  std::string model;
-};
 
 /// Tokens of a call, as far as is known.
 class ApiUsage {
  public:
-  explicit ApiUsage(size_t n_prompts) : is_counted_(n_prompts) {}
+  ApiUsage(const ApiShape& shape, TokenTextOf texts);
   /// Of the call's `prompt_idx`-th request.
   void count(size_t prompt_idx, const Event& event);
+  /// The prompt ends where thoughts begin.
+  void begin_inside();
+  /// As a chat or a completion tells them.
   [[nodiscard]] nlohmann::ordered_json json() const;
+  /// As a response does.
+  [[nodiscard]] nlohmann::ordered_json response_json() const;
 
  private:
-  std::vector<bool> is_counted_;  // of each prompt: it was
+  [[nodiscard]] int64_t n_reasoning() const;
+
+  TokenTextOf texts_;
+  std::vector<bool> is_counted_;        // of each prompt: it was
+  std::vector<ThoughtCount> thoughts_;  // of each sample; none: there are no thoughts
   int64_t n_prompt_ = 0;
   int64_t n_cached_ = 0;      // of these
   int64_t n_completion_ = 0;  // of all samples, also those that are not answered
-};
-
-/// What is known of a choice: thoughts, text, and what was called.
-struct AnswerPiece {
-  std::string reasoning;
-  ToolCallReader::Piece answer;
-  [[nodiscard]] bool empty() const { return reasoning.empty() && answer.text.empty() && answer.calls.empty(); }
-};
-
-/// Tells these apart while a choice's text comes.
-class AnswerReader {
- public:
-  explicit AnswerReader(const ApiShape& shape) : reasoning_(shape.parts_reasoning), calls_(shape.tools) {}
-  /// The prompt ends where thoughts begin.
-  void begin_inside() { reasoning_.begin_inside(); }
-  /// What is certain once `text` has come too. is_end: nothing follows
-  AnswerPiece take(std::string_view text, bool is_end);
-
- private:
-  ReasoningReader reasoning_;
-  ToolCallReader calls_;
 };
 
 /// An answer that is sent when all is done.
@@ -85,6 +67,9 @@ class WholeAnswer {
   };
   void echo(size_t prompt_idx, const Event& event);
   [[nodiscard]] std::vector<Sample*> answered(size_t prompt_idx);
+  [[nodiscard]] AnswerPiece parts_of(const std::string& text) const;
+  /// The answer of a response.
+  std::string response();
   /// Of an assistant: its thoughts and text, and what it has called.
   [[nodiscard]] nlohmann::ordered_json message_json(size_t choice_idx, const std::string& text) const;
 
@@ -104,7 +89,9 @@ class StreamedAnswer {
   /// What an event adds to the stream; may be empty. Error: of a sample that failed or was cancelled.
   Result<std::string> take(size_t prompt_idx, const Event& event);
   /// The end of the stream, behind the last event.
-  [[nodiscard]] std::string end() const;
+  [[nodiscard]] std::string end();
+  /// What is sent before the error of a sample that failed.
+  [[nodiscard]] std::string failure(const Status& error);
 
  private:
   struct Choice {
@@ -121,15 +108,14 @@ class StreamedAnswer {
   [[nodiscard]] std::string chunk(nlohmann::ordered_json choice) const;
   nlohmann::ordered_json choice_json(size_t index, const AnswerPiece& piece, const Event& event);
   std::string echo(size_t prompt_idx, const Event& event);
+  std::string response_events(Choice* choice, const AnswerPiece& piece, const Event& event);
 
   ApiShape shape_;
   ApiHead head_;
   TokenTextOf texts_;
   ApiUsage usage_;
   std::vector<Choice> choices_;
+  std::optional<ResponseStream> response_;  // where it is one
 };
-
-/// An object as a server-sent event.
-std::string server_sent_event(const nlohmann::ordered_json& object);
 
 }  // namespace bass

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/sent_event.h"
+
 namespace bass {
 namespace {
 

@@ -14,6 +14,7 @@
 #include "engine/messages.h"
 #include "server/api_keys.h"
 #include "server/reasoning.h"
+#include "server/response_call.h"
 #include "text/grammar/json_schema.h"
 #include "text/user_json.h"
 #include "text/utf8.h"
@@ -445,6 +446,23 @@ class CallReader {
   size_t n_echoed_ = 0;  // characters of prompts, once for each time that they are answered
 };
 
+Result<ApiCall> read_response(const Json& body, const GenerateOptions& defaults) {
+  BASS_ASSIGN_OR_RETURN(ResponseCall response, read_response_call(body));
+  Result<ApiCall> call = CallReader(ApiEndpoint::kChat, defaults).read(response.chat);
+  if (!call.ok()) return by_response_key(call.status());
+  ApiShape& shape = call.value().shape;
+  shape.endpoint = ApiEndpoint::kResponse;
+  if (shape.schema_key == "response_format") shape.schema_key = "text.format";
+  GenerateOptions taken;
+  taken.request.sampling = call.value().requests.front().sampling;
+  for (const char* name : {"temperature", "top_p"}) {
+    Json& repeated = response.repeated[name];
+    if (repeated.is_null()) repeated = Json::parse(option_value(*find_option(name), taken));  // as it is written
+  }
+  shape.repeated = std::make_shared<const Json>(std::move(response.repeated));
+  return call;
+}
+
 }  // namespace
 
 Status by_callers_key(const ApiShape& shape, const Status& status) {
@@ -459,6 +477,7 @@ Result<ApiCall> read_api_call(ApiEndpoint endpoint, std::string_view body, const
   if (body.find_first_not_of(" \t\r\n") == body.npos) return invalid_argument("the body is empty; send a JSON object");
   Result<Json> json = parse_user_json(body);
   if (!json.ok()) return Status(json.status().code(), fmt::format("the body: {}", json.status().message()));
+  if (endpoint == ApiEndpoint::kResponse) return read_response(json.value(), defaults);
   return CallReader(endpoint, defaults).read(json.value());
 }
 

@@ -4,19 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/options.h"
+#include "server/api_endpoint.h"
 #include "server/tool_calls.h"
 
 namespace bass {
-
-enum class ApiEndpoint : uint8_t {
-  kChat,        ///< /v1/chat/completions
-  kCompletion,  ///< /v1/completions
-};
 
 /// What an answer has to know of its call.
 struct ApiShape {
@@ -28,14 +25,15 @@ struct ApiShape {
   bool has_usage = false;          ///< the stream ends with how many tokens there were
   bool has_running_usage = false;  ///< and each piece says how many there were so far
   bool has_logprobs = false;
-  int n_top = 0;                               ///< most probable tokens that are told in each one's place
-  bool has_echo = false;                       ///< texts, and log-probabilities, begin with the prompt's
-  std::vector<std::string> echoed;             ///< [n_prompts] then, as they came; empty: of token ids
-  std::string schema_key = "json_schema";      ///< where the caller wrote what answers have to fit
-  std::shared_ptr<const CallableTools> tools;  ///< of a chat; none: answers are text
-  bool parts_reasoning = false;                ///< what a chat's model thinks is told apart from its answer
-  bool continues_thoughts = false;             ///< the text that is gone on with has begun them
-  bool must_call_named = false;                ///< the caller has named the one that is called
+  int n_top = 0;                                           ///< most probable tokens that are told in each one's place
+  bool has_echo = false;                                   ///< texts, and log-probabilities, begin with the prompt's
+  std::vector<std::string> echoed;                         ///< [n_prompts] then, as they came; empty: of token ids
+  std::string schema_key = "json_schema";                  ///< where the caller wrote what answers have to fit
+  std::shared_ptr<const CallableTools> tools;              ///< of a chat; none: answers are text
+  bool parts_reasoning = false;                            ///< what a chat's model thinks is told apart from its answer
+  bool continues_thoughts = false;                         ///< the text that is gone on with has begun them
+  bool must_call_named = false;                            ///< the caller has named the one that is called
+  std::shared_ptr<const nlohmann::ordered_json> repeated;  ///< what a response repeats of its call
 };
 
 struct ApiCall {

@@ -96,7 +96,8 @@ ApiError wrong_method_error(const std::string& method, const std::string& path, 
 
 ApiError unknown_path_error(const std::string& method, const std::string& path) {
   return {404, "invalid_request_error", "not_found",
-          fmt::format("{} {}: there is no such endpoint; POST /v1/chat/completions, /v1/completions, /tokenize and "
+          fmt::format("{} {}: there is no such endpoint; POST /v1/chat/completions, /v1/completions, "
+                      "/v1/responses, /tokenize and "
                       "/detokenize, GET /v1/models, /health and /metrics",
                       method, path)};
 }

@@ -39,7 +39,7 @@ void ApiLogprobs::add(const Event& event) {
     const TokenInfo& token = event.tokens[i];
     const Entry entry{token.id, token.logprob, std::span(event.top_logprobs).subspan(i * n_top_, n_top_), at_start_};
     const TokenText text = texts_(token.id, at_start_);
-    if (endpoint_ == ApiEndpoint::kChat) {
+    if (endpoint_ != ApiEndpoint::kCompletion) {
       add_to_chat(entry, text);
     } else {
       add_to_completion(entry, text);
@@ -99,7 +99,7 @@ void ApiLogprobs::add_to_completion(const Entry& entry, const TokenText& text) {
 
 Json ApiLogprobs::take() {
   Json logprobs;
-  if (endpoint_ == ApiEndpoint::kChat) {
+  if (endpoint_ != ApiEndpoint::kCompletion) {
     logprobs = {{"content", std::move(entries_)}, {"refusal", nullptr}};
   } else {
     logprobs = {{"tokens", std::move(entries_)},

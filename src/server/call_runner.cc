@@ -12,7 +12,7 @@ namespace {
 
 std::string random_id(std::string_view prefix) {
   std::random_device random;
-  return fmt::format("{}-{:08x}{:08x}{:08x}", prefix, random(), random(), random());
+  return fmt::format("{}{:08x}{:08x}{:08x}", prefix, random(), random(), random());
 }
 
 int64_t seconds_since_1970() {
@@ -63,8 +63,7 @@ net::awaitable<void> CallRunner::run(Connection connection, ApiEndpoint endpoint
     co_await refuse(connection, std::move(*submitted.error));
     co_return;
   }
-  const bool is_chat = endpoint == ApiEndpoint::kChat;
-  ApiHead head{random_id(is_chat ? "chatcmpl" : "cmpl"), seconds_since_1970(), options_->model};
+  ApiHead head{random_id(words_of(endpoint).id_prefix), seconds_since_1970(), options_->model};
   const std::string id = head.id;
   const auto running = std::make_shared<RunningCall>(io_->get_executor(), arrived, submitted.shape, std::move(head),
                                                      token_texts(engine_));
@@ -175,7 +174,8 @@ net::awaitable<void> CallRunner::send_pieces(Connection connection, std::shared_
     is_done = running->is_done();
     if (is_done) hold->release();
     std::string pieces = running->take_pieces();
-    if (is_done && !running->status().ok()) pieces += "data: " + api_error(running->status()).body() + "\n";
+    if (is_done && !running->status().ok())
+      pieces += running->failure() + "data: " + api_error(running->status()).body() + "\n";
     if (!pieces.empty()) co_await connection->send_piece(pieces);
   }
   if (running->status().ok()) co_await connection->end_pieces();

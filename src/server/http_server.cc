@@ -38,7 +38,7 @@ std::string meant_path(const std::string& asked) {
   }
   if (path.size() > 1 && path.ends_with('/')) path.pop_back();
   if (path == "/v1/tokenize" || path == "/v1/detokenize") return path.substr(3);
-  const bool lacks_version = path == "/chat/completions" || path == "/completions" || path.starts_with("/models");
+  const bool lacks_version = path.starts_with("/models") || find_endpoint("/v1" + path) != nullptr;
   return lacks_version ? "/v1" + path : path;
 }
 
@@ -252,10 +252,8 @@ class HttpServerImpl final : public HttpServer {
 
   static std::optional<ApiEndpoint> endpoint_of(const HttpRequest& request) {
     if (request.method != "POST") return std::nullopt;
-    const std::string path = meant_path(request.path);
-    if (path == "/v1/chat/completions") return ApiEndpoint::kChat;
-    if (path == "/v1/completions") return ApiEndpoint::kCompletion;
-    return std::nullopt;
+    const EndpointWords* words = find_endpoint(meant_path(request.path));
+    return words == nullptr ? std::nullopt : std::optional(words->endpoint);
   }
 
   static std::optional<TokenEndpoint> token_endpoint_of(const HttpRequest& request) {
@@ -296,8 +294,7 @@ class HttpServerImpl final : public HttpServer {
     if (is_get && path == "/v1/models")
       return {200, Json{{"object", "list"}, {"data", Json::array({model_json()})}}.dump() + "\n"};
     constexpr std::string_view kModels = "/v1/models/";
-    const bool is_posted =
-        path == "/v1/chat/completions" || path == "/v1/completions" || path == "/tokenize" || path == "/detokenize";
+    const bool is_posted = find_endpoint(path) != nullptr || path == "/tokenize" || path == "/detokenize";
     if (is_posted) return answer_of(wrong_method_error(request.method, path, "POST"));
     const bool is_got = path == "/health" || path == "/metrics" || path == "/v1/models" || path.starts_with(kModels);
     if (!is_get && is_got) return answer_of(wrong_method_error(request.method, path, "GET, HEAD"));

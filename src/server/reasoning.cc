@@ -96,4 +96,14 @@ void ReasoningReader::finish(Piece* piece) {
   pending_.clear();
 }
 
+void ThoughtCount::take(std::string_view text) {
+  const bool was_thinking = reader_.is_thinking();
+  if (!was_thinking && !reader_.is_blank()) return;
+  reader_.take(text);
+  ++n_blank_;
+  if (reader_.is_blank()) return;
+  if (was_thinking || reader_.is_thinking()) n_ += n_blank_;
+  n_blank_ = 0;
+}
+
 }  // namespace bass

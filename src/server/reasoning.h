@@ -27,6 +27,10 @@ class ReasoningReader {
   /// Adds the rest, at the text's end. Thoughts that were cut are thoughts.
   void finish(Piece* piece);
 
+  /// Nothing but blanks, or a part of the mark that begins thoughts, has come.
+  [[nodiscard]] bool is_blank() const { return state_ == State::kBlank; }
+  [[nodiscard]] bool is_thinking() const { return state_ == State::kInside; }
+
   /// Whether a text ends with the mark that begins thoughts, but for blanks.
   static bool ends_with_mark(std::string_view text);
   /// Whether a text has begun thoughts, and not ended them.
@@ -49,6 +53,21 @@ class ReasoningReader {
   bool has_thought_ = false;  // more than blanks
   std::string blanks_;        // in front of what is pending
   std::string pending_;
+};
+
+/// How many of an answer's tokens are thoughts, the marks around them among these.
+class ThoughtCount {
+ public:
+  /// The prompt ends with the mark that begins them.
+  void begin_inside() { reader_.begin_inside(); }
+  /// The next token's text.
+  void take(std::string_view text);
+  [[nodiscard]] int64_t n() const { return n_; }
+
+ private:
+  ReasoningReader reader_{/*is_on=*/true};
+  int64_t n_ = 0;
+  int64_t n_blank_ = 0;  // in front of what they may be
 };
 
 }  // namespace bass

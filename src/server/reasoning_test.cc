@@ -80,6 +80,21 @@ TEST(Reasoning, IsNotHeldBack) {
   EXPECT_EQ(reader.take(" ").answer, " ");
 }
 
+TEST(ThoughtCount, CountsTheMarksAndWhatIsBetweenThem) {
+  const auto count = [](std::initializer_list<const char*> tokens, bool is_inside = false) {
+    ThoughtCount thoughts;
+    if (is_inside) thoughts.begin_inside();
+    for (const char* const token : tokens) thoughts.take(token);
+    return thoughts.n();
+  };
+  EXPECT_EQ(count({"\n", "<think>", "a", " b", "</think>", "\n", "It"}), 5);
+  EXPECT_EQ(count({"<", "think", ">", "a", "</", "think", ">", "It"}), 7);
+  EXPECT_EQ(count({"a", "</think>", "It"}, /*is_inside=*/true), 2);
+  EXPECT_EQ(count({"<think>", "a"}), 2);
+  EXPECT_EQ(count({"\n", "It", "<think>", "a", "</think>"}), 0);
+  EXPECT_EQ(count({}), 0);
+}
+
 TEST(Reasoning, OfManyPiecesTakesNoLongTime) {
   for (const char* const begin : {"", "<think>", "<think>a", "<think></think>", "a"}) {
     for (const char filler : {' ', '<', 'a'}) {

@@ -40,6 +40,8 @@ class RunningCall {
   [[nodiscard]] const Status& status() const { return status_; }
   /// What is to be sent of a stream by now; at its end with the mark of it.
   std::string take_pieces();
+  /// What is sent of a stream in front of the error.
+  std::string failure() { return std::get<StreamedAnswer>(answer_).failure(status_); }
   /// The answer that is no stream, when all is done.
   Result<std::string> whole();
 

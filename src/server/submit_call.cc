@@ -20,8 +20,8 @@ std::optional<ApiError> submit_requests(Engine* engine, ApiCall* call, const std
     request.job = job;
     const Result<RequestId> id = engine->submit(std::move(request), events);
     if (!id.ok()) {
-      const bool is_chat = call->shape.endpoint == ApiEndpoint::kChat;
-      return api_error(by_callers_key(call->shape, id.status()), is_chat ? "messages" : "prompt");
+      const std::string text_key(words_of(call->shape.endpoint).text_key);
+      return api_error(by_callers_key(call->shape, id.status()), text_key);
     }
     ids->push_back(id.value());
   }

@@ -45,15 +45,19 @@ def test_answers_are_the_servers(run, smollm2, tmp_path):
         call("prompts", prompt=["def f(n):", "Once"], max_tokens=6, seed=2, model="gpt"),
         call("wrong", CHAT, messages=question, temprature=1),
         call("stream", CHAT, messages=question, stream=True),
+        call("response", "/v1/responses", input=question, max_output_tokens=12, seed=1),
         call("long", prompt="a " * 5000, max_tokens=5)])
     done = run("batch", "-m", smollm2, "--model-name", "gpt", "--context", "1024", "-i", calls, "-o", tmp_path / "answers.jsonl")
     assert done.code == 0, done.err
-    assert "5 of 5 calls are in" in done.err and "(refused: 3;" in done.err
+    assert "6 of 6 calls are in" in done.err and "(refused: 3;" in done.err
     answers = answers_of((tmp_path / "answers.jsonl").read_text(encoding="utf-8"))
     assert {name: answer["status_code"] for name, answer in answers.items()} == {
-        "chat": 200, "prompts": 200, "wrong": 400, "stream": 400, "long": 400}
+        "chat": 200, "response": 200, "prompts": 200, "wrong": 400, "stream": 400, "long": 400}
     chat = answers["chat"]["body"]
     assert chat["object"] == "chat.completion" and chat["model"] == "gpt" and chat["id"] == answers["chat"]["request_id"]
+    response = answers["response"]["body"]
+    assert response["output"][0]["content"][0]["text"] == chat["choices"][0]["message"]["content"]
+    assert response["object"] == "response" and response["id"] == answers["response"]["request_id"]
     assert len(chat["choices"]) == 2 and "Paris" in chat["choices"][0]["message"]["content"]
     assert len(chat["choices"][0]["logprobs"]["content"]) > 3 and chat["usage"]["completion_tokens"] > 10
     assert [choice["index"] for choice in answers["prompts"]["body"]["choices"]] == [0, 1]
