@@ -39,8 +39,11 @@ class FiberBlock final : public EmulatedBlock {
         this);
   }
 
-  void wait_block(int /*thread*/) override { wait(block_barrier_, shape_->n_threads); }
-  void wait_warp(int thread) override { wait(warp_barriers_[thread / kWarpLen], kWarpLen); }
+  void wait_block(int /*thread*/) override { wait(block_barrier_, 0, shape_->n_threads); }
+  void wait_warp(int thread) override {
+    const int begin = thread / kWarpLen * kWarpLen;
+    wait(warp_barriers_[thread / kWarpLen], begin, begin + kWarpLen);
+  }
 
  private:
   void run_thread(int thread) {
@@ -49,8 +52,9 @@ class FiberBlock final : public EmulatedBlock {
     n_idle_turns_ = 0;
   }
 
-  void wait(FiberBarrier& barrier, int n) {
-    if (++barrier.n_arrived == n) {
+  /// Of the threads [begin, end): the others' turns would change nothing.
+  void wait(FiberBarrier& barrier, int begin, int end) {
+    if (++barrier.n_arrived == end - begin) {
       barrier.n_arrived = 0;
       ++barrier.n_opened;
       n_idle_turns_ = 0;
@@ -60,7 +64,7 @@ class FiberBlock final : public EmulatedBlock {
     while (barrier.n_opened == before) {
       // Everybody waits, and for different barriers or for threads that have returned: a GPU would hang or go wrong.
       BASS_CHECK(++n_idle_turns_ <= 4 * kMaxBlockThreads);
-      fibers_.yield();
+      fibers_.yield(begin, end);
     }
   }
 

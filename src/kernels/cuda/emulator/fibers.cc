@@ -4,6 +4,7 @@
 #include <ucontext.h>
 
 #include <new>
+#include <utility>
 
 #include "base/check.h"
 
@@ -23,10 +24,14 @@ void arrive_on_stack(void* state, const void** from_bottom, size_t* from_size) {
   __sanitizer_finish_switch_fiber(state, from_bottom, from_size);
 }
 #else
-constexpr size_t kStackBytes = 128 << 10;
+constexpr size_t kStackBytes = 192 << 10;
 void leave_stack(void** /*state*/, const void* /*bottom*/, size_t /*size*/) {}
 void arrive_on_stack(void* /*state*/, const void** /*from_bottom*/, size_t* /*from_size*/) {}
 #endif
+
+// Stacks that begin at the same place of their pages would have all that is hot in the same few sets of the caches.
+constexpr size_t kColours = 64;
+constexpr size_t kColourBytes = 512 + 64;
 
 thread_local Fibers* entering = nullptr;  // whose new stack is entered for the first time
 
@@ -62,7 +67,7 @@ bass_switch_stack:
 
 namespace {
 /// A stack that bass_switch_stack enters at `function`, aligned as after a call.
-void* first_stack_pointer(std::byte* top, void (*function)()) {
+void* first_stack_pointer(std::byte* /*bottom*/, std::byte* top, void (*function)()) {
   auto** place = reinterpret_cast<void**>(top) - 2;
   place[0] = reinterpret_cast<void*>(function);
   place[1] = nullptr;  // a return address that ends backtraces
@@ -75,12 +80,11 @@ void switch_stack(void** save, void* load) { bass_switch_stack(save, load); }
 
 namespace {
 /// The same by the system's means, for other processors.
-void* first_stack_pointer(std::byte* top, void (*function)()) {
+void* first_stack_pointer(std::byte* bottom, std::byte* top, void (*function)()) {
   auto* context = new (top - sizeof(ucontext_t) / 64 * 64 - 64) ucontext_t();
   BASS_CHECK(::getcontext(context) == 0);
-  context->uc_stack.ss_sp = top - kStackBytes + kPageBytes;
-  context->uc_stack.ss_size =
-      static_cast<size_t>(reinterpret_cast<std::byte*>(context) - (top - kStackBytes)) - kPageBytes;
+  context->uc_stack.ss_sp = bottom;
+  context->uc_stack.ss_size = static_cast<size_t>(reinterpret_cast<std::byte*>(context) - bottom);
   ::makecontext(context, function, 0);
   return context;
 }
@@ -97,26 +101,34 @@ void Fibers::make_stack(Fiber* fiber) {
   fiber->stack = AlignedBuffer(kStackBytes);
   if (!fiber->stack.ok()) throw std::bad_alloc();
   ::mprotect(fiber->stack.data(), kPageBytes, PROT_NONE);  // an overflow faults and spoils nobody's memory
-  fiber->stack_pointer = first_stack_pointer(fiber->stack.data() + kStackBytes, &Fibers::enter);
+  std::byte* const bottom = fiber->stack.data() + kPageBytes;
+  std::byte* const top = fiber->stack.data() + kStackBytes - fibers_.size() % kColours * kColourBytes;
+  fiber->stack_pointer = first_stack_pointer(bottom, top, &Fibers::enter);
 }
 
 void Fibers::run(int n, bool descending, Function function, void* argument) {
   BASS_CHECK(current_ == kCaller && n > 0);
-  while (fibers_.size() < static_cast<size_t>(n)) make_stack(&fibers_.emplace_back());
+  while (fibers_.size() < static_cast<size_t>(n)) {
+    auto fiber = std::make_unique<Fiber>();
+    make_stack(fiber.get());
+    fibers_.push_back(std::move(fiber));
+  }
   n_ = n;
   descending_ = descending;
   function_ = function;
   argument_ = argument;
   n_finished_ = 0;
-  for (int i = 0; i < n; ++i) at(i).is_running = true;
+  is_running_.assign(static_cast<size_t>(n), 1);
   switch_to(descending ? n - 1 : 0);
   BASS_CHECK(n_finished_ == n);
 }
 
-int Fibers::next(int idx) const {
-  for (int i = 0; i < n_; ++i) {
-    idx = descending_ ? (idx == 0 ? n_ - 1 : idx - 1) : (idx == n_ - 1 ? 0 : idx + 1);
-    if (fibers_[static_cast<size_t>(idx)].is_running) return idx;
+/// Behind the current one; that one itself where the others have returned, the caller where all have.
+int Fibers::next(int begin, int end) const {
+  int idx = current_;
+  for (int i = begin; i < end; ++i) {
+    idx = descending_ ? (idx == begin ? end : idx) - 1 : (idx == end - 1 ? begin : idx + 1);
+    if (is_running_[static_cast<size_t>(idx)] != 0) return idx;
   }
   return kCaller;
 }
@@ -155,9 +167,9 @@ void Fibers::serve() {
   for (;;) {
     const int idx = current_;
     function_(argument_, idx);
-    at(idx).is_running = false;
+    is_running_[static_cast<size_t>(idx)] = 0;
     ++n_finished_;
-    switch_to(next(idx));
+    switch_to(next(0, n_));
   }
 }
 

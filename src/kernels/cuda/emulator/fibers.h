@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
+#include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "base/aligned_buffer.h"
 
@@ -21,8 +23,8 @@ class Fibers {
   /// Calls function(argument, i) for i in [0, n), turns in ascending or descending order.
   void run(int n, bool descending, Function function, void* argument);
 
-  /// Lets the next one go on. From inside a run.
-  void yield() { switch_to(next(current_)); }
+  /// Lets the next one of [begin, end) go on, of which the caller is one. From inside a run.
+  void yield(int begin, int end) { switch_to(next(begin, end)); }
   [[nodiscard]] int n_finished() const { return n_finished_; }
 
  private:
@@ -30,18 +32,18 @@ class Fibers {
     AlignedBuffer stack;
     void* stack_pointer = nullptr;
     void* sanitizer_state = nullptr;
-    bool is_running = false;  // has not returned from the function
   };
   static constexpr int kCaller = -1;
 
-  [[nodiscard]] int next(int idx) const;
+  [[nodiscard]] int next(int begin, int end) const;
   void switch_to(int idx);
   void make_stack(Fiber* fiber);
-  Fiber& at(int idx) { return idx == kCaller ? caller_ : fibers_[static_cast<size_t>(idx)]; }
+  Fiber& at(int idx) { return idx == kCaller ? caller_ : *fibers_[static_cast<size_t>(idx)]; }
   static void enter();
   [[noreturn]] void serve();
 
-  std::deque<Fiber> fibers_;  // they stay where they are: each waits in a function that holds on to its own
+  std::vector<std::unique_ptr<Fiber>> fibers_;  // each waits in a function that holds on to its own
+  std::vector<uint8_t> is_running_;             // [>= n_]: has not returned from the function
   Fiber caller_;
   int n_ = 0;
   int current_ = kCaller;
