@@ -75,6 +75,10 @@ struct Request {
   /// Go on with the last message's text, which the template does not end then. It has to have one, and no tool_calls.
   /// Only of a chat.
   bool continue_final_message = false;
+  /// What follows json_schema or regex follows it behind the model's thoughts, if it has any: `<think>`, any text,
+  /// `</think>`. Of a model whose chat template knows these marks; without json_schema or regex it thinks as it likes.
+  /// Only of a chat.
+  bool think_first = false;
   int n = 1;             ///< samples, 1 to 65536; later requests wait until the last one has begun
   int max_tokens = 128;  ///< new tokens a sample; >= 1 (0 only with prompt_logprobs)
   /// No end token and none of stop_token_ids is drawn, and no stop string looked for, in a sample's first so many

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
+#include "text/grammar/behind_thoughts.h"
 #include "text/grammar/json_schema.h"
 #include "text/grammar/regex_grammar.h"
 
@@ -27,9 +29,10 @@ std::shared_ptr<TokenConstraint> ConstraintCache::find(const std::string& key) {
   return known->constraint;
 }
 
-Result<std::shared_ptr<TokenConstraint>> ConstraintCache::get(const Request& request) {
+Result<std::shared_ptr<TokenConstraint>> ConstraintCache::get(const Request& request, ThoughtsAhead thoughts) {
   const std::string_view name = constraint_name(request);
-  std::string key = fmt::format("{} {}", name, request.json_schema ? *request.json_schema : *request.regex);
+  std::string key = fmt::format("{} {} {}", name, static_cast<int>(thoughts),
+                                request.json_schema ? *request.json_schema : *request.regex);
   {
     const std::lock_guard lock(mutex_);
     if (std::shared_ptr<TokenConstraint> known = find(key); known != nullptr) return known;
@@ -45,6 +48,10 @@ Result<std::shared_ptr<TokenConstraint>> ConstraintCache::get(const Request& req
   }
   if (constraint->is_complete(constraint->start())) {
     return invalid_argument(fmt::format("{}: only the empty text fits it", name));
+  }
+  if (thoughts != ThoughtsAhead::kNone) {
+    BASS_ASSIGN_OR_RETURN(const Grammar both, behind_thoughts(std::move(grammar).value(), thoughts));
+    constraint = std::make_shared<TokenConstraint>(both, texts_);
   }
   const std::lock_guard lock(mutex_);
   if (std::shared_ptr<TokenConstraint> known = find(key); known != nullptr) return known;  // another call's, meanwhile

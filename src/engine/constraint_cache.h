@@ -10,6 +10,7 @@
 #include "bass/request.h"
 #include "bass/status.h"
 #include "text/grammar/token_constraint.h"
+#include "text/thoughts.h"
 #include "text/tokenizer.h"
 
 namespace bass {
@@ -27,8 +28,9 @@ class ConstraintCache {
   /// The tokenizer outlives this and all that `get` gives. n_tokens: ids of the model that exist
   ConstraintCache(const Tokenizer& tokenizer, int n_tokens) : tokenizer_(tokenizer), n_tokens_(n_tokens) {}
 
-  /// What the request's json_schema or regex, of which it has one, asks for. Errors (kInvalidArgument) name the option.
-  Result<std::shared_ptr<TokenConstraint>> get(const Request& request);
+  /// What the request's json_schema or regex, of which it has one, asks for, behind such thoughts. Errors
+  /// (kInvalidArgument) name the option.
+  Result<std::shared_ptr<TokenConstraint>> get(const Request& request, ThoughtsAhead thoughts);
 
  private:
   struct Kept {

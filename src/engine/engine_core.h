@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -24,6 +25,7 @@
 #include "executor/executor.h"
 #include "kernels/cuda/device.h"
 #include "model/model_file.h"
+#include "text/thoughts.h"
 #include "text/tokenizer.h"
 
 namespace bass {
@@ -88,6 +90,7 @@ class EngineCore final : public Engine {
   /// Sets the policy, the prompt's tokens and how long its texts may become; checks these and all else.
   Status size_request(const Request& request, RequestState* state) const;
   Status set_constraint(const Request& request, RequestState* state) const;
+  Result<ThoughtsAhead> thoughts_of(const Request& request, std::span<const TokenId> prompt) const;
   Status check_context(int64_t prompt_len, int64_t max_tokens, std::string_view at_least) const;
   Status check_conversation(const Request& request) const;
   Status check_pages(const RequestState& state) const;

@@ -208,10 +208,10 @@ Status EngineCore::size_request(const Request& request, RequestState* state) con
   BASS_RETURN_IF_ERROR(validate_request(request, draft_ != nullptr, n_tokens));
   if (request.top_logprobs > 0 && options_.trace != nullptr)
     return invalid_argument("top_logprobs: an engine that traces drafts tells none; leave them out");
-  BASS_RETURN_IF_ERROR(set_constraint(request, state));
   BASS_ASSIGN_OR_RETURN(state->draft_length, parse_draft_length(request.speculation.draft_length));
   BASS_ASSIGN_OR_RETURN(state->prompt, read_prompt(request, /*is_bounded=*/true));
   if (state->prompt.empty()) return invalid_argument("the prompt has no tokens");
+  BASS_RETURN_IF_ERROR(set_constraint(request, state));
   const auto prompt_len = static_cast<int64_t>(state->prompt.size());
   BASS_RETURN_IF_ERROR(check_context(prompt_len, request.max_tokens, ""));
   state->max_text_len = static_cast<int>(std::min<int64_t>(prompt_len + request.max_tokens, *options_.context_len));
@@ -221,8 +221,21 @@ Status EngineCore::size_request(const Request& request, RequestState* state) con
 
 Status EngineCore::set_constraint(const Request& request, RequestState* state) const {
   if (!request.json_schema && !request.regex) return ok_status();
-  BASS_ASSIGN_OR_RETURN(state->constraint, constraints_->get(request));
+  BASS_ASSIGN_OR_RETURN(const ThoughtsAhead thoughts, thoughts_of(request, state->prompt));
+  BASS_ASSIGN_OR_RETURN(state->constraint, constraints_->get(request, thoughts));
   return ok_status();
+}
+
+// What the template prints of a last message that is gone on with ends as that does.
+Result<ThoughtsAhead> EngineCore::thoughts_of(const Request& request, std::span<const TokenId> prompt) const {
+  constexpr size_t kMostTokens = 16;  // of a mark and the blanks behind it
+  if (!request.think_first) return ThoughtsAhead::kNone;
+  if (request.continue_final_message) {
+    const bool is_inside = !request.messages.empty() && is_in_thoughts(request.messages.back().content);
+    return is_inside ? ThoughtsAhead::kBegun : ThoughtsAhead::kNone;
+  }
+  BASS_ASSIGN_OR_RETURN(const std::string end, detokenize(prompt.last(std::min(prompt.size(), kMostTokens))));
+  return thoughts_ahead(end, chat_format(*tokenizer_).chat_template);
 }
 
 // The mend depends on what bounds the context: the model, the option, or the memory of the KV caches.

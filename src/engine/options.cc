@@ -151,6 +151,11 @@ constexpr std::array kOptions{
            .is_per_request = true,
            .help = "go on with the text of a chat's last message, in place of answering it",
            .field = BASS_FIELD(request.continue_final_message)},
+    Option{.name = "think_first",
+           .group = kPrompt,
+           .is_per_request = true,
+           .help = "of a chat: a schema or pattern holds behind the model's thoughts, if it has any",
+           .field = BASS_FIELD(request.think_first)},
 
     Option{.name = "n",
            .group = kLimits,

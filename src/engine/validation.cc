@@ -143,6 +143,7 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
   BASS_RETURN_IF_ERROR(
       validate_of_chat(request, "chat_template_kwargs", request.chat_template_kwargs, check_template_variables));
   if (request.continue_final_message) BASS_RETURN_IF_ERROR(require_chat(request, "continue_final_message"));
+  if (request.think_first) BASS_RETURN_IF_ERROR(require_chat(request, "think_first"));
   for (const TokenId token : request.prompt_tokens) {
     BASS_RETURN_IF_ERROR(require_token(token, "a prompt token", vocab_size));
   }

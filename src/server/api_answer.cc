@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "engine/ranking.h"
 #include "server/sent_event.h"
+#include "text/thoughts.h"
 #include "text/user_json.h"
 #include "text/utf8.h"
 
@@ -62,7 +63,7 @@ bool begins_inside(const ApiShape& shape, const Event& prompt, const TokenTextOf
   const size_t n = std::min(prompt.prompt_tokens.size(), kMostTokens);
   std::string text;
   for (const TokenId id : std::span(prompt.prompt_tokens).last(n)) text += texts(id, false).bytes;
-  return ReasoningReader::ends_with_mark(text);
+  return ends_with_thoughts_begin(text);
 }
 
 }  // namespace

@@ -13,9 +13,9 @@
 #include "base/check.h"
 #include "engine/messages.h"
 #include "server/api_keys.h"
-#include "server/reasoning.h"
 #include "server/response_call.h"
 #include "text/grammar/json_schema.h"
+#include "text/thoughts.h"
 #include "text/user_json.h"
 #include "text/utf8.h"
 
@@ -95,6 +95,7 @@ class CallReader {
     if (key == "continue_final_message" && is_chat()) return set_row(key, value);
     if (key == "add_generation_prompt" && is_chat()) return set(as_bool(key, value), &begins_answer_);
     if (key == "separate_reasoning" && is_chat()) return set(as_bool(key, value), &parts_reasoning_);
+    if (key == "think_first" && is_chat()) return set(as_bool(key, value), &thinks_first_);
     if (key == "parallel_tool_calls" && is_chat()) return set(as_bool(key, value), &may_call_several_);
     if (key == "stop" && value.is_string()) return set_row(key, Json::array({value}));
     if (key == "stop_token_ids" && value.is_array()) return read_stop_tokens(value);
@@ -140,7 +141,8 @@ class CallReader {
 
   [[nodiscard]] bool is_key(const Option& option) const {
     constexpr std::array<std::string_view, 3> kOtherwise{"chat", "system", "top_logprobs"};
-    constexpr std::array<std::string_view, 3> kOfChats{"tools", "chat_template_kwargs", "continue_final_message"};
+    constexpr std::array<std::string_view, 4> kOfChats{"tools", "chat_template_kwargs", "continue_final_message",
+                                                       "think_first"};
     if (!is_chat() && std::ranges::find(kOfChats, option.name) != kOfChats.end()) return false;
     return option.is_per_request && std::ranges::find(kOtherwise, option.name) == kOtherwise.end();
   }
@@ -357,10 +359,11 @@ class CallReader {
       return invalid_argument(
           "\"add_generation_prompt\": is false where \"continue_final_message\" is true, and nowhere else");
     BASS_ASSIGN_OR_RETURN(request.messages, read_messages(messages));
-    // What follows a schema or pattern does so from its beginning on.
-    call_.shape.parts_reasoning = parts_reasoning_ && !request.json_schema && !request.regex;
-    call_.shape.continues_thoughts =
-        request.continue_final_message && ReasoningReader::is_inside(request.messages.back().content);
+    // Content that has to fit a schema or pattern does so as a whole, unless the caller wants both in it.
+    request.think_first = thinks_first_.value_or(parts_reasoning_);
+    const bool is_free = !request.json_schema && !request.regex;
+    call_.shape.parts_reasoning = parts_reasoning_ && (is_free || request.think_first);
+    call_.shape.continues_thoughts = request.continue_final_message && is_in_thoughts(request.messages.back().content);
     call_.requests.push_back(std::move(request));
     return ok_status();
   }
@@ -436,6 +439,7 @@ class CallReader {
   std::string tool_choice_ = "auto";
   bool may_call_several_ = true;
   bool parts_reasoning_ = true;
+  std::optional<bool> thinks_first_;
   std::optional<bool> begins_answer_;
   std::optional<std::string> called_;                // the tool that the caller has named
   std::optional<std::vector<std::string>> allowed_;  // those that may be called; none: all

@@ -254,12 +254,21 @@ TEST(ApiCall, SomeToolsMayBeAllowed) {
   EXPECT_THAT(error_of(ApiEndpoint::kChat, messages + choice("now", "g") + "}"), HasSubstr("its \"allowed_tools\""));
 }
 
-TEST(ApiCall, ThoughtsAreToldApartUnlessTheAnswerIsBound) {
-  EXPECT_TRUE(chat("").shape.parts_reasoning);
-  EXPECT_FALSE(chat(R"(, "separate_reasoning": false)").shape.parts_reasoning);
-  EXPECT_FALSE(chat(R"(, "regex": "a+")").shape.parts_reasoning);
-  EXPECT_FALSE(chat(R"(, "response_format": {"type": "json_object"})").shape.parts_reasoning);
-  EXPECT_FALSE(completion(R"({"prompt": "a"})").shape.parts_reasoning);
+TEST(ApiCall, ThoughtsAreToldApartAndComeBeforeWhatIsBound) {
+  const auto check = [](const std::string& rest, bool parts, bool thinks_first) {
+    for (const char* const bound : {"", R"(, "regex": "a+")", R"(, "response_format": {"type": "json_object"})"}) {
+      const ApiCall call = chat(bound + rest);
+      EXPECT_EQ(call.shape.parts_reasoning, parts && (thinks_first || *bound == 0)) << bound << rest;
+      EXPECT_EQ(call.requests[0].think_first, thinks_first) << bound << rest;
+    }
+  };
+  check("", true, true);
+  check(R"(, "think_first": false)", true, false);
+  check(R"(, "separate_reasoning": false)", false, false);
+  check(R"(, "separate_reasoning": false, "think_first": true)", false, true);
+  const ApiCall call = completion(R"({"prompt": "a"})");
+  EXPECT_FALSE(call.shape.parts_reasoning || call.requests[0].think_first);
+  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "think_first": true})"), HasSubstr("think_first"));
 }
 
 TEST(ApiCall, ALastMessageMayBeGoneOnWith) {

@@ -1,26 +1,11 @@
 #include "server/reasoning.h"
 
-#include "server/text_marks.h"
+#include "text/text_marks.h"
+#include "text/thoughts.h"
 
 namespace bass {
-namespace {
-
-constexpr std::string_view kThinkBegin = "<think>";
-constexpr std::string_view kThinkEnd = "</think>";
-
-}  // namespace
-
 void ReasoningReader::begin_inside() {
   if (state_ == State::kBlank) state_ = State::kInside;
-}
-
-bool ReasoningReader::ends_with_mark(std::string_view text) {
-  return text.substr(0, len_without_blanks(text)).ends_with(kThinkBegin);
-}
-
-bool ReasoningReader::is_inside(std::string_view text) {
-  text.remove_prefix(skip_blanks(text));
-  return text.starts_with(kThinkBegin) && text.find(kThinkEnd) == text.npos;
 }
 
 // False: more has to come.
@@ -28,13 +13,13 @@ bool ReasoningReader::begin() {
   const size_t n_blanks = skip_blanks(pending_);
   blanks_.append(pending_, 0, n_blanks);
   pending_.erase(0, n_blanks);
-  if (pending_.starts_with(kThinkBegin)) {
+  if (pending_.starts_with(kThoughtsBegin)) {
     blanks_.clear();
-    pending_.erase(0, kThinkBegin.size());
+    pending_.erase(0, kThoughtsBegin.size());
     state_ = State::kInside;
     return true;
   }
-  if (kThinkBegin.starts_with(pending_)) return false;
+  if (kThoughtsBegin.starts_with(pending_)) return false;
   state_ = State::kAnswer;
   return true;
 }
@@ -54,11 +39,11 @@ void ReasoningReader::add_thoughts(std::string_view text, Piece* piece) {
 
 // False: the mark has not come.
 bool ReasoningReader::end_thoughts(Piece* piece) {
-  const size_t mark = pending_.find(kThinkEnd);
+  const size_t mark = pending_.find(kThoughtsEnd);
   const bool has_ended = mark != pending_.npos;
-  const size_t n_certain = has_ended ? mark : pending_.size() - n_begun(pending_, kThinkEnd);
+  const size_t n_certain = has_ended ? mark : pending_.size() - n_begun(pending_, kThoughtsEnd);
   add_thoughts(std::string_view(pending_).substr(0, n_certain), piece);
-  pending_.erase(0, has_ended ? mark + kThinkEnd.size() : n_certain);
+  pending_.erase(0, has_ended ? mark + kThoughtsEnd.size() : n_certain);
   if (!has_ended) return false;
   blanks_.clear();
   state_ = State::kBehind;

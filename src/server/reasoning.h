@@ -31,11 +31,6 @@ class ReasoningReader {
   [[nodiscard]] bool is_blank() const { return state_ == State::kBlank; }
   [[nodiscard]] bool is_thinking() const { return state_ == State::kInside; }
 
-  /// Whether a text ends with the mark that begins thoughts, but for blanks.
-  static bool ends_with_mark(std::string_view text);
-  /// Whether a text has begun thoughts, and not ended them.
-  static bool is_inside(std::string_view text);
-
  private:
   enum class State : uint8_t {
     kBlank,   // nothing but blanks and a part of the mark has come

@@ -61,12 +61,6 @@ TEST(Reasoning, MayBeginInThePrompt) {
     EXPECT_EQ(read("never ends", n_bytes, /*is_inside=*/true), Parts("never ends", ""));
     EXPECT_EQ(read("<think>a</think>b", n_bytes, /*is_inside=*/true), Parts("<think>a", "b"));
   }
-  EXPECT_TRUE(ReasoningReader::ends_with_mark("assistant\n<think>\n"));
-  EXPECT_TRUE(ReasoningReader::is_inside("\n<think>\nLet me"));
-  for (const char* const text : {"", "a <think>", "<think>a</think>b"}) EXPECT_FALSE(ReasoningReader::is_inside(text));
-  for (const char* const text : {"", "\n", "<think>\n\n</think>\n\n", "<think> a", "think>"}) {
-    EXPECT_FALSE(ReasoningReader::ends_with_mark(text)) << text;
-  }
 }
 
 // A thought is given out as it comes, but for what may be blanks in front of the mark.

@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "server/text_marks.h"
 #include "text/chat_tools.h"
+#include "text/text_marks.h"
 #include "text/user_json.h"
 
 namespace bass {

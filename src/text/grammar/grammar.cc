@@ -143,6 +143,13 @@ bool has_left_recursion(const Grammar& grammar) {
 
 }  // namespace
 
+GrammarBuilder::GrammarBuilder(Grammar begun) : grammar_(std::move(begun)) {
+  for (const Grammar::Rule& rule : grammar_.rules_) {
+    ++n_elements_;
+    for (const Sequence& alternative : rule.alternatives) n_elements_ += alternative.size() + 1;
+  }
+}
+
 bool GrammarBuilder::take(size_t n_elements) {
   is_too_large_ = is_too_large_ || n_elements > kMaxElements - n_elements_;
   if (!is_too_large_) n_elements_ += n_elements;

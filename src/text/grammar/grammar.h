@@ -66,6 +66,12 @@ class GrammarBuilder {
   using Sequence = Grammar::Sequence;
   static constexpr size_t kMaxElements = size_t{1} << 20;
 
+  GrammarBuilder() = default;
+  /// More of a grammar that was finished, whose rules keep their ids.
+  explicit GrammarBuilder(Grammar begun);
+  /// The rule that was the begun grammar's.
+  [[nodiscard]] Grammar::RuleId root() const { return grammar_.root(); }
+
   /// A rule that is defined later: rules may refer to one another, and to themselves.
   Grammar::RuleId declare();
   void define(Grammar::RuleId rule, std::vector<Sequence> alternatives);
