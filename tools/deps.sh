@@ -11,7 +11,7 @@ build_packages=(g++ cmake ninja-build pkg-config ccache libfmt-dev libcli11-dev 
 # shellcheck disable=SC2034
 python_packages=(python3-dev python3-venv)
 # shellcheck disable=SC2034
-test_packages=(libgtest-dev libgmock-dev libbenchmark-dev "${python_packages[@]}" pybind11-dev qemu-user)
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev "${python_packages[@]}" pybind11-dev qemu-user dpkg-dev)
 # PyTorch of Debian: the one of PyPI brings gigabytes of CUDA with it and cannot be loaded without.
 # shellcheck disable=SC2034
 draft_packages=(python3-torch libopenblas0-pthread)
