@@ -20,7 +20,7 @@ inline constexpr int kMaxSchemaCount = 100000;  // of minLength, maxItems and th
 /// any where there are no `properties`. minProperties, maxProperties and propertyNames: only without `properties` and
 /// `required`. Arrays: items, prefixItems, minItems, maxItems. Further items are allowed unless `items` is false.
 /// uniqueItems: seen to where items are of an enum of at most eight values. Strings: minLength and maxLength (an escape
-/// is one character), pattern (regex_grammar.h), format (date, time, date-time, uuid, email, ipv4, uri; others: an
+/// is one character), pattern (regex_grammar.h), format (json_formats.h; others: an
 /// annotation); of several all hold. Integers (without a point or an exponent) and numbers: minimum, maximum,
 /// exclusiveMinimum, exclusiveMaximum, which are compared as decimals, digit by digit, and multipleOf. A number that
 /// has one of them is written without an exponent.
