@@ -14,6 +14,7 @@
 #include "engine/messages.h"
 #include "server/api_keys.h"
 #include "server/response_call.h"
+#include "server/structured_keys.h"
 #include "text/grammar/json_schema.h"
 #include "text/thoughts.h"
 #include "text/user_json.h"
@@ -99,6 +100,7 @@ class CallReader {
     if (key == "parallel_tool_calls" && is_chat()) return set(as_bool(key, value), &may_call_several_);
     if (key == "stop" && value.is_string()) return set_row(key, Json::array({value}));
     if (key == "stop_token_ids" && value.is_array()) return read_stop_tokens(value);
+    if (is_structured_key(key)) return read_structured(key, value);
     if (take_off_value(key, value)) return ok_status();
     if (const std::optional<Status> other = check_other_key(key, value)) return *other;
     return set_row(key, value);
@@ -187,13 +189,25 @@ class CallReader {
   }
 
   /// What answers have to fit, as the caller's key has it.
-  Status set_schema(const char* key, const Json& schema) {
+  Status set_schema(const std::string& key, const Json& schema) {
     std::string text = json_text(schema);
     const Status status = json_schema_grammar(text).status();
     if (!status.ok()) return Status(status.code(), fmt::format("\"{}\": {}", key, status.message()));
     options_.request.json_schema = std::move(text);
     call_.shape.schema_key = key;
     return ok_status();
+  }
+
+  Status read_structured(const std::string& key, const Json& value) {
+    BASS_ASSIGN_OR_RETURN(const std::optional<CallKey> meant, structured_key(key, value));
+    if (!meant) return ok_status();
+    if (meant->name == "json_schema" && meant->value.is_object()) return set_schema(key, meant->value);
+    const Status status = set_row(meant->name, meant->value);
+    if (status.ok()) return status;
+    const std::string own = fmt::format("\"{}\"", meant->name);
+    const std::string& message = status.message();
+    const std::string rest = message.starts_with(own) ? message.substr(own.size()) : ": " + message;
+    return Status(status.code(), fmt::format("\"{}\"{}", key, rest));
   }
 
   // "none", "auto", "required", or {"type": "function", "function": {"name": NAME}}.

@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 ApiCall chat(const std::string& rest) {
   Result<ApiCall> call =
@@ -360,8 +361,27 @@ TEST(ApiCall, ResponseFormatsAreSchemas) {
   EXPECT_EQ(by_callers_key(shape, invalid_argument("the prompt is empty")).message(), "the prompt is empty");
   const std::string bad = R"({"prompt": "a", "json_schema": {"not": {}}})";
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, bad), HasSubstr("\"json_schema\""));
-  EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "guided_regex": "a"})"),
-              HasSubstr("it is \"regex\" here"));
+}
+
+TEST(ApiCall, WhatAnswersHaveToFitInWordsOfVllm) {
+  const auto read = [](const std::string& key) { return completion("{\"prompt\": \"a\", " + key + "}").requests[0]; };
+  EXPECT_EQ(read(R"("guided_regex": "a+")").regex, "a+");
+  EXPECT_EQ(read(R"("structured_outputs": {"regex": "a+", "json": null, "disable_fallback": true})").regex, "a+");
+  EXPECT_EQ(read(R"("guided_json": {"type": "null"})").json_schema, R"({"type":"null"})");
+  EXPECT_EQ(read(R"("guided_json": "{\"type\": \"null\"}")").json_schema, R"({"type": "null"})");
+  EXPECT_EQ(read(R"("structured_outputs": {"json_object": true})").json_schema, R"({"type":"object"})");
+  EXPECT_EQ(read(R"("guided_choice": ["yes", "no.", "é\n"])").regex, "(yes|no\\.|é\\x0a)");
+  EXPECT_EQ(read(R"("guided_decoding_backend": "auto", "structured_outputs": {})").regex, std::nullopt);
+  const auto error = [](const std::string& key) {
+    return error_of(ApiEndpoint::kCompletion, "{\"prompt\": \"a\", " + key + "}");
+  };
+  EXPECT_THAT(error(R"("guided_regex": "(")"), StartsWith("\"guided_regex\""));
+  EXPECT_THAT(error(R"("guided_json": {"not": {}})"), StartsWith("\"guided_json\""));
+  EXPECT_THAT(error(R"("guided_json": "{")"), StartsWith("\"guided_json\""));
+  EXPECT_THAT(error(R"("guided_choice": [])"), StartsWith("\"guided_choice\""));
+  EXPECT_THAT(error(R"("guided_choice": ["a", 1])"), StartsWith("\"guided_choice\""));
+  EXPECT_THAT(error(R"("guided_grammar": "root ::= a")"), HasSubstr("\"grammar\" is not supported"));
+  EXPECT_THAT(error(R"("structured_outputs": {"regex": "a", "choice": ["a"]})"), HasSubstr("one thing"));
 }
 
 TEST(ApiCall, WhatCannotBeDoneIsAnErrorOnlyWhereItIsAsked) {

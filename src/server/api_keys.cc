@@ -63,15 +63,13 @@ constexpr std::array<Unsupported, 21> kUnsupported{{{"tools", "[[]]", kOfChats},
                                                     {"bad_words", "[[]]"}}};
 
 // What other servers call what is here.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOtherNames{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOtherNames{
     {{"repeat_penalty", "repetition_penalty"},
      {"max_new_tokens", "max_tokens"},
      {"n_predict", "max_tokens"},
      {"num_predict", "max_tokens"},
      {"stop_sequences", "stop"},
-     {"n_probs", "logprobs"},
-     {"guided_json", "json_schema"},
-     {"guided_regex", "regex"}}};
+     {"n_probs", "logprobs"}}};
 
 }  // namespace
 

@@ -160,11 +160,17 @@ def test_completions_take_them_too(server):
     assert status == 200 and answer["choices"][0]["text"] in "567", answer
 
 
+def test_choices_of_vllms_clients(server):
+    for more in ({"guided_choice": ["a (b)", "c|d"]}, {"structured_outputs": {"choice": ["a (b)", "c|d"]}}):
+        status, answer = server.post(CHAT, messages=[{"role": "user", "content": PROMPT}], **more)
+        assert status == 200 and answer["choices"][0]["message"]["content"] in ("a (b)", "c|d"), answer
+
+
 @pytest.mark.parametrize("body, message", [
     ({"response_format": {"type": "xml"}}, "response_format"),
     ({"response_format": {"type": "json_schema"}}, "response_format"),
     ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"if": {}}}}}, '"if" at #'),
-    ({"guided_json": {}}, 'it is "json_schema" here'),
+    ({"guided_grammar": "root ::= a"}, '"grammar" is not supported here'),
 ])
 def test_bad_calls_say_what_is_wrong(server, body, message):
     status, answer = server.post(CHAT, messages=[{"role": "user", "content": PROMPT}], **body)
