@@ -198,7 +198,8 @@ Result<std::vector<TokenId>> EngineCore::read_prompt(const Request& request, boo
 Status EngineCore::check_conversation(const Request& request) const {
   constexpr int64_t kMostBytes = 16 << 20;
   int64_t n_bytes = 0;
-  for (const ChatMessage& message : request.messages) n_bytes += static_cast<int64_t>(message.content.size());
+  for (const ChatMessage& message : request.messages)
+    n_bytes += static_cast<int64_t>(message.content.size() + message.tool_calls.size());
   if (n_bytes < kMostBytes) return ok_status();
   return check_context((n_bytes + max_token_bytes_ - 1) / max_token_bytes_, request.max_tokens, "at least ");
 }

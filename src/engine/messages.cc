@@ -74,7 +74,7 @@ Json call_json(const Json& function, const Json& id) {
 /// The tools that an assistant called, OpenAI's list.
 Result<Json> read_calls(const Json& message) {
   Json list = Json::array();
-  const Json calls = message.value("tool_calls", Json());
+  const Json& calls = value_or_null(message, "tool_calls");
   if (!calls.is_null() && !calls.is_array()) return invalid_argument("\"tool_calls\": must be a list");
   for (const Json& call : calls) {
     const Json function = call.is_object() ? call.value("function", Json()) : Json();

@@ -366,7 +366,7 @@ class CallReader {
   }
 
   Status read_chat(const Json& body) {
-    const Json messages = body.value("messages", Json());
+    const Json& messages = value_or_null(body, "messages");
     if (messages.is_null()) return invalid_argument("\"messages\" is missing: the conversation to answer");
     Request request = options_.request;
     if (begins_answer_ && *begins_answer_ == request.continue_final_message)
@@ -384,7 +384,7 @@ class CallReader {
 
   // A text, token ids, or a list of either.
   Status read_prompts(const Json& body) {
-    const Json prompt = body.value("prompt", Json());
+    const Json& prompt = value_or_null(body, "prompt");
     if (prompt.is_null()) return invalid_argument("\"prompt\" is missing: the text to go on with");
     const bool is_list = prompt.is_array() && !prompt.empty() && !prompt.front().is_number();
     if (!is_list) return add_prompt(prompt, "");

@@ -73,7 +73,7 @@ class InputReader {
       const Status status = read_item(input[i]);
       if (!status.ok()) return Status(status.code(), fmt::format("\"input\"[{}]: {}", i, status.message()));
     }
-    return ok_status();
+    return messages_.empty() ? invalid_argument("\"input\": has nothing to answer") : ok_status();
   }
 
   Json take() { return std::move(messages_); }
@@ -160,14 +160,17 @@ class InputReader {
       if (!text.empty()) continue;  // a summary where there is nothing else
       for (const Json& part : parts) text += (text.empty() ? "" : "\n") + string_of(part, "text");
     }
-    if (!text.empty()) assistant(/*is_fresh=*/true)["reasoning_content"] = std::move(text);
+    thoughts_ = std::move(text);
+    is_open_ = false;
     return ok_status();
   }
 
   /// The message to which an item of the assistant belongs.
   Json& assistant(bool is_fresh) {
     if (!is_open_ || is_fresh) {
-      add({{"role", "assistant"}, {"content", nullptr}});
+      Json message{{"role", "assistant"}, {"content", nullptr}};
+      if (!thoughts_.empty()) message["reasoning_content"] = std::move(thoughts_);
+      add(std::move(message));
       is_open_ = true;
     }
     return messages_.back();
@@ -175,12 +178,14 @@ class InputReader {
 
   void add(Json message) {
     messages_.push_back(std::move(message));
+    thoughts_.clear();
     is_open_ = false;
     has_said_ = false;
   }
 
   Json messages_ = Json::array();
   std::unordered_map<std::string, std::string> names_;  // of functions, by the ids of their calls
+  std::string thoughts_;                                // in front of what the assistant says next
   bool is_open_ = false;                                // items of an assistant belong to the last message
   bool has_said_ = false;                               // which has a text or a call
 };
@@ -193,7 +198,7 @@ class CallTranslator {
     }
     InputReader input;
     BASS_RETURN_IF_ERROR(input.read_instructions(body.value("instructions", Json())));
-    BASS_RETURN_IF_ERROR(input.read(body.value("input", Json())));
+    BASS_RETURN_IF_ERROR(input.read(value_or_null(body, "input")));
     call_.chat["messages"] = input.take();
     repeat(body);
     if (call_.repeated.dump(-1, ' ', false, Json::error_handler_t::replace).size() > kMaxRepeated)
@@ -274,6 +279,8 @@ class CallTranslator {
             fmt::format("\"tools\"[{}]: \"type\" {}: only functions of the caller's are supported, "
                         R"({{"type": "function", "name": "...", "parameters": {{...}}}})",
                         i, type.is_null() ? "is missing" : shown(type)));
+      if (!value[i].value("name", Json()).is_string())
+        return invalid_argument(fmt::format("\"tools\"[{}]: \"name\": must be a string", i));
       Json function = value[i];
       function.erase("type");
       tools.push_back({{"type", "function"}, {"function", std::move(function)}});

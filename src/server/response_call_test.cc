@@ -82,6 +82,14 @@ TEST(ResponseCall, WhatIsSaidOrThoughtBehindACallIsAnotherMessage) {
   EXPECT_EQ(messages[2]["tool_calls"].size(), 1u);
 }
 
+TEST(ResponseCall, ThoughtsThatNothingFollowsAreNoMessage) {
+  const Json thoughts = {{"type", "reasoning"}, {"content", {{{"type", "reasoning_text"}, {"text", "so"}}}}};
+  const Json asked = {{"role", "user"}, {"content", "x"}}, said = {{"role", "assistant"}, {"content", "y"}};
+  const Json messages = messages_of({asked, thoughts, asked, said, thoughts});
+  ASSERT_EQ(messages.size(), 3u);
+  for (const Json& message : messages) EXPECT_FALSE(message.contains("reasoning_content"));
+}
+
 TEST(ResponseCall, ToolsAndFormatsAreWrittenFlat) {
   const ResponseCall call = response(Json::parse(R"({"input": "x",
     "tools": [{"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": true}],
@@ -142,6 +150,9 @@ TEST(ResponseCall, ErrorsNameTheCallersKey) {
   EXPECT_THAT(error_of(R"({"input": "x", "n": 2})"), StartsWith("\"n\" 2: a response is one answer"));
   EXPECT_THAT(error_of(R"({"input": "x", "previous_response_id": "resp_1"})"), HasSubstr("answers are not kept"));
   EXPECT_THAT(error_of(R"({"input": "x", "tools": [{"type": "web_search"}]})"), StartsWith("\"tools\"[0]"));
+  EXPECT_THAT(error_of(R"({"input": "x", "tools": [{"type": "function", "function": {"name": "f"}}]})"),
+              StartsWith("\"tools\"[0]: \"name\""));
+  EXPECT_THAT(error_of(R"({"input": [{"type": "reasoning", "summary": []}]})"), HasSubstr("nothing to answer"));
   EXPECT_THAT(error_of(R"({"input": "x", "tool_choice": {"type": "file_search"}})"), StartsWith("\"tool_choice\""));
   EXPECT_THAT(error_of(R"({"input": "x", "text": {"format": {"type": "grammar"}}})"), StartsWith("\"text\""));
   EXPECT_THAT(error_of(R"({"input": "x", "text": {"format": {"type": "json_schema", "schema": {"type": "odd"}}}})"),

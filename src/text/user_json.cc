@@ -114,6 +114,12 @@ Result<Json> parse_user_json(std::string_view text) {
   return builder.take();
 }
 
+const nlohmann::ordered_json& value_or_null(const nlohmann::ordered_json& object, const char* key) {
+  static const nlohmann::ordered_json kNull;
+  const auto found = object.find(key);
+  return found == object.end() ? kNull : *found;
+}
+
 std::string json_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string with_escaped_line_ends(std::string json) {

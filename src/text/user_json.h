@@ -17,6 +17,9 @@ inline constexpr int kMaxJsonDepth = 64;
 /// deep, a key twice in one object, a number too large for a double.
 Result<nlohmann::ordered_json> parse_user_json(std::string_view text);
 
+/// The value of an object's key; null where it has none. In place of a copy, which takes long where it is large.
+const nlohmann::ordered_json& value_or_null(const nlohmann::ordered_json& object, const char* key);
+
 /// On one line. Bytes that are no UTF-8, for which the library throws, become U+FFFD.
 std::string json_text(const nlohmann::ordered_json& json);
 /// The same and a line feed.
