@@ -107,7 +107,7 @@ Json ApiUsage::json() const {
 
 Json ApiUsage::response_json() const {
   return {{"input_tokens", n_prompt_},
-          {"input_tokens_details", {{"cached_tokens", n_cached_}}},
+          {"input_tokens_details", {{"cached_tokens", n_cached_}, {"cache_write_tokens", 0}}},
           {"output_tokens", n_completion_},
           {"output_tokens_details", {{"reasoning_tokens", n_reasoning()}}},
           {"total_tokens", n_prompt_ + n_completion_}};

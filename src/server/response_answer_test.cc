@@ -187,7 +187,8 @@ TEST(Response, IsTheSameAsAWholeAndAsAStream) {
   EXPECT_EQ(object["output"][0]["content"][0]["text"], "hm");
   EXPECT_EQ(object["output"][1]["content"][0]["text"], "ab");
   EXPECT_EQ(object["output"][1]["content"][0]["logprobs"].size(), 6u);
-  EXPECT_EQ(object["usage"], Json::parse(R"({"input_tokens": 4, "input_tokens_details": {"cached_tokens": 0},
+  EXPECT_EQ(object["usage"], Json::parse(R"({"input_tokens": 4, "input_tokens_details": {"cached_tokens": 0,
+    "cache_write_tokens": 0},
     "output_tokens": 6, "output_tokens_details": {"reasoning_tokens": 4}, "total_tokens": 10})"));
 }
 

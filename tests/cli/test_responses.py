@@ -68,6 +68,18 @@ def test_a_stream_ends_with_the_whole_answer(server):
         "input_tokens_details": events[-1]["response"]["usage"]["input_tokens_details"]}
 
 
+@pytest.mark.parametrize("body", [
+    {"max_output_tokens": 5}, {"max_output_tokens": 5, "top_logprobs": 2}, {"tools": [WEATHER], "tool_choice": "required"},
+    {"text": {"format": {"type": "json_object"}, "verbosity": "low"}, "metadata": {"a": "b"}, "user": "u", "reasoning": {"effort": "low"}},
+    {"tools": [WEATHER], "tool_choice": {"type": "function", "name": "weather"}, "parallel_tool_calls": False}])
+def test_objects_have_all_that_the_clients_types_want(server, body):
+    _, whole = server.post(RESPONSES, input="Hi", temperature=0, **body)
+    openai.types.responses.Response.model_validate(whole)
+    event_type = pydantic.TypeAdapter(openai.types.responses.ResponseStreamEvent)
+    for event in events_of(server, input="Hi", temperature=0, **body):
+        event_type.validate_python(event)
+
+
 def test_the_clients_own_reader_of_streams(server):
     with server.client().responses.stream(model="smollm2", input="Make a person.", text_format=Person, temperature=0) as stream:
         for _ in stream:
