@@ -1,4 +1,4 @@
-"""The plot for docs/performance.md: tokens/s of each engine over the number of sequences."""
+"""The plot for a page of docs/performance: tokens/s of each engine over the number of sequences."""
 import matplotlib
 
 matplotlib.use("svg")

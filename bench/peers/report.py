@@ -1,4 +1,4 @@
-"""The table for docs/performance.md."""
+"""The table for a page of docs/performance."""
 import machine
 
 BEGIN = "<!-- peers: written by bench/peers/run.sh -->"

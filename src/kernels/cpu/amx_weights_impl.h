@@ -2,7 +2,7 @@
 // others find. Include after matmul_format_impl.h.
 //
 // They are unpacked beside products, a few groups in front of them: masks and stores use units that products leave idle
-// (docs/performance.md, "On Emerald Rapids with AMX").
+// (docs/performance/emerald-rapids.md).
 #pragma once
 
 #include <utility>

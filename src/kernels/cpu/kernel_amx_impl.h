@@ -8,7 +8,7 @@
 
 namespace bass::cpu::BASS_SIMD_NAMESPACE {
 
-// Below that vectors are as fast or faster (docs/performance.md, "On Emerald Rapids with AMX").
+// Below that vectors are as fast or faster (docs/performance/emerald-rapids.md).
 inline constexpr int kMinRowsOnTiles = 12;
 
 inline void quantise_with_panels(const float* x, ptrdiff_t stride, WorkRange rows, WorkRange cols,

@@ -34,7 +34,7 @@ inline constexpr ReadAhead kReadAheadOfFirstLevel{"l1", {8192, 0}, {8192, 0}, fa
 ///   mixed   Intel: weights of products of more than kRowBlock rows into the first level, those of fewer as with
 ///           staged, and so keys and values, which come from memory where contexts are long.
 ///   l1      Everywhere else.
-/// docs/performance.md, "Reading ahead", has the figures.
+/// docs/performance/reading-ahead.md has the figures.
 const ReadAhead& read_ahead();
 
 /// Masks and shifts run beside the products of AVX-512, on pipes of their own (AMD): weights of four bits need no
