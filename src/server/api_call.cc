@@ -495,8 +495,12 @@ Result<ApiCall> read_api_call(ApiEndpoint endpoint, std::string_view body, const
   if (body.find_first_not_of(" \t\r\n") == body.npos) return invalid_argument("the body is empty; send a JSON object");
   Result<Json> json = parse_user_json(body);
   if (!json.ok()) return Status(json.status().code(), fmt::format("the body: {}", json.status().message()));
-  if (endpoint == ApiEndpoint::kResponse) return read_response(json.value(), defaults);
-  return CallReader(endpoint, defaults).read(json.value());
+  return read_parsed_call(endpoint, json.value(), defaults);
+}
+
+Result<ApiCall> read_parsed_call(ApiEndpoint endpoint, const Json& body, const GenerateOptions& defaults) {
+  if (endpoint == ApiEndpoint::kResponse) return read_response(body, defaults);
+  return CallReader(endpoint, defaults).read(body);
 }
 
 }  // namespace bass

@@ -51,6 +51,9 @@ inline constexpr int64_t kMaxSamples = 1 << 16;  ///< of a call, and of all call
 /// A call from its body. defaults: what it does not say; the names, types and ranges of what it may say are those of
 /// the options table, null stands for the default. Error (kInvalidArgument): a sentence that names the key.
 Result<ApiCall> read_api_call(ApiEndpoint endpoint, std::string_view body, const GenerateOptions& defaults);
+/// The same of a body that was read, as parse_user_json does.
+Result<ApiCall> read_parsed_call(ApiEndpoint endpoint, const nlohmann::ordered_json& body,
+                                 const GenerateOptions& defaults);
 
 /// What the engine has against a request of the call, by the key that the caller wrote.
 Status by_callers_key(const ApiShape& shape, const Status& status);

@@ -22,7 +22,8 @@ bool BatchRun::has_room(bool is_timed) const {
 std::optional<BatchAnswer> BatchRun::begin(size_t call_idx, ApiEndpoint endpoint, std::string_view body,
                                            std::string id) {
   ApiCall call;
-  if (const auto error = read_served_call(endpoint, body, defaults_, model_, &call)) return refusal(call_idx, *error);
+  if (const auto error = take_served_call(read_api_call(endpoint, body, defaults_), model_, &call))
+    return refusal(call_idx, *error);
   const ApiShape& shape = call.shape;
   if (shape.is_streamed) {
     return refusal(call_idx, api_error(invalid_argument("\"stream\": a call of a batch has one answer; leave it out")));

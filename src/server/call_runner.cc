@@ -2,18 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <random>
-
 #include "base/caught_status.h"
+#include "server/random_id.h"
 #include "server/submit_call.h"
 
 namespace bass {
 namespace {
-
-std::string random_id(std::string_view prefix) {
-  std::random_device random;
-  return fmt::format("{}{:08x}{:08x}{:08x}", prefix, random(), random(), random());
-}
 
 int64_t seconds_since_1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -77,7 +71,8 @@ net::awaitable<void> CallRunner::run(Connection connection, ApiEndpoint endpoint
     times_.call.add(running->seconds());
     co_return;
   }
-  if (options_->on_failure) options_->on_failure(fmt::format("{}: {}", id, status.message()));
+  if (options_->on_failure)
+    options_->on_failure(fmt::format("{} ({}): {}", id, connection->request_id(), status.message()));
   connection->keep_no_longer();  // a stream ends in its middle: nobody takes a part for the whole
 }
 
@@ -121,7 +116,8 @@ net::awaitable<void> CallRunner::submit(ApiEndpoint endpoint, const std::string*
 std::optional<ApiError> CallRunner::try_submit(ApiEndpoint endpoint, const std::string& body, Hold* hold,
                                                ApiShape* shape) {
   ApiCall call;
-  if (auto error = read_served_call(endpoint, body, options_->defaults, options_->model, &call)) return error;
+  if (auto error = take_served_call(read_api_call(endpoint, body, options_->defaults), options_->model, &call))
+    return error;
   *shape = call.shape;
   if (!hold->take_samples(static_cast<int64_t>(shape->n_prompts) * shape->n_samples)) {
     return too_many_samples_error(kMaxSamples);

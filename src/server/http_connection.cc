@@ -3,11 +3,14 @@
 #include <fmt/chrono.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <charconv>
 #include <chrono>
 #include <ctime>
 #include <limits>
+
+#include "server/random_id.h"
 
 namespace bass {
 namespace {
@@ -19,6 +22,7 @@ constexpr seconds kBodyTime{120};  // and for its body
 constexpr seconds kWriteTime{30};  // for the next part of what is sent to be taken
 constexpr seconds kLingerTime{2};
 constexpr seconds kLookTime{1};  // between looks for the other side's end
+constexpr const char* kRequestId = "X-Request-Id";
 
 bool is_end(const ErrorCode& error) {
   return error == http::error::end_of_stream || error == beast::error::timeout ||
@@ -41,6 +45,14 @@ std::string path_of(std::string_view target) {
     i += is_escape ? 2 : 0;
   }
   return path;
+}
+
+/// What a request calls itself, where that is a word of a length that logs can do with.
+std::string id_of(beast::string_view said) {
+  constexpr size_t kMaxLen = 128;
+  const auto is_plain = [](char c) { return c > ' ' && c < 0x7F; };
+  const bool is_id = !said.empty() && said.size() <= kMaxLen && std::ranges::all_of(said, is_plain);
+  return is_id ? std::string(said) : random_id("req_");
 }
 
 // "*" does not stand for Authorization (Fetch standard, 3.3.2).
@@ -75,6 +87,7 @@ net::awaitable<HttpConnection::Read> HttpConnection::read(const BodyLimit& limit
   is_head_ = message.method() == http::verb::head;
   is_kept_ = false;
   allowed_origin_.clear();
+  request_id_ = id_of(message[kRequestId]);
   if (error) co_return why_unread(error);
   const std::string_view target(message.target().data(), message.target().size());
   *request = {.method = std::string(message.method_string()),
@@ -114,8 +127,10 @@ void HttpConnection::settle(http::response_header<>* header) {
   header->set(http::field::server, "bass");
   header->set(http::field::date, fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT", fmt::gmtime(std::time(nullptr))));
   header->set(http::field::cache_control, "no-cache");
+  header->set(kRequestId, request_id_);
   if (allowed_origin_.empty()) return;
   header->set(http::field::access_control_allow_origin, allowed_origin_);
+  header->set(http::field::access_control_expose_headers, kRequestId);
   if (allowed_origin_ != "*") header->set(http::field::vary, "Origin");
 }
 

@@ -55,6 +55,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   /// is so when a request has been read (Fetch standard, "CORS protocol").
   void allow_origin(std::string origin) { allowed_origin_ = std::move(origin); }
 
+  /// The request that was read last, which its answer names in X-Request-Id: as it names itself, or anew.
+  [[nodiscard]] const std::string& request_id() const { return request_id_; }
+
   /// Whoever takes nothing of what is sent for 30 seconds has gone; so of pieces.
   net::awaitable<void> answer(const HttpAnswer& answer);
   /// The head of an answer in pieces, pieces, and its end.
@@ -98,6 +101,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool is_idle_ = true;
   bool is_watching_ = false;
   std::string allowed_origin_;
+  std::string request_id_;
   std::function<void()> on_gone_;
   net::steady_timer next_look_;  // for the other side's end
 };

@@ -296,6 +296,21 @@ TEST_F(ServerTest, PagesOfOriginsThatAreAllowedMayCall) {
   }
 }
 
+TEST_F(ServerTest, AnswersNameTheirRequest) {
+  serve({});
+  const std::string own = fmt::format("X-Request-Id: proxy-7\r\n{}", kLast);
+  EXPECT_THAT(ask(post(kCompletions, R"({"prompt": [1], "max_tokens": 1})", own)),
+              HasSubstr("X-Request-Id: proxy-7\r\n"));
+  EXPECT_THAT(ask(post(kCompletions, R"({"prompt": [1], "max_tokens": 1, "stream": true})", own)),
+              HasSubstr("X-Request-Id: proxy-7\r\n"));
+  EXPECT_THAT(ask(post(kCompletions, "{}", own)), HasSubstr("X-Request-Id: proxy-7\r\n")) << "a refusal, too";
+  const std::string anew = "X-Request-Id: req_";
+  EXPECT_THAT(ask("GET /health HTTP/1.0\r\n\r\n"), HasSubstr(anew));
+  for (const std::string& bad : {std::string("two words"), std::string(129, 'x'), std::string("\xC3\xA9")}) {
+    EXPECT_THAT(ask(fmt::format("GET /health HTTP/1.0\r\nX-Request-Id: {}\r\n\r\n", bad)), HasSubstr(anew)) << bad;
+  }
+}
+
 TEST_F(ServerTest, AllPagesMayCallWhereThatIsWanted) {
   serve({.origins = {"*"}});
   EXPECT_THAT(ask(asked_by("null", "OPTIONS", kCompletions)), HasSubstr("Access-Control-Allow-Origin: *\r\n"));

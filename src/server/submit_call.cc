@@ -4,9 +4,7 @@
 
 namespace bass {
 
-std::optional<ApiError> read_served_call(ApiEndpoint endpoint, std::string_view body, const GenerateOptions& defaults,
-                                         const std::string& model, ApiCall* call) {
-  Result<ApiCall> read = read_api_call(endpoint, body, defaults);
+std::optional<ApiError> take_served_call(Result<ApiCall> read, const std::string& model, ApiCall* call) {
   if (!read.ok()) return api_error(read.status());
   if (!read->model.empty() && read->model != model) return unknown_model_error(read->model, model);
   *call = std::move(read).value();

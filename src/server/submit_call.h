@@ -14,9 +14,9 @@
 
 namespace bass {
 
-/// A call of one model's server from its body. model: what the model is called. Error: what is wrong with the call.
-std::optional<ApiError> read_served_call(ApiEndpoint endpoint, std::string_view body, const GenerateOptions& defaults,
-                                         const std::string& model, ApiCall* call);
+/// A call of one model's server as read_api_call or read_parsed_call gives it. model: what the model is called. Error:
+/// what is wrong with the call.
+std::optional<ApiError> take_served_call(Result<ApiCall> read, const std::string& model, ApiCall* call);
 
 /// Submits the call's requests, which it moves from. job: Request::job. ids: gets those that were submitted, in order.
 /// Error: the engine's about one of them, by the caller's key; those in front of it run.

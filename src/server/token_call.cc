@@ -88,7 +88,7 @@ std::optional<ApiError> answer_token_call(TokenEndpoint endpoint, std::string_vi
     if (chat.value("add_special_tokens", Json()) != true) chat.erase("add_special_tokens");
     chat.erase("return_token_strs");
     ApiCall call;
-    if (auto error = read_served_call(ApiEndpoint::kChat, chat.dump(), defaults, model, &call)) return error;
+    if (auto error = take_served_call(read_parsed_call(ApiEndpoint::kChat, chat, defaults), model, &call)) return error;
     tokens = engine.prompt_tokens(call.requests.front());
   } else {
     tokens = text_tokens(json.value(), engine);

@@ -23,7 +23,7 @@ inline constexpr size_t kMaxTokenizedBytes = size_t{4} << 20;
 inline constexpr size_t kMaxDetokenized = size_t{1} << 18;
 
 /// Answers a call: {"count": ..., "max_model_len": ..., "tokens": [...]} or {"prompt": TEXT} into `answer`. defaults,
-/// model: as read_served_call takes them. Error: what is wrong with the call.
+/// model: as read_api_call and take_served_call have them. Error: what is wrong with the call.
 std::optional<ApiError> answer_token_call(TokenEndpoint endpoint, std::string_view body, const Engine& engine,
                                           const GenerateOptions& defaults, const std::string& model,
                                           std::string* answer);
