@@ -11,6 +11,7 @@
 
 #include "base/cache_folder.h"
 #include "bass/engine.h"
+#include "engine/start_gate.h"
 #include "support/data_file.h"
 
 namespace bass::testing {
@@ -77,15 +78,20 @@ inline bool collect(Event event, RequestResult* result) {
   return false;
 }
 
-/// Submits all requests at once and waits for all of them.
-inline std::vector<RequestResult> run_all(Engine& engine, const std::vector<Request>& requests) {
+/// Submits all requests at once and waits for all of them. start: the engine's gate, so that all requests are there
+/// when the first step begins; null: it has none
+inline std::vector<RequestResult> run_all(Engine& engine, const std::vector<Request>& requests,
+                                          StartGate* start = nullptr) {
   auto events = std::make_shared<EventQueue>();
   std::vector<RequestResult> results(requests.size());
   std::map<RequestId, size_t> idx_of_id;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const Result<RequestId> id = engine.submit(requests[i], events);
-    EXPECT_TRUE(id.ok()) << id.status().message();
-    if (id.ok()) idx_of_id[id.value()] = i;
+  {
+    const ClosedGate until_all_are_submitted(start);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const Result<RequestId> id = engine.submit(requests[i], events);
+      EXPECT_TRUE(id.ok()) << id.status().message();
+      if (id.ok()) idx_of_id[id.value()] = i;
+    }
   }
   size_t n_done = 0;
   for (Event event; n_done < idx_of_id.size() && events->wait(&event, std::chrono::seconds(300));) {
