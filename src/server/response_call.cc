@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMaxRepeated = size_t{1} << 20;  // bytes of what an answer, or a stream thrice, says of its call
 
 // What a chat calls what is something else here.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOfChats{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kChatsKeys{
     {{"messages", "\"input\""},
      {"max_tokens", "\"max_output_tokens\""},
      {"max_completion_tokens", "\"max_output_tokens\""},
@@ -30,12 +30,12 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOfChats{
      {"reasoning_effort", R"("reasoning": {"effort": ...})"}}};
 
 /// What is only understood where it asks for nothing.
-struct Unsupported {
+struct Unanswerable {
   std::string_view key;
   std::string_view harmless;  // besides null, as JSON
   std::string_view what;
 };
-constexpr std::array<Unsupported, 7> kUnsupported{
+constexpr std::array<Unanswerable, 7> kUnanswerable{
     {{"previous_response_id", "null", "answers are not kept here; send the conversation so far in \"input\""},
      {"conversation", "null", "conversations are not kept here; send what was said so far in \"input\""},
      {"prompt", "null", "prompts are not kept here; send the text in \"input\""},
@@ -215,11 +215,11 @@ class CallTranslator {
     constexpr std::array kIgnored{"max_tool_calls", "moderation", "client_metadata"};  // of tools that are not here
     if (std::ranges::find(kElsewhere, key) != kElsewhere.end()) return ok_status();
     if (std::ranges::find(kIgnored, key) != kIgnored.end()) return ok_status();
-    for (const auto& [other, here] : kOfChats) {
+    for (const auto& [other, here] : kChatsKeys) {
       if (key == other) return invalid_argument(fmt::format("\"{}\": it is {} of a response", key, here));
     }
-    const auto* unsupported = std::ranges::find(kUnsupported, key, &Unsupported::key);
-    if (unsupported != kUnsupported.end()) return check_harmless(*unsupported, value);
+    const auto* unsupported = std::ranges::find(kUnanswerable, key, &Unanswerable::key);
+    if (unsupported != kUnanswerable.end()) return check_harmless(*unsupported, value);
     if (key == "max_output_tokens") return pass("max_completion_tokens", value);
     if (key == "text") return read_text(value);
     if (key == "reasoning")
@@ -231,7 +231,7 @@ class CallTranslator {
     return pass(key, value);
   }
 
-  static Status check_harmless(const Unsupported& key, const Json& value) {
+  static Status check_harmless(const Unanswerable& key, const Json& value) {
     if (value == Json::parse(key.harmless)) return ok_status();
     return invalid_argument(fmt::format("\"{}\" {}: {}; leave it out", key.key, shown(value), key.what));
   }
