@@ -117,7 +117,7 @@ class ToyDecoder : public ToyRows {
   void load_row(const Tokens& prefix, const Draft& draft, LoadedRow* row) {
     const bool is_one_hot = draft.stored.empty();
     if (!is_one_hot) row->q = load_draft_row(sampler_, draft.stored.data(), setup_.draft.n_vocab);
-    row->logits = setup_.main.logits(prefix);
+    row->logits = main_logits(prefix);
     row->p = main_row(row->logits, prefix);
     row->draft = {draft.token, is_one_hot ? nullptr : &row->q};
   }
@@ -165,7 +165,7 @@ class ToyDecoder : public ToyRows {
   void append_extra(Tokens& text, size_t n_drafted) {
     const bool is_late = setup_.fault == Fault::kBonusFromRowBefore && n_drafted > 0;
     const Tokens prefix{text.begin(), text.end() - (is_late ? 1 : 0)};
-    const std::vector<float> logits = setup_.main.logits(prefix);
+    const std::vector<float>& logits = main_logits(prefix);
     const RowDistribution p = main_row(logits, prefix);
     text.push_back(regular_row(sampler_, p, logits.data(), params_, static_cast<uint32_t>(text.size())).token);
   }

@@ -77,7 +77,7 @@ class ToyEnumerator : public ToyRows {
   const std::vector<double>& main_probabilities(const Tokens& prefix) {
     std::vector<double>& p = main_probabilities_[prefix];
     if (p.empty()) {
-      const std::vector<float> logits = setup_.main.logits(prefix);
+      const std::vector<float>& logits = main_logits(prefix);
       p = normalised(main_row(logits, prefix));
     }
     return p;
@@ -96,7 +96,7 @@ class ToyEnumerator : public ToyRows {
     Position& at = positions_[{prefix, is_certain}];
     if (!at.p.empty()) return at;
     at.p = main_probabilities(prefix);
-    const std::vector<float> logits = setup_.main.logits(prefix);
+    const std::vector<float>& logits = main_logits(prefix);
     const DraftRow drafted = is_certain ? DraftRow{} : draft_row(prefix);
     at.confidence = drafted.confidence;
     RowDistribution q;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <compare>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -41,6 +42,19 @@ struct ToyModel {
     }
     return row;
   }
+};
+
+/// A model's logits, of which each row is made once: thousands of texts of a few tokens have the same prefixes.
+class ToyLogits {
+ public:
+  [[nodiscard]] const std::vector<float>& behind(const ToyModel& model, const Tokens& prefix) {
+    std::vector<float>& row = rows_[prefix];
+    if (row.empty()) row = model.logits(prefix);
+    return row;
+  }
+
+ private:
+  std::map<Tokens, std::vector<float>> rows_;
 };
 
 /// What is wrong with a decoder. Everything but the first two must be found by the tests.
@@ -154,6 +168,10 @@ class ToyRows {
  protected:
   static constexpr double kUnlikely = 0.3;
 
+  [[nodiscard]] const std::vector<float>& main_logits(const Tokens& prefix) {
+    return main_logits_.behind(setup_.main, prefix);
+  }
+
   RowDistribution main_row(const std::vector<float>& logits, const Tokens& prefix) {
     return sampler_.build(logits.data(), setup_.main.n_vocab, params_, {{}, prefix, {}}, Normalise::kYes);
   }
@@ -165,7 +183,7 @@ class ToyRows {
   };
 
   DraftRow draft_row(const Tokens& prefix) {
-    const std::vector<float> logits = setup_.draft.logits(prefix);
+    const std::vector<float>& logits = draft_logits_.behind(setup_.draft, prefix);
     DraftRow draft{std::vector<uint16_t>(logits.size())};
     const RowDistribution row =
         sampler_.build(logits.data(), setup_.draft.n_vocab, params_, {{}, prefix, {}}, Normalise::kNo);
@@ -182,8 +200,8 @@ class ToyRows {
   }
 
   // An n-gram drafter's part: any function of the text.
-  [[nodiscard]] TokenId one_hot_draft(const Tokens& prefix) const {
-    const std::vector<float> logits = setup_.draft.logits(prefix);
+  [[nodiscard]] TokenId one_hot_draft(const Tokens& prefix) {
+    const std::vector<float>& logits = draft_logits_.behind(setup_.draft, prefix);
     return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   }
 
@@ -231,6 +249,9 @@ class ToyRows {
   ToySetup setup_;
   RowSampler sampler_;
   SamplingParams params_;
+
+ private:
+  ToyLogits main_logits_, draft_logits_;
 };
 
 inline Tokens followed_by(Tokens text, size_t token) {
