@@ -13,11 +13,11 @@ constexpr float kServedTemperature = 1;
 
 void add_served_options(CLI::App* app, TableArguments* arguments) {
   arguments->add(
-      app,
-      {"model",        "draft",           "quantize",           "max_tokens",       "temperature",       "top_p",
-       "top_k",        "min_p",           "repetition_penalty", "presence_penalty", "frequency_penalty", "drafter",
-       "draft_length", "verify",          "max_batch",          "threads",          "context",           "kv_memory",
-       "prefix_cache", "max_step_tokens", "attention",          "activations",      "kv_type",           "device"});
+      app, {"model",        "draft",        "quantize",           "max_tokens",       "temperature",       "top_p",
+            "top_k",        "min_p",        "repetition_penalty", "presence_penalty", "frequency_penalty", "drafter",
+            "draft_length", "verify",       "thinking_budget",    "max_batch",        "threads",           "context",
+            "kv_memory",    "prefix_cache", "max_step_tokens",    "attention",        "activations",       "kv_type",
+            "device"});
   arguments->say_default("max_tokens", fmt::format("{}", kAnswerTokens));
   arguments->say_default("temperature", fmt::format("{}", kServedTemperature));
 }

@@ -37,10 +37,10 @@ std::optional<FinishReason> append_tokens(const CommitContext& context, Sequence
     } else if (sequence->stop_matcher.push(text, &event->text)) {
       return FinishReason::kStop;
     }
-    if (request->constraint != nullptr) {
+    if (sequence->place.constraint() != nullptr) {
       sequence->place.advance(token.id);
-      if (request->constraint->is_complete(sequence->place.state())) return FinishReason::kStop;
-      if (sequence->place.state() == TokenConstraint::kDead) return FinishReason::kError;
+      if (sequence->place.is_complete()) return FinishReason::kStop;
+      if (sequence->place.is_lost()) return FinishReason::kError;
     }
     if (request->text_len(*sequence) >= request->max_text_len) return FinishReason::kLength;
   }
@@ -75,7 +75,7 @@ std::list<Event> make_event(const Sequence& sequence, Event::Kind kind) {
 
 // Where a constraint allows nothing, the last token of a result is none. Empty: that is not what has failed.
 std::string why_stuck(const Sequence& sequence, const SegmentResult& result) {
-  TokenConstraint* constraint = sequence.request->constraint.get();
+  TokenConstraint* constraint = sequence.place.constraint();
   if (!result.failed || !result.error.ok() || constraint == nullptr || result.tokens.empty()) return {};
   TokenConstraint::State state = sequence.place.state();
   for (size_t i = 0; i + 1 < result.tokens.size() && state != TokenConstraint::kDead; ++i) {

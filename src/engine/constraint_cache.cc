@@ -29,15 +29,10 @@ std::shared_ptr<TokenConstraint> ConstraintCache::find(const std::string& key) {
   return known->constraint;
 }
 
-Result<std::shared_ptr<TokenConstraint>> ConstraintCache::get(const Request& request, ThoughtsAhead thoughts) {
+Result<std::shared_ptr<TokenConstraint>> ConstraintCache::make(const Request& request, const ThoughtBudget& budget,
+                                                               ThoughtsAhead thoughts) const {
+  if (!has_grammar(request)) return std::make_shared<TokenConstraint>(texts_, budget);
   const std::string_view name = constraint_name(request);
-  std::string key = fmt::format("{} {} {}", name, static_cast<int>(thoughts),
-                                request.json_schema ? *request.json_schema : *request.regex);
-  {
-    const std::lock_guard lock(mutex_);
-    if (std::shared_ptr<TokenConstraint> known = find(key); known != nullptr) return known;
-    if (texts_ == nullptr) texts_ = std::make_shared<const TokenTexts>(tokenizer_, n_tokens_);
-  }
   Result<Grammar> grammar = make_grammar(request);
   if (!grammar.ok()) {
     return Status(grammar.status().code(), fmt::format("{}: {}", name, grammar.status().message()));
@@ -49,10 +44,23 @@ Result<std::shared_ptr<TokenConstraint>> ConstraintCache::get(const Request& req
   if (constraint->is_complete(constraint->start())) {
     return invalid_argument(fmt::format("{}: only the empty text fits it", name));
   }
-  if (thoughts != ThoughtsAhead::kNone) {
-    BASS_ASSIGN_OR_RETURN(const Grammar both, behind_thoughts(std::move(grammar).value(), thoughts));
-    constraint = std::make_shared<TokenConstraint>(both, texts_);
+  if (thoughts == ThoughtsAhead::kNone) return constraint;
+  BASS_ASSIGN_OR_RETURN(const Grammar both, behind_thoughts(std::move(grammar).value(), thoughts));
+  return std::make_shared<TokenConstraint>(both, texts_, budget);
+}
+
+Result<std::shared_ptr<TokenConstraint>> ConstraintCache::get(const Request& request, ThoughtsAhead thoughts) {
+  ThoughtBudget budget;
+  if (request.thinking_budget) budget = {thoughts, static_cast<uint32_t>(*request.thinking_budget)};
+  std::string key = fmt::format("{} {} {} {} {}", constraint_name(request), static_cast<int>(thoughts),
+                                static_cast<int>(budget.ahead), budget.max_tokens,
+                                request.json_schema ? *request.json_schema : request.regex.value_or(""));
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::shared_ptr<TokenConstraint> known = find(key); known != nullptr) return known;
+    if (texts_ == nullptr) texts_ = std::make_shared<const TokenTexts>(tokenizer_, n_tokens_);
   }
+  BASS_ASSIGN_OR_RETURN(std::shared_ptr<TokenConstraint> constraint, make(request, budget, thoughts));
   const std::lock_guard lock(mutex_);
   if (std::shared_ptr<TokenConstraint> known = find(key); known != nullptr) return known;  // another call's, meanwhile
   kept_.push_front({std::move(key), constraint});

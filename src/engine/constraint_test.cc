@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -99,6 +100,110 @@ TEST(Constraint, DraftsChangeNothingOfASeededOrGreedyAnswer) {
   const auto alone = load_tiny(1);
   ASSERT_NE(alone, nullptr);
   expect_same_outputs(expected, run_all(*alone, requests));
+}
+
+// --- thoughts with a budget. A model of random weights hardly ever ends them.
+
+Request thinking_request(int n, int max_tokens = 40) {
+  Request request;
+  request.messages = {{"user", "What is a fork?"}, {"assistant", "<think>\nA fork"}};
+  request.continue_final_message = true;
+  request.n = n;
+  request.max_tokens = max_tokens;
+  request.seed = 11;
+  request.sampling.temperature = 1.0f;
+  request.sampling.ignore_eos = true;
+  request.speculation.draft_length = "fixed:4";
+  return request;
+}
+
+std::string bytes_of(const Engine& engine, std::span<const TokenId> tokens) {
+  std::string bytes;
+  for (const TokenId token : tokens) bytes += engine.token_text(token, /*at_start=*/false)->bytes;
+  return bytes;
+}
+
+TEST(Constraint, ThoughtsEndWithinTheirBudgetAndAreTheModelsUntilThen) {
+  const auto engine = load_tiny();
+  ASSERT_NE(engine, nullptr);
+  constexpr size_t kBudget = 7;
+  for (const VerifyRule rule : {VerifyRule::kMatch, VerifyRule::kRejection, VerifyRule::kBlock}) {
+    Request request = thinking_request(6);
+    request.speculation.verify = rule;
+    const RequestResult free = run_one(*engine, request);
+    request.thinking_budget = kBudget;
+    const RequestResult bound = run_one(*engine, request);
+    for (size_t i = 0; i < free.choices.size(); ++i) {
+      const ChoiceResult& choice = bound.choices[i];
+      EXPECT_EQ(free.choices[i].text.find("</think>"), std::string::npos) << "the test proves nothing";
+      EXPECT_NE(choice.text.find("</think>"), std::string::npos) << choice.text;
+      EXPECT_EQ(choice.tokens.size(), 40u) << "what follows is free";
+      const std::span<const TokenId> tokens(choice.tokens);
+      EXPECT_EQ(bytes_of(*engine, tokens).find("</think>"), bytes_of(*engine, tokens.first(kBudget)).size());
+      if (rule != VerifyRule::kMatch) continue;
+      for (size_t j = 0; j < kBudget; ++j) EXPECT_EQ(choice.tokens[j], free.choices[i].tokens[j]);
+    }
+  }
+  EXPECT_GT(engine->stats().speculation.accepted, 50) << "hardly anything was drafted: the test proves little";
+}
+
+TEST(Constraint, DraftsChangeNothingOfThoughtsWithABudget) {
+  const auto regular = load_tiny(8, nullptr);
+  const auto drafting = load_tiny();
+  ASSERT_TRUE(regular != nullptr && drafting != nullptr);
+  std::vector<Request> requests;
+  for (const int budget : {0, 1, 5, 13, 1000}) {
+    requests.push_back(thinking_request(3));
+    requests.back().thinking_budget = budget;
+    requests.push_back(thinking_request(1));
+    requests.back().thinking_budget = budget;
+    requests.back().sampling.temperature = 0;
+    requests.push_back(json_request("", 2));
+    requests.back().messages = requests.front().messages;
+    requests.back().continue_final_message = requests.back().think_first = true;
+    requests.back().thinking_budget = budget;
+  }
+  requests.push_back(thinking_request(2));  // beside them, one that may think for ever
+  std::vector<Request> without = requests;
+  for (Request& request : without) request.speculation.drafter = DrafterChoice::kOff;
+  const std::vector<RequestResult> expected = run_all(*regular, without);
+  expect_same_outputs(expected, run_all(*drafting, requests));
+  EXPECT_GT(drafting->stats().speculation.accepted, 100);
+  for (size_t i = 0; i + 1 < requests.size(); ++i) {
+    if (requests[i].thinking_budget == 1000) continue;
+    for (const ChoiceResult& choice : expected[i].choices) {
+      const size_t end = choice.text.find("</think>");
+      ASSERT_NE(end, std::string::npos) << choice.text;
+      if (requests[i].json_schema) expect_fits(choice.text.substr(end + 8));
+    }
+  }
+}
+
+TEST(Constraint, ABudgetMeansNothingToWhatDoesNotThink) {
+  const auto engine = load_tiny();
+  ASSERT_NE(engine, nullptr);
+  Request request = thinking_request(2);
+  request.messages.back().content = "A fork";
+  const RequestResult free = run_one(*engine, request);
+  request.thinking_budget = 3;
+  expect_same_outputs({free}, {run_one(*engine, request)});
+  Request fits = json_request("", 2);
+  fits.messages = thinking_request(1).messages;
+  fits.continue_final_message = true;
+  const RequestResult at_once = run_one(*engine, fits);
+  fits.thinking_budget = 0;  // thoughts are none of what fits
+  expect_same_outputs({at_once}, {run_one(*engine, fits)});
+}
+
+TEST(Constraint, BadBudgetsAreRefused) {
+  const auto engine = load_tiny();
+  ASSERT_NE(engine, nullptr);
+  Request request = thinking_request(1);
+  request.thinking_budget = -1;
+  EXPECT_NE(engine->check(request).message().find("thinking_budget is -1"), std::string::npos);
+  request = request_of("a", 1);
+  request.thinking_budget = 3;
+  EXPECT_NE(engine->check(request).message().find("thinking_budget: has a place in chats alone"), std::string::npos);
 }
 
 // The distribution of three letters, of which the grammar takes away most of what the model would say.

@@ -114,9 +114,9 @@ void Scheduler::propose(Sequence* sequence) {
     int order = 0;
     n_proposed = request->ngrams->propose(sequence->choice_idx, sequence->proposed, &order);
     sequence->draft_source = ngram_source(order);
-    if (request->constraint != nullptr) {
+    if (TokenConstraint* constraint = sequence->place.constraint(); constraint != nullptr) {
       const auto proposed = std::span<const TokenId>(sequence->proposed).first(static_cast<size_t>(n_proposed));
-      n_proposed = static_cast<int>(request->constraint->n_allowed_of(sequence->place.state(), proposed));
+      n_proposed = static_cast<int>(constraint->n_allowed_of(sequence->place.state(), proposed));
     }
   }
   sequence->proposed.resize(static_cast<size_t>(n_proposed));

@@ -221,8 +221,9 @@ Status EngineCore::size_request(const Request& request, RequestState* state) con
 }
 
 Status EngineCore::set_constraint(const Request& request, RequestState* state) const {
-  if (!request.json_schema && !request.regex) return ok_status();
+  if (!has_grammar(request) && !request.thinking_budget) return ok_status();
   BASS_ASSIGN_OR_RETURN(const ThoughtsAhead thoughts, thoughts_of(request, state->prompt));
+  if (!has_grammar(request) && thoughts == ThoughtsAhead::kNone) return ok_status();
   BASS_ASSIGN_OR_RETURN(state->constraint, constraints_->get(request, thoughts));
   return ok_status();
 }
@@ -230,7 +231,7 @@ Status EngineCore::set_constraint(const Request& request, RequestState* state) c
 // What the template prints of a last message that is gone on with ends as that does.
 Result<ThoughtsAhead> EngineCore::thoughts_of(const Request& request, std::span<const TokenId> prompt) const {
   constexpr size_t kMostTokens = 16;  // of a mark and the blanks behind it
-  if (!request.think_first) return ThoughtsAhead::kNone;
+  if (has_grammar(request) && !request.think_first) return ThoughtsAhead::kNone;
   if (request.continue_final_message) {
     const bool is_inside = !request.messages.empty() && is_in_thoughts(request.messages.back().content);
     return is_inside ? ThoughtsAhead::kBegun : ThoughtsAhead::kNone;

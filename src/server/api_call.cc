@@ -53,6 +53,7 @@ class CallReader {
  public:
   CallReader(ApiEndpoint endpoint, const GenerateOptions& defaults) : options_(defaults) {
     call_.shape.endpoint = endpoint;
+    if (!is_chat()) options_.request.thinking_budget.reset();  // the server's, for its chats
   }
 
   Result<ApiCall> read(const Json& body) {
@@ -97,6 +98,7 @@ class CallReader {
     if (key == "add_generation_prompt" && is_chat()) return set(as_bool(key, value), &begins_answer_);
     if (key == "separate_reasoning" && is_chat()) return set(as_bool(key, value), &parts_reasoning_);
     if (key == "think_first" && is_chat()) return set(as_bool(key, value), &thinks_first_);
+    if (is_thinking_budget(key) && is_chat()) return read_thinking_budget(value);
     if (key == "parallel_tool_calls" && is_chat()) return set(as_bool(key, value), &may_call_several_);
     if (key == "stop" && value.is_string()) return set_row(key, Json::array({value}));
     if (key == "stop_token_ids" && value.is_array()) return read_stop_tokens(value);
@@ -104,6 +106,20 @@ class CallReader {
     if (take_off_value(key, value)) return ok_status();
     if (const std::optional<Status> other = check_other_key(key, value)) return *other;
     return set_row(key, value);
+  }
+
+  /// As it is called here, by vLLM's clients and by llama.cpp's.
+  static bool is_thinking_budget(std::string_view key) {
+    constexpr std::array<std::string_view, 3> kNames{"thinking_budget", "thinking_token_budget",
+                                                     "thinking_budget_tokens"};
+    return std::ranges::find(kNames, key) != kNames.end();
+  }
+
+  // -1: none, whatever the server was told.
+  Status read_thinking_budget(const Json& value) {
+    if (value != -1) return set_row("thinking_budget", value);
+    options_.request.thinking_budget.reset();
+    return ok_status();
   }
 
   /// Takes what is right elsewhere, though it is out of range here. False: it is no such value.
@@ -143,8 +159,8 @@ class CallReader {
 
   [[nodiscard]] bool is_key(const Option& option) const {
     constexpr std::array<std::string_view, 3> kOtherwise{"chat", "system", "top_logprobs"};
-    constexpr std::array<std::string_view, 4> kOfChats{"tools", "chat_template_kwargs", "continue_final_message",
-                                                       "think_first"};
+    constexpr std::array<std::string_view, 5> kOfChats{"tools", "chat_template_kwargs", "continue_final_message",
+                                                       "think_first", "thinking_budget"};
     if (!is_chat() && std::ranges::find(kOfChats, option.name) != kOfChats.end()) return false;
     return option.is_per_request && std::ranges::find(kOtherwise, option.name) == kOtherwise.end();
   }

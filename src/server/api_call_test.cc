@@ -272,6 +272,17 @@ TEST(ApiCall, ThoughtsAreToldApartAndComeBeforeWhatIsBound) {
   EXPECT_THAT(error_of(ApiEndpoint::kCompletion, R"({"prompt": "a", "think_first": true})"), HasSubstr("think_first"));
 }
 
+TEST(ApiCall, ThoughtsMayHaveABudget) {
+  for (const char* const name : {"thinking_budget", "thinking_token_budget", "thinking_budget_tokens"}) {
+    EXPECT_EQ(chat(std::string(", \"") + name + "\": 20").requests[0].thinking_budget, 20) << name;
+    EXPECT_EQ(chat(std::string(", \"") + name + "\": -1").requests[0].thinking_budget, std::nullopt) << name;
+    EXPECT_THAT(error_of(ApiEndpoint::kCompletion, std::string(R"({"prompt": "a", ")") + name + "\": 20}"),
+                HasSubstr(name));
+  }
+  EXPECT_EQ(chat("").requests[0].thinking_budget, std::nullopt);
+  EXPECT_THAT(error_of(ApiEndpoint::kChat, R"({"messages": [], "thinking_budget": -2})"), HasSubstr("thinking_budget"));
+}
+
 TEST(ApiCall, ALastMessageMayBeGoneOnWith) {
   EXPECT_FALSE(chat("").requests[0].continue_final_message);
   EXPECT_TRUE(chat(R"(, "continue_final_message": true)").requests[0].continue_final_message);

@@ -72,6 +72,31 @@ def test_thoughts_that_are_cut_are_thoughts(thinking_server):
     assert thought and THOUGHT.startswith(thought) and content == "" and usage["completion_tokens"] == 6
 
 
+@pytest.mark.parametrize("name", ["thinking_budget", "thinking_token_budget"])
+def test_thoughts_end_within_their_budget(thinking_server, name):
+    whole, _, _, usage = ask(thinking_server, regex="(yes|no)")
+    n_whole = usage["completion_tokens_details"]["reasoning_tokens"]
+    for budget in (0, 3, 5, n_whole, 1000):
+        thought, content, _, usage = ask(thinking_server, regex="(yes|no)", **{name: budget})
+        assert content in ("yes", "no")
+        assert thought == whole if budget >= n_whole else whole.startswith(thought or "") and thought != whole
+        free, answer, _, usage = ask(thinking_server, **{name: budget})
+        assert (free or "").strip() == (thought or "").strip()
+        if budget < n_whole:
+            assert answer and usage["completion_tokens_details"]["reasoning_tokens"] < budget + 12  # marks are spelt here
+    assert ask(thinking_server, regex="(yes|no)", **{name: -1})[0] == whole
+
+
+def test_a_server_may_have_a_budget_for_all_its_chats(binary, thinker):
+    with serving(binary, "-m", thinker, "--thinking-budget", "3") as server:
+        thought, content, _, _ = ask(server, regex="(yes|no)")
+        assert thought != THOUGHT and THOUGHT.startswith(thought) and content in ("yes", "no")
+        assert ask(server, regex="(yes|no)", thinking_budget=-1)[0] == THOUGHT
+        assert ask(server, regex="(yes|no)", thinking_budget=None)[0] == thought
+        status, answer = server.post("/v1/completions", prompt="A cat", max_tokens=4)
+        assert status == 200 and answer["choices"][0]["text"]
+
+
 def test_a_response_has_them_as_an_item(thinking_server):
     answer = thinking_server.client().responses.create(
         model="thinker", input=MESSAGES, temperature=0, max_output_tokens=60,
@@ -81,9 +106,12 @@ def test_a_response_has_them_as_an_item(thinking_server):
     assert answer.usage.output_tokens_details.reasoning_tokens >= 8
 
 
-def test_a_seed_gives_the_same_bytes_with_drafts_and_without(run, thinker, tmp_path):
+@pytest.mark.parametrize("budget", [None, 4])
+def test_a_seed_gives_the_same_bytes_with_drafts_and_without(run, thinker, tmp_path, budget):
     line = {"messages": MESSAGES, "json_schema": SCHEMA, "think_first": True, "seed": 3, "n": 4, "max_tokens": 80}
     prompts = tmp_path / "prompts.jsonl"
+    if budget is not None:
+        line["thinking_budget"] = budget
     prompts.write_text(json.dumps(line) + "\n", encoding="utf-8")
     texts = []
     for drafter in ("off", "ngram"):
@@ -101,3 +129,11 @@ def test_models_that_do_not_think_answer_at_once(run, smollm2, tmp_path):
     assert run("generate", "-m", smollm2, "--prompts", prompts, "--json").json()["prompts"][0]["choices"][0]["text"] in ("yes", "no")
     refused = run("generate", "-m", smollm2, "-p", "x", "--think-first")
     assert refused.code == 2 and "think_first: has a place in chats alone" in refused.err
+    refused = run("generate", "-m", smollm2, "-p", "x", "--thinking-budget", "3")
+    assert refused.code == 2 and "thinking_budget: has a place in chats alone" in refused.err
+
+
+def test_a_budget_means_nothing_to_models_that_do_not_think(run, smollm2):
+    texts = [run("generate", "-m", smollm2, "-p", "What is a fork?", "--chat", "--max-tokens", "20", "--temperature", "0", *budget).out
+             for budget in ([], ["--thinking-budget", "2"])]
+    assert texts[0] == texts[1]

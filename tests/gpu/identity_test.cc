@@ -226,6 +226,11 @@ std::vector<Request> constrained_requests(const std::string& draft_length) {
   requests[3].json_schema.reset();
   requests[3].regex = "(the|and|ing)+(, [a-c]{2,9})*\\.";
   requests[3].sampling.repetition_penalty = 1.1f;
+  requests.push_back(requests.front());  // one that thinks first, and must not for long
+  requests.back().messages = {{"user", "What is a fork?"}, {"assistant", "<think>\nA fork"}};
+  requests.back().continue_final_message = true;
+  requests.back().json_schema.reset();
+  requests.back().thinking_budget = 6;
   return requests;
 }
 

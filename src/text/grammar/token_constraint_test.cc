@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "text/grammar/behind_thoughts.h"
 #include "text/grammar/json_schema.h"
 #include "text/grammar/regex_grammar.h"
 #include "text/vocab.h"
@@ -19,13 +20,11 @@
 namespace bass {
 namespace {
 
-using State = TokenConstraint::State;
-
 constexpr int kPadding = 40;  // ids of the model behind those of the tokenizer
 
-// A SentencePiece vocabulary: all bytes, letters, and pieces as real ones have them. The first three are control
-// tokens.
-std::unique_ptr<Tokenizer> make_tokenizer() {
+// A SentencePiece vocabulary: all bytes, letters, and pieces as real ones have them, and more. The first three are
+// control tokens.
+std::unique_ptr<Tokenizer> make_tokenizer(const std::vector<std::string>& more = {}) {
   VocabData vocab;
   vocab.model = "llama";
   const auto add = [&](const std::string& text, TokenType type) {
@@ -50,6 +49,7 @@ std::unique_ptr<Tokenizer> make_tokenizer() {
     add(piece, TokenType::kNormal);
   }
   add(std::string(40, '-'), TokenType::kNormal);
+  for (const std::string& piece : more) add(piece, TokenType::kNormal);
   Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::create(std::move(vocab));
   EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().message();
   return std::move(tokenizer).value();
@@ -57,6 +57,8 @@ std::unique_ptr<Tokenizer> make_tokenizer() {
 
 class TokenConstraintTest : public ::testing::Test {
  protected:
+  using State = TokenConstraint::State;
+
   [[nodiscard]] std::unique_ptr<TokenConstraint> constrain(Grammar grammar) const {
     return std::make_unique<TokenConstraint>(std::move(grammar), texts_);
   }
@@ -288,6 +290,111 @@ TEST_F(TokenConstraintTest, NothingIsFollowedFurtherThanTokensGo) {
     state = constraint->next(state, id_of(text));
   }
   EXPECT_TRUE(constraint->is_complete(state));
+}
+
+// --- thoughts with a budget
+
+class ThoughtBudgetTest : public TokenConstraintTest {
+ protected:
+  static constexpr ThoughtBudget kTwo{ThoughtsAhead::kBegun, 2};
+
+  // With a token for the mark, as models that think have one, or pieces of it alone.
+  void use_pieces(const std::vector<std::string>& pieces) {
+    tokenizer_ = make_tokenizer(pieces);
+    n_tokens_ = tokenizer_->vocab_size() + kPadding;
+    texts_ = std::make_shared<const TokenTexts>(*tokenizer_, n_tokens_);
+  }
+  [[nodiscard]] std::shared_ptr<TokenConstraint> free_text(const ThoughtBudget& budget) const {
+    return std::make_shared<TokenConstraint>(texts_, budget);
+  }
+  [[nodiscard]] std::shared_ptr<TokenConstraint> behind_thoughts_of(const char* pattern, ThoughtsAhead ahead,
+                                                                    uint32_t max_tokens) const {
+    GrammarBuilder builder;
+    const Grammar::Sequence root = regex_sequence(builder, pattern, RegexText::kPlain).value();
+    const Grammar both = behind_thoughts(builder.finish(root).value(), ahead).value();
+    return std::make_shared<TokenConstraint>(both, texts_, ThoughtBudget{ahead, max_tokens});
+  }
+  [[nodiscard]] std::vector<std::string> allowed_texts(TokenConstraint& constraint, State state) const {
+    std::vector<std::string> texts;
+    for (const TokenId id : allowed_ids(constraint, state)) texts.push_back(tokenizer_->token_bytes(id));
+    return texts;
+  }
+  [[nodiscard]] State behind(TokenConstraint& constraint, const std::vector<std::string>& texts) const {
+    std::vector<TokenId> ids;
+    for (const std::string& text : texts) ids.push_back(id_of(text));
+    return follow(constraint, ids);
+  }
+};
+
+TEST_F(ThoughtBudgetTest, AllIsAllowedUntilItIsSpentAndThenTheMarkAlone) {
+  use_pieces({"</think>", "</", "think", ">\n"});
+  const auto constraint = free_text(kTwo);
+  for (const State& state : {constraint->start(), behind(*constraint, {"a"})}) {
+    for (TokenId id = 0; id < n_tokens_; ++id) ASSERT_TRUE(allows(*constraint, state, id)) << id;
+  }
+  const State spent = behind(*constraint, {"a", "b"});
+  EXPECT_EQ(allowed_texts(*constraint, spent), std::vector<std::string>{"</think>"});
+  EXPECT_EQ(constraint->next(spent, id_of("a")), TokenConstraint::kDead);
+  EXPECT_EQ(constraint->next(spent, *tokenizer_->eos_id()), TokenConstraint::kDead);
+  const State over = constraint->next(spent, id_of("</think>"));
+  EXPECT_TRUE(constraint->is_free(over));
+  EXPECT_FALSE(constraint->is_free(spent));
+  EXPECT_FALSE(constraint->is_complete(over));
+  EXPECT_TRUE(allows(*constraint, over, *tokenizer_->eos_id()));
+}
+
+TEST_F(ThoughtBudgetTest, AMarkThatHasBegunIsCompleted) {
+  use_pieces({"</think>", "</", "think", ">\n"});
+  const auto constraint = free_text(kTwo);
+  const State state = behind(*constraint, {"a", "</"});
+  EXPECT_EQ(allowed_texts(*constraint, state), (std::vector<std::string>{"t", "think"}));
+  const State last = constraint->next(state, id_of("think"));
+  EXPECT_EQ(allowed_texts(*constraint, last), std::vector<std::string>{">"});
+  EXPECT_TRUE(constraint->is_free(constraint->next(last, id_of(">"))));
+}
+
+TEST_F(ThoughtBudgetTest, WithoutATokenForTheMarkItIsSpelt) {
+  const auto constraint = free_text({ThoughtsAhead::kBegun, 0});
+  State state = constraint->start();
+  for (const char letter : std::string("</think>")) {
+    EXPECT_EQ(allowed_texts(*constraint, state), std::vector<std::string>{std::string(1, letter)});
+    state = constraint->next(state, id_of(std::string(1, letter)));
+  }
+  EXPECT_TRUE(constraint->is_free(state));
+}
+
+TEST_F(ThoughtBudgetTest, WhatFollowsFitsTheGrammar) {
+  use_pieces({"<think>", "</think>", "</think>a", "</think>]"});
+  const auto begun = behind_thoughts_of("ab", ThoughtsAhead::kBegun, 2);
+  EXPECT_TRUE(allows(*begun, behind(*begun, {"]"}), id_of("]")));
+  EXPECT_FALSE(allows(*begun, behind(*begun, {"]"}), *tokenizer_->eos_id())) << "thoughts have to end first";
+  const State spent = behind(*begun, {"]", "]"});
+  EXPECT_EQ(allowed_texts(*begun, spent), std::vector<std::string>{"</think>"});
+  EXPECT_TRUE(begun->is_complete(behind(*begun, {"]", "]", "</think>", "ab"})));
+  EXPECT_EQ(behind(*begun, {"]", "]", "]"}), TokenConstraint::kDead);
+  EXPECT_TRUE(begun->is_complete(behind(*begun, {"]", "</think>a", "b"}))) << "they may end sooner";
+  const auto may_begin = behind_thoughts_of("ab", ThoughtsAhead::kMayBegin, 1);
+  EXPECT_TRUE(may_begin->is_complete(behind(*may_begin, {"a", "b"})));
+  EXPECT_EQ(allowed_texts(*may_begin, behind(*may_begin, {"<think>", "]"})), std::vector<std::string>{"</think>"});
+  EXPECT_TRUE(may_begin->is_complete(behind(*may_begin, {"<think>", "]", "</think>", "ab"})));
+}
+
+TEST_F(ThoughtBudgetTest, APlaceLeavesAConstraintThatAsksNothingMore) {
+  use_pieces({"<think>", "</think>"});
+  const auto constraint = free_text({ThoughtsAhead::kMayBegin, 1});
+  ConstraintPlace talks(constraint), thinks(constraint);
+  EXPECT_EQ(constraint.use_count(), 3);
+  talks.advance(id_of("a"));
+  EXPECT_EQ(talks.constraint(), nullptr);
+  for (const char* const text : {"<think>", "a"}) thinks.advance(id_of(text));
+  EXPECT_EQ(thinks.constraint(), constraint.get());
+  thinks.advance(id_of("</think>"));
+  EXPECT_EQ(thinks.constraint(), nullptr);
+  EXPECT_FALSE(thinks.is_lost() || thinks.is_complete());
+  EXPECT_EQ(constraint.use_count(), 1);
+  ConstraintPlace lost(constraint);
+  for (const char* const text : {"<think>", "a", "a"}) lost.advance(id_of(text));
+  EXPECT_TRUE(lost.is_lost());
 }
 
 TEST_F(TokenConstraintTest, APlaceMayBeMoved) {
