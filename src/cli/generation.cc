@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "cli/bad_lines.h"
 #include "cli/interrupt.h"
 
 namespace bass {
@@ -24,10 +25,12 @@ class Collector {
       : engine_(engine), settings_(settings), events_(std::make_shared<EventQueue>()) {}
 
   Status submit(std::vector<PromptSpec> prompts) {
+    BadLines bad;
     for (const PromptSpec& spec : prompts) {  // a bad line behind many good ones need not wait for their tokens
       BASS_RETURN_IF_ERROR(check_interrupted());
-      BASS_RETURN_IF_ERROR(with_origin(engine_->check(spec.request), spec));
+      bad.add(with_origin(engine_->check(spec.request), spec), spec.origin);
     }
+    BASS_RETURN_IF_ERROR(bad.status());
     for (const PromptSpec& spec : prompts) result_.prompts.push_back(result_before(spec));
     start_ = Clock::now();
     for (size_t i = 0; i < prompts.size(); ++i) {

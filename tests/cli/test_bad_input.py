@@ -299,6 +299,14 @@ def test_jsonl_is_looked_through_before_it_is_run(run, smollm2, tmp_path, bad, n
                   limit_s=2)  # of 7 MB and more
 
 
+@pytest.mark.parametrize("bad, what", [({"n": 0}, '"n" 0'), ({"prompt": "word " * 9000}, "the context holds 8192")], ids=["read", "looked through"])
+def test_jsonl_tells_all_bad_lines_at_once(run, smollm2, tmp_path, bad, what):
+    lines = [{"prompt": "a", **(bad if i in (2, 4, 5) else {})} for i in range(1, 8)]
+    (tmp_path / "prompts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    check_refused(run("generate", "-m", smollm2, "--prompts", "prompts.jsonl"), "prompts.jsonl:2: ", what,
+                  "; 2 more lines are wrong: 4, 5")
+
+
 def test_jsonl_invalid_utf8(run, tmp_path):
     (tmp_path / "prompts.jsonl").write_bytes(b'{"prompt": "fine"}\n{"prompt": "\xc3"}\n')
     check_refused(run("generate", "-m", "none.gguf", "--prompts", "prompts.jsonl"), "prompts.jsonl:2: ",
