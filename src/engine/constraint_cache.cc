@@ -45,8 +45,11 @@ Result<std::shared_ptr<TokenConstraint>> ConstraintCache::make(const Request& re
     return invalid_argument(fmt::format("{}: only the empty text fits it", name));
   }
   if (thoughts == ThoughtsAhead::kNone) return constraint;
-  BASS_ASSIGN_OR_RETURN(const Grammar both, behind_thoughts(std::move(grammar).value(), thoughts));
-  return std::make_shared<TokenConstraint>(both, texts_, budget);
+  const Result<Grammar> both = behind_thoughts(std::move(grammar).value(), thoughts);
+  if (!both.ok()) return Status(both.status().code(), fmt::format("{}: {}", name, both.status().message()));
+  constraint = std::make_shared<TokenConstraint>(both.value(), texts_, budget);
+  if (constraint->start() != TokenConstraint::kDead) return constraint;
+  return invalid_argument(fmt::format("{}: it leaves too many possibilities behind thoughts", name));
 }
 
 Result<std::shared_ptr<TokenConstraint>> ConstraintCache::get(const Request& request, ThoughtsAhead thoughts) {

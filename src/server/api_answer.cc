@@ -56,10 +56,10 @@ bool begins_text(const Event& prompt, const TokenTextOf& texts) {
   return std::ranges::all_of(prompt.prompt_tokens, [&](TokenId id) { return texts(id, true).is_special; });
 }
 
-// Whether the chat's template has begun the thoughts.
+// Whether the chat's template has begun the thoughts, or the text that is gone on with.
 bool begins_inside(const ApiShape& shape, const Event& prompt, const TokenTextOf& texts) {
   constexpr size_t kMostTokens = 16;  // of the mark and what may stand behind it
-  if (!shape.parts_reasoning || shape.continues_thoughts) return shape.parts_reasoning;
+  if (!shape.parts_reasoning || shape.continues_message) return shape.parts_reasoning && shape.continues_thoughts;
   const size_t n = std::min(prompt.prompt_tokens.size(), kMostTokens);
   std::string text;
   for (const TokenId id : std::span(prompt.prompt_tokens).last(n)) text += texts(id, false).bytes;
@@ -77,7 +77,9 @@ void ApiUsage::count(size_t prompt_idx, const Event& event) {
   n_completion_ += static_cast<int64_t>(event.tokens.size());
   if (!thoughts_.empty()) {
     ThoughtCount& thoughts = thoughts_.at(static_cast<size_t>(event.choice_idx));
-    for (const TokenInfo& token : event.tokens) thoughts.take(texts_(token.id, false).bytes);
+    for (const TokenInfo& token : event.tokens) {
+      if (!thoughts.is_over()) thoughts.take(texts_(token.id, false).bytes);
+    }
   }
   const bool tells_prompt = event.kind == Event::Kind::kPrompt || event.kind == Event::Kind::kDone;
   if (!tells_prompt || is_counted_[prompt_idx]) return;

@@ -361,6 +361,23 @@ TEST(WholeAnswer, TellsThoughtsFromTheAnswer) {
   EXPECT_EQ(message_of(thinking_shape(), prompt)["reasoning_content"], "<think>\nHm.") << "the template has begun them";
 }
 
+// Where a last message is gone on with, what it says decides, and not how it ends.
+TEST(WholeAnswer, AMarkAtTheEndOfATextThatIsGoneOnWithBeginsNoThoughts) {
+  ApiShape shape = thinking_shape();
+  shape.continues_message = true;
+  Event prompt;
+  prompt.kind = Event::Kind::kPrompt;
+  for (const char c : std::string("The tag is <think>")) prompt.prompt_tokens.push_back(c);
+  for (const bool has_begun : {false, true}) {
+    shape.continues_thoughts = has_begun;
+    WholeAnswer answer(shape, kHead, kTexts);
+    for (const Event& event : {prompt, tokens(0, "Yes.", {{'b', -1}}), finished(0), done(1)}) answer.take(0, event);
+    const Json message = finish(&answer)["choices"][0]["message"];
+    EXPECT_EQ(message["content"], has_begun ? "" : "Yes.");
+    EXPECT_EQ(message.value("reasoning_content", ""), has_begun ? "Yes." : "");
+  }
+}
+
 TEST(StreamedAnswer, SendsThoughtsBeforeTheAnswer) {
   StreamedAnswer answer(thinking_shape(), kHead, kTexts);
   std::string stream;

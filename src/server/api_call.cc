@@ -98,7 +98,7 @@ class CallReader {
     if (key == "add_generation_prompt" && is_chat()) return set(as_bool(key, value), &begins_answer_);
     if (key == "separate_reasoning" && is_chat()) return set(as_bool(key, value), &parts_reasoning_);
     if (key == "think_first" && is_chat()) return set(as_bool(key, value), &thinks_first_);
-    if (is_thinking_budget(key) && is_chat()) return read_thinking_budget(value);
+    if (is_thinking_budget(key) && is_chat()) return read_thinking_budget(key, value);
     if (key == "parallel_tool_calls" && is_chat()) return set(as_bool(key, value), &may_call_several_);
     if (key == "stop" && value.is_string()) return set_row(key, Json::array({value}));
     if (key == "stop_token_ids" && value.is_array()) return read_stop_tokens(value);
@@ -116,9 +116,9 @@ class CallReader {
   }
 
   // -1: none, whatever the server was told.
-  Status read_thinking_budget(const Json& value) {
-    if (value != -1) return set_row("thinking_budget", value);
-    options_.request.thinking_budget.reset();
+  Status read_thinking_budget(const std::string& key, const Json& value) {
+    BASS_ASSIGN_OR_RETURN(const int64_t n, as_whole(key, value, -1, find_option("thinking_budget")->max));
+    options_.request.thinking_budget = n < 0 ? std::nullopt : std::optional(static_cast<int>(n));
     return ok_status();
   }
 
@@ -393,6 +393,7 @@ class CallReader {
     request.think_first = thinks_first_.value_or(parts_reasoning_);
     const bool is_free = !request.json_schema && !request.regex;
     call_.shape.parts_reasoning = parts_reasoning_ && (is_free || request.think_first);
+    call_.shape.continues_message = request.continue_final_message;
     call_.shape.continues_thoughts = request.continue_final_message && is_in_thoughts(request.messages.back().content);
     call_.requests.push_back(std::move(request));
     return ok_status();

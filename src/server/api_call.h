@@ -31,6 +31,7 @@ struct ApiShape {
   std::string schema_key = "json_schema";                  ///< where the caller wrote what answers have to fit
   std::shared_ptr<const CallableTools> tools;              ///< of a chat; none: answers are text
   bool parts_reasoning = false;                            ///< what a chat's model thinks is told apart from its answer
+  bool continues_message = false;                          ///< the last message's text is gone on with
   bool continues_thoughts = false;                         ///< the text that is gone on with has begun them
   bool must_call_named = false;                            ///< the caller has named the one that is called
   std::shared_ptr<const nlohmann::ordered_json> repeated;  ///< what a response repeats of its call

@@ -280,7 +280,11 @@ TEST(ApiCall, ThoughtsMayHaveABudget) {
                 HasSubstr(name));
   }
   EXPECT_EQ(chat("").requests[0].thinking_budget, std::nullopt);
-  EXPECT_THAT(error_of(ApiEndpoint::kChat, R"({"messages": [], "thinking_budget": -2})"), HasSubstr("thinking_budget"));
+  for (const char* const value : {"-2", "1.5", "\"a\"", "2147483648"}) {
+    EXPECT_THAT(
+        error_of(ApiEndpoint::kChat, std::string(R"({"messages": [], "thinking_token_budget": )") + value + "}"),
+        StartsWith("\"thinking_token_budget\""));
+  }
 }
 
 TEST(ApiCall, ALastMessageMayBeGoneOnWith) {
@@ -392,6 +396,8 @@ TEST(ApiCall, WhatAnswersHaveToFitInWordsOfVllm) {
   EXPECT_THAT(error(R"("guided_choice": [])"), StartsWith("\"guided_choice\""));
   EXPECT_THAT(error(R"("guided_choice": ["a", 1])"), StartsWith("\"guided_choice\""));
   EXPECT_THAT(error(R"("guided_grammar": "root ::= a")"), HasSubstr("\"grammar\" is not supported"));
+  EXPECT_THAT(error(R"("guided_jsno": true)"), HasSubstr("\"jsno\" is not supported"));
+  EXPECT_THAT(error(R"("structured_outputs": {"jsonobject": true})"), HasSubstr("\"jsonobject\" is not supported"));
   EXPECT_THAT(error(R"("structured_outputs": {"regex": "a", "choice": ["a"]})"), HasSubstr("one thing"));
 }
 

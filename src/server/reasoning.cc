@@ -83,7 +83,7 @@ void ReasoningReader::finish(Piece* piece) {
 
 void ThoughtCount::take(std::string_view text) {
   const bool was_thinking = reader_.is_thinking();
-  if (!was_thinking && !reader_.is_blank()) return;
+  if (is_over()) return;
   reader_.take(text);
   ++n_blank_;
   if (reader_.is_blank()) return;

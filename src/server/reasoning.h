@@ -57,6 +57,8 @@ class ThoughtCount {
   void begin_inside() { reader_.begin_inside(); }
   /// The next token's text.
   void take(std::string_view text);
+  /// None of the next tokens is one.
+  [[nodiscard]] bool is_over() const { return !reader_.is_thinking() && !reader_.is_blank(); }
   [[nodiscard]] int64_t n() const { return n_; }
 
  private:

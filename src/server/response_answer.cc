@@ -60,11 +60,22 @@ Json ResponseObject::json(ResponseState state, Json output, Json usage, const st
 void ResponseItems::take(const AnswerPiece& piece, const Json& logprobs, Events* events) {
   append(logprobs, &pending_logprobs_);
   if (!piece.reasoning.empty()) add_text(Kind::kThoughts, piece.reasoning, events);
-  if (!piece.answer.text.empty()) add_text(Kind::kText, piece.answer.text, events);
+  const std::string_view text = piece.answer.text;
+  size_t n_said = 0;
   for (const ToolCall& call : piece.answer.calls) {
+    add_answer(text.substr(n_said, call.text_len - n_said), events);
+    n_said = call.text_len;
     end(/*is_cut=*/false, events);
     add_call(call, events);
   }
+  add_answer(text.substr(n_said), events);
+}
+
+// Behind a call without the line feed that stands for it where text is in one piece.
+void ResponseItems::add_answer(std::string_view text, Events* events) {
+  const bool is_behind_call = kind_ != Kind::kText && n_calls_ > 0;
+  if (is_behind_call) text.remove_prefix(std::min(text.find_first_not_of('\n'), text.size()));
+  if (!text.empty()) add_text(Kind::kText, text, events);
 }
 
 void ResponseItems::finish(bool is_cut, Events* events) {
@@ -73,16 +84,12 @@ void ResponseItems::finish(bool is_cut, Events* events) {
   end(is_cut, events);
 }
 
-void ResponseItems::add_text(Kind kind, const std::string& text, Events* events) {
-  std::string_view added = text;
-  if (kind_ != kind) {
-    begin(kind, events);
-    if (n_calls_ > 0) added.remove_prefix(std::min(added.find_first_not_of('\n'), added.size()));
-  }
-  text_ += added;
+void ResponseItems::add_text(Kind kind, std::string_view text, Events* events) {
+  if (kind_ != kind) begin(kind, events);
+  text_ += text;
   Json delta = event(text_event("delta"));
   delta["content_index"] = 0;
-  delta["delta"] = added;
+  delta["delta"] = text;
   if (kind == Kind::kText) {
     append(pending_logprobs_, &logprobs_);
     delta["logprobs"] = std::exchange(pending_logprobs_, Json::array());
@@ -133,7 +140,7 @@ void ResponseItems::add_call(const ToolCall& call, Events* events) {
   Json done = event("response.function_call_arguments.done");
   done["name"] = call.name;
   done["arguments"] = call.arguments;
-  item["status"] = "completed";
+  item["status"] = call.is_cut ? "incomplete" : "completed";
   item["arguments"] = call.arguments;
   Json item_done = event("response.output_item.done");
   item_done["item"] = item;
@@ -205,8 +212,11 @@ std::string ResponseStream::end(Json usage) {
 }
 
 std::string ResponseStream::fail(const std::string& error) {
-  const Json object = object_.json(ResponseState::kFailed, items_.output(), nullptr, error);
-  return text_of({{{"type", "response.failed"}, {"response", object}}});
+  ResponseItems::Events events;
+  items_.end(/*is_cut=*/true, &events);
+  events.push_back({{"type", "response.failed"},
+                    {"response", object_.json(ResponseState::kFailed, items_.output(), nullptr, error)}});
+  return text_of(std::move(events));
 }
 
 /// Behind those that come first, the first time.

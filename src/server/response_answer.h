@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -47,16 +48,18 @@ class ResponseItems {
   void take(const AnswerPiece& piece, const nlohmann::ordered_json& logprobs, Events* events);
   /// Nothing follows. An answer that was not cut, and is no call, has a text, if only an empty one.
   void finish(bool is_cut, Events* events);
+  /// The item that grows, if there is one, grows no more.
+  void end(bool is_cut, Events* events);
   /// Those that have ended.
   [[nodiscard]] const nlohmann::ordered_json& output() const { return output_; }
 
  private:
   enum class Kind : uint8_t { kNone, kThoughts, kText, kCall };
 
-  void add_text(Kind kind, const std::string& text, Events* events);
+  void add_answer(std::string_view text, Events* events);
+  void add_text(Kind kind, std::string_view text, Events* events);
   void add_call(const ToolCall& call, Events* events);
   void begin(Kind kind, Events* events);
-  void end(bool is_cut, Events* events);
   [[nodiscard]] nlohmann::ordered_json item(const char* status, nlohmann::ordered_json content) const;
   [[nodiscard]] nlohmann::ordered_json part() const;
   [[nodiscard]] std::string item_id() const;

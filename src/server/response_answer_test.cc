@@ -18,7 +18,9 @@ const ApiHead kResponseHead{"resp_ab", 5, "m"};
 
 AnswerPiece said(const std::string& text) { return {.reasoning = {}, .answer = {text, {}}}; }
 AnswerPiece thought(const std::string& text) { return {.reasoning = text, .answer = {}}; }
-AnswerPiece called(const std::string& name) { return {.reasoning = {}, .answer = {{}, {{name, "{}"}}}}; }
+AnswerPiece called(const std::string& name) {
+  return {.reasoning = {}, .answer = {{}, {{.name = name, .arguments = "{}"}}}};
+}
 
 /// The events in a stream's text.
 std::vector<Json> events_of(const std::string& stream) {
@@ -109,6 +111,20 @@ TEST(ResponseStream, AFailureIsToldWithWhatThereWas) {
   const Json last = events_of(text).back();
   EXPECT_EQ(last["type"], "response.failed");
   EXPECT_EQ(last["response"]["error"]["message"], "no memory");
+  ASSERT_EQ(last["response"]["output"].size(), 1u);
+  EXPECT_EQ(last["response"]["output"][0]["content"][0]["text"], "He");
+  EXPECT_EQ(last["response"]["output"][0]["status"], "incomplete");
+  EXPECT_EQ(types_of(events_of(text)).at(events_of(text).size() - 2), "output_item.done");
+}
+
+TEST(ResponseItems, ACallThatWasCutIsIncomplete) {
+  ResponseItems items("resp_ab");
+  ResponseItems::Events events;
+  items.take({.reasoning = {}, .answer = {{}, {{.name = "f", .arguments = "{\"ci", .is_cut = true}}}}, Json::array(),
+             &events);
+  items.finish(/*is_cut=*/true, &events);
+  ASSERT_EQ(items.output().size(), 1u);
+  EXPECT_EQ(items.output()[0]["status"], "incomplete");
 }
 
 TEST(ResponseItems, AnAnswerOfNothingIsAnEmptyText) {
@@ -190,6 +206,31 @@ TEST(Response, IsTheSameAsAWholeAndAsAStream) {
   EXPECT_EQ(object["usage"], Json::parse(R"({"input_tokens": 4, "input_tokens_details": {"cached_tokens": 0,
     "cache_write_tokens": 0},
     "output_tokens": 6, "output_tokens_details": {"reasoning_tokens": 4}, "total_tokens": 10})"));
+}
+
+// However many tokens come at once.
+TEST(Response, HasItsTextsAndCallsInTheirOrder) {
+  ApiShape shape{.endpoint = ApiEndpoint::kResponse};
+  shape.tools = std::make_shared<const CallableTools>(CallableTools{{"f", "g"}});
+  const std::string answer = R"(I look.<tool_call>{"name": "f", "arguments": {}}</tool_call>
+<tool_call>{"name": "g", "arguments": {"a": 1}}</tool_call>
+Done.)";
+  WholeAnswer whole(shape, kResponseHead, kThinkingTexts);
+  for (const Event& event : {tokens(answer, {}), finished(), Event()}) whole.take(0, event);
+  const Json object = Json::parse(whole.finish().value());
+  ASSERT_EQ(object["output"].size(), 4u);
+  EXPECT_EQ(object["output"][0]["content"][0]["text"], "I look.");
+  EXPECT_EQ(object["output"][1]["name"], "f");
+  EXPECT_EQ(object["output"][2]["name"], "g");
+  EXPECT_EQ(object["output"][3]["content"][0]["text"], "Done.");
+  for (const size_t n : {1, 2, 3, 7, 20, 50, 200}) {
+    StreamedAnswer streamed(shape, kResponseHead, kThinkingTexts);
+    std::string text;
+    for (size_t at = 0; at < answer.size(); at += n) text += streamed.take(0, tokens(answer.substr(at, n), {})).value();
+    for (const Event& event : {finished(), Event()}) text += streamed.take(0, event).value();
+    text += streamed.end();
+    EXPECT_EQ(events_of(text).back()["response"]["output"], object["output"]) << n;
+  }
 }
 
 }  // namespace

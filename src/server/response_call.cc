@@ -18,6 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr size_t kMaxKeys = 256;                  // what is passed on looks for each of its keys
 constexpr size_t kMaxRepeated = size_t{1} << 20;  // bytes of what an answer, or a stream thrice, says of its call
 
 // What a chat calls what is something else here.
@@ -193,6 +194,8 @@ class InputReader {
 class CallTranslator {
  public:
   Result<ResponseCall> read(const Json& body) {
+    if (body.size() > kMaxKeys)
+      return invalid_argument(fmt::format("the body has {} keys; at most {} are known", body.size(), kMaxKeys));
     for (const auto& [key, value] : body.items()) {
       if (!value.is_null()) BASS_RETURN_IF_ERROR(read_key(key, value));
     }
@@ -201,11 +204,7 @@ class CallTranslator {
     BASS_RETURN_IF_ERROR(input.read(value_or_null(body, "input")));
     call_.chat["messages"] = input.take();
     repeat(body);
-    if (call_.repeated.dump(-1, ' ', false, Json::error_handler_t::replace).size() > kMaxRepeated)
-      return invalid_argument(fmt::format(
-          "\"metadata\": what an answer repeats of its call (this, \"instructions\", \"tools\" and \"text\") "
-          "is more than {} bytes",
-          kMaxRepeated));
+    BASS_RETURN_IF_ERROR(check_repeated());
     return std::move(call_);
   }
 
@@ -309,6 +308,23 @@ class CallTranslator {
   static Json named(const Json& tool) {
     const Json name = tool.is_object() ? tool.value("name", Json()) : Json();
     return {{"type", "function"}, {"function", {{"name", name}}}};
+  }
+
+  // The error names what is largest.
+  [[nodiscard]] Status check_repeated() const {
+    size_t n_bytes = 0, n_largest = 0;
+    std::string largest;
+    for (const auto& [key, value] : call_.repeated.items()) {
+      const size_t n = json_text(value).size();
+      n_bytes += n;
+      if (n <= n_largest) continue;
+      largest = key;
+      n_largest = n;
+    }
+    if (n_bytes <= kMaxRepeated) return ok_status();
+    return invalid_argument(
+        fmt::format("\"{}\": what an answer repeats of its call is more than {} bytes; {} of them are of this", largest,
+                    kMaxRepeated, n_largest));
   }
 
   void repeat(const Json& body) {

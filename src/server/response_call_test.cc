@@ -162,6 +162,21 @@ TEST(ResponseCall, ErrorsNameTheCallersKey) {
               StartsWith("\"metadata\": what an answer repeats"));
 }
 
+// What is passed on is looked through for each key.
+TEST(ResponseCall, MayNotHaveManyKeys) {
+  Json body{{"input", "a"}};
+  for (int i = 0; i < 300; ++i) body["k" + std::to_string(i)] = 0;
+  EXPECT_THAT(error_of(body.dump()), HasSubstr("301 keys"));
+}
+
+TEST(ResponseCall, WhatIsRepeatedIsBoundedAndTheLargestPartIsNamed) {
+  const std::string large(600'000, 'a');
+  EXPECT_THAT(error_of(Json{{"input", "a"}, {"instructions", large + large}, {"metadata", {{"a", "b"}}}}.dump()),
+              StartsWith("\"instructions\": what an answer repeats"));
+  EXPECT_THAT(error_of(Json{{"input", "a"}, {"instructions", large}, {"metadata", {{"a", large + "a"}}}}.dump()),
+              StartsWith("\"metadata\": what an answer repeats"));
+}
+
 TEST(ResponseCall, WhatAsksForNothingIsTaken) {
   EXPECT_TRUE(read_api_call(ApiEndpoint::kResponse, R"({"input": "x", "previous_response_id": null, "n": 1,
     "background": false, "truncation": "disabled", "conversation": null, "reasoning": {"effort": "low"},

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cctype>
 #include <string_view>
 #include <utility>
@@ -17,6 +19,9 @@ using Found = std::optional<CallKey>;
 
 constexpr std::string_view kObject = "structured_outputs";
 constexpr std::string_view kGuided = "guided_";
+// How it is done there.
+constexpr std::array<std::string_view, 4> kSwitches{"json_object", "disable_fallback", "disable_any_whitespace",
+                                                    "disable_additional_properties"};
 
 Result<Found> from_choices(const std::string& key, const Json& value) {
   std::vector<std::string> texts;
@@ -36,7 +41,7 @@ Result<Found> from_one(const std::string& key, const std::string& kind, const Js
   if (kind == "regex") return Found({"regex", value});
   if (kind == "choice") return from_choices(key, value);
   if (kind == "json_object" && value == true) return Found({"json_schema", {{"type", "object"}}});
-  if (value.is_boolean()) return Found();  // how it is done
+  if (value.is_boolean() && std::ranges::find(kSwitches, kind) != kSwitches.end()) return Found();
   return invalid_argument(fmt::format(
       "\"{}\": \"{}\" is not supported here, but \"json\", \"regex\", \"choice\" and \"json_object\"", key, kind));
 }

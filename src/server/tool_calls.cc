@@ -72,7 +72,7 @@ std::optional<ToolCall> read_call(std::string_view json, std::span<const std::st
   }
   if (!name || !arguments || std::ranges::find(names, *name) == names.end()) return std::nullopt;
   if (!is_known_object && !is_object(*arguments)) return std::nullopt;
-  return ToolCall{std::move(*name), std::move(*arguments)};
+  return ToolCall{.name = std::move(*name), .arguments = std::move(*arguments)};
 }
 
 /// What there is of a call that tool_call_schema has written and something has cut. None: it has no name as yet.
@@ -88,7 +88,8 @@ std::optional<ToolCall> read_cut_call(std::string_view json, std::span<const std
   const auto name = std::ranges::find_if(names, [&](const std::string& one) { return take(Json(one).dump()); });
   if (name == names.end()) return std::nullopt;
   const bool has_arguments = take(",") && take("\"arguments\"") && take(":");
-  return ToolCall{*name, has_arguments ? std::string(json.substr(skip_blanks(json, at))) : ""};
+  return ToolCall{
+      .name = *name, .arguments = has_arguments ? std::string(json.substr(skip_blanks(json, at))) : "", .is_cut = true};
 }
 
 /// How many bytes at the end of the text may be the beginning of a call, with the blanks before it.
@@ -184,6 +185,7 @@ bool ToolCallReader::add_calls(std::string_view json, Piece* piece) {
     return false;
   for (ToolCall& call : calls) {
     if (std::exchange(has_called_, true) && tools_->only_one) break;
+    call.text_len = piece->text.size();
     piece->calls.push_back(std::move(call));
   }
   return !calls.empty();
@@ -211,6 +213,7 @@ bool ToolCallReader::take_whole(bool is_end, Piece* piece) {
   const size_t first = skip_blanks(pending_, 0);
   if (tools_->must_call && end == pending_.npos) {
     if (std::optional<ToolCall> call = read_cut_call(std::string_view(pending_).substr(first), tools_->names)) {
+      call->text_len = piece->text.size();
       piece->calls.push_back(std::move(*call));
       pending_.clear();
       return false;

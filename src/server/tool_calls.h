@@ -15,7 +15,9 @@ namespace bass {
 
 struct ToolCall {
   std::string name;
-  std::string arguments;  ///< a JSON object, as it was written
+  std::string arguments;  ///< a JSON object, as it was written; not all of it where the call was cut
+  bool is_cut = false;
+  size_t text_len = 0;  ///< bytes of its piece's text that are in front of it
 };
 
 /// What the answers of a call may call.

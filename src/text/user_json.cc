@@ -125,10 +125,21 @@ std::string json_text(const Json& json) { return json.dump(-1, ' ', false, Json:
 std::string with_escaped_line_ends(std::string json) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLineEnds{
       {{"\xC2\x85", "\\u0085"}, {"\xE2\x80\xA8", "\\u2028"}, {"\xE2\x80\xA9", "\\u2029"}}};
-  for (const auto& [line_end, escape] : kLineEnds) {
-    for (size_t at = 0; (at = json.find(line_end, at)) != json.npos;) json.replace(at, line_end.size(), escape);
+  std::string escaped;
+  size_t n_taken = 0;
+  for (size_t at = 0; (at = json.find_first_of("\xC2\xE2", at)) != json.npos;) {
+    const std::string_view rest = std::string_view(json).substr(at);
+    const auto* const found =
+        std::ranges::find_if(kLineEnds, [&](const auto& line_end) { return rest.starts_with(line_end.first); });
+    if (found == kLineEnds.end()) {
+      ++at;
+      continue;
+    }
+    escaped.append(json, n_taken, at - n_taken).append(found->second);
+    n_taken = at += found->first.size();
   }
-  return json;
+  if (n_taken == 0) return json;
+  return escaped.append(json, n_taken);
 }
 
 std::string json_line(const Json& json) { return json_text(json) + "\n"; }

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+
+#include "support/growth.h"
 
 namespace bass {
 namespace {
@@ -40,6 +43,22 @@ TEST(UserJson, TakesNoLongerForManyParts) {
   for (int i = 0; i < 100'000; ++i) keys += ",\"" + std::to_string(i) + "\":0";
   EXPECT_EQ(parse_user_json(objects + "]").value().size(), 300'001);
   EXPECT_EQ(parse_user_json(keys + "}").value().size(), 100'001);
+}
+
+TEST(UserJson, LineEndsAreEscapedWhereverTheyAre) {
+  EXPECT_EQ(with_escaped_line_ends(""), "");
+  EXPECT_EQ(with_escaped_line_ends("\u00e9\u201c\u00a0"), "\u00e9\u201c\u00a0");
+  EXPECT_EQ(with_escaped_line_ends("\u0085\u2028a\u00e9\u2029\u0085"), "\\u0085\\u2028a\u00e9\\u2029\\u0085");
+  EXPECT_EQ(with_escaped_line_ends("a\xC2"), "a\xC2") << "cut";
+}
+
+TEST(UserJson, EscapingManyLineEndsTakesNoLongTime) {
+  const auto escape = [](int n) {
+    std::string text;
+    for (int i = 0; i < n; ++i) text += "\u2028";
+    EXPECT_EQ(with_escaped_line_ends(std::move(text)).size(), static_cast<size_t>(6 * n));
+  };
+  EXPECT_LT(testing::growth(100'000, escape), testing::kMostGrowth);
 }
 
 TEST(UserJson, RefusesWhatIsNestedTooDeep) {
