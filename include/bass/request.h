@@ -79,9 +79,9 @@ struct Request {
   /// `</think>`. Of a model whose chat template knows these marks; without json_schema or regex it thinks as it likes.
   /// Only of a chat.
   bool think_first = false;
-  /// >= 0. Behind so many tokens of thoughts `</think>` comes, if the model has not ended them by then, and what follows
-  /// is drawn as ever. Of a model whose chat template knows these marks, or has begun the thoughts; else it means
-  /// nothing. Beside json_schema or regex it needs think_first. Only of a chat.
+  /// >= 0. Behind so many tokens of thoughts `</think>` comes, if the model has not ended them by then, and what
+  /// follows is drawn as ever. Of a model whose chat template knows these marks, or has begun the thoughts; else it
+  /// means nothing. Beside json_schema or regex it needs think_first. Only of a chat.
   std::optional<int> thinking_budget;
   int n = 1;             ///< samples, 1 to 65536; later requests wait until the last one has begun
   int max_tokens = 128;  ///< new tokens a sample; >= 1 (0 only with prompt_logprobs)
