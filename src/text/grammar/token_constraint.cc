@@ -15,7 +15,7 @@ TokenConstraint::State TokenConstraint::start() const {
 }
 
 const uint32_t* TokenConstraint::allowed(State state) noexcept try {
-  if (!automaton_ && !has_to_end(state.thoughts)) return everything_.data();
+  if (!automaton_ && !has_to_end(state.thoughts)) return nullptr;
   const std::lock_guard lock(mutex_);
   return mask(state).words.data();
 } catch (...) {  // memory is wanting

@@ -44,16 +44,13 @@ class TokenConstraint {
         nothing_(TokenMask::n_words(texts_->n_tokens()), 0) {}
   /// Of texts that are free, but for the end of their thoughts.
   TokenConstraint(std::shared_ptr<const TokenTexts> texts, const ThoughtBudget& budget)
-      : texts_(std::move(texts)),
-        budget_(budget),
-        nothing_(TokenMask::n_words(texts_->n_tokens()), 0),
-        everything_(nothing_.size(), ~uint32_t{0}) {}
+      : texts_(std::move(texts)), budget_(budget), nothing_(TokenMask::n_words(texts_->n_tokens()), 0) {}
 
   /// Of the empty text; kDead where the grammar has no text at all.
   [[nodiscard]] State start() const;
 
-  /// The tokens that may follow, a TokenMask. Those that end the text are among them where it may end. None, where that
-  /// would take too much work or memory (why_stuck). Valid until `trim`, as are states. [n_words]
+  /// The tokens that may follow, a TokenMask; null where all may. Those that end the text are among them where it may
+  /// end. None, where that would take too much work or memory (why_stuck). Valid until `trim`, as are states. [n_words]
   [[nodiscard]] const uint32_t* allowed(State state) noexcept;
   /// The state behind one more token; kDead where it may not follow, and behind one that ends the text.
   [[nodiscard]] State next(State state, TokenId token) noexcept;
@@ -117,7 +114,6 @@ class TokenConstraint {
   std::mutex mutex_;  // of what is below
   std::optional<GrammarAutomaton> automaton_;
   const std::vector<uint32_t> nothing_;
-  const std::vector<uint32_t> everything_;
   std::unordered_map<MaskKey, Mask, MaskKeyHash> masks_;
   size_t n_masks_left_ = 0;      // by the last trim that gave up some
   bool has_failed_ = false;      // a mask was too much, since the last trim

@@ -71,7 +71,8 @@ class TokenConstraintTest : public ::testing::Test {
     return constrain(builder.finish(root).value());
   }
   static bool allows(TokenConstraint& constraint, State state, TokenId id) {
-    return TokenMask::has(constraint.allowed(state), id);
+    const uint32_t* const mask = constraint.allowed(state);
+    return mask == nullptr || TokenMask::has(mask, id);
   }
   [[nodiscard]] std::vector<TokenId> allowed_ids(TokenConstraint& constraint, State state) const {
     std::vector<TokenId> ids;
