@@ -1,6 +1,7 @@
 // What is wrong with the lines of a file, told at once: who has thousands of prompts mends them in one go.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,5 +24,9 @@ class BadLines {
   size_t n_others_ = 0;
   std::vector<std::string> numbers_;  // of the first others
 };
+
+/// As for_each_line (cli/input.h), but for every line, whatever is wrong with those before it.
+Status for_every_line(const std::string& name, const std::string& text,
+                      const std::function<Status(const std::string& line, const std::string& origin)>& read);
 
 }  // namespace bass

@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "cli/asked_options.h"
 #include "cli/bad_lines.h"
-#include "cli/input.h"
 #include "text/user_json.h"
 
 namespace bass {
@@ -73,8 +72,7 @@ bool is_cut_answer(std::string_view text) {
 Result<std::vector<BatchCall>> read_batch_calls(const std::string& name, const std::string& text) {
   std::vector<BatchCall> calls;
   std::unordered_map<std::string, std::string> origin_of;
-  BadLines bad;
-  const auto take = [&](const std::string& line, const std::string& origin) -> Status {
+  const auto read = [&](const std::string& line, const std::string& origin) -> Status {
     BASS_ASSIGN_OR_RETURN(BatchCall call, read_call(line));
     call.origin = origin;
     const auto [before, is_new] = origin_of.emplace(call.custom_id, origin);
@@ -85,13 +83,7 @@ Result<std::vector<BatchCall>> read_batch_calls(const std::string& name, const s
     calls.push_back(std::move(call));
     return ok_status();
   };
-  const auto read = [&](const std::string& line, const std::string& origin) {
-    const Status status = take(line, origin);
-    if (!status.ok()) bad.add({status.code(), fmt::format("{}: {}", origin, status.message())}, origin);
-    return ok_status();
-  };
-  BASS_RETURN_IF_ERROR(for_each_line(name, text, read));
-  BASS_RETURN_IF_ERROR(bad.status());
+  BASS_RETURN_IF_ERROR(for_every_line(name, text, read));
   if (calls.empty()) return invalid_argument(fmt::format("{}: has no calls; it takes one a line", name));
   return calls;
 }

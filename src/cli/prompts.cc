@@ -115,16 +115,12 @@ Result<std::vector<PromptSpec>> read_jsonl(const GenerateOptions& options) {
   const std::string name = input_name(options.prompts);
   BASS_ASSIGN_OR_RETURN(const std::string text, read_input(options.prompts));
   std::vector<PromptSpec> specs;
-  BadLines bad;
-  const auto read = [&](const std::string& line, const std::string& origin) {
+  BASS_RETURN_IF_ERROR(for_every_line(name, text, [&](const std::string& line, const std::string& origin) {
     PromptSpec spec;
-    const Status status = read_prompt(line, options, static_cast<int>(specs.size()), origin, &spec);
-    bad.add(with_origin(status, spec), origin);
+    Status status = read_prompt(line, options, static_cast<int>(specs.size()), origin, &spec);
     if (status.ok()) specs.push_back(std::move(spec));
-    return ok_status();
-  };
-  BASS_RETURN_IF_ERROR(for_each_line(name, text, read));
-  BASS_RETURN_IF_ERROR(bad.status());
+    return status;
+  }));
   if (specs.empty())
     return invalid_argument(fmt::format("{}: holds no prompts; a line is {{\"prompt\": \"...\"}}", name));
   return specs;

@@ -29,8 +29,9 @@ std::shared_ptr<TokenConstraint> ConstraintCache::find(const std::string& key) {
   return known->constraint;
 }
 
-Result<std::shared_ptr<TokenConstraint>> ConstraintCache::make(const Request& request, const ThoughtBudget& budget,
-                                                               ThoughtsAhead thoughts) const {
+Result<std::shared_ptr<TokenConstraint>> ConstraintCache::make(const Request& request, ThoughtsAhead thoughts) const {
+  ThoughtBudget budget;
+  if (request.thinking_budget) budget = {thoughts, static_cast<uint32_t>(*request.thinking_budget)};
   if (!has_grammar(request)) return std::make_shared<TokenConstraint>(texts_, budget);
   const std::string_view name = constraint_name(request);
   Result<Grammar> grammar = make_grammar(request);
@@ -53,17 +54,15 @@ Result<std::shared_ptr<TokenConstraint>> ConstraintCache::make(const Request& re
 }
 
 Result<std::shared_ptr<TokenConstraint>> ConstraintCache::get(const Request& request, ThoughtsAhead thoughts) {
-  ThoughtBudget budget;
-  if (request.thinking_budget) budget = {thoughts, static_cast<uint32_t>(*request.thinking_budget)};
-  std::string key = fmt::format("{} {} {} {} {}", constraint_name(request), static_cast<int>(thoughts),
-                                static_cast<int>(budget.ahead), budget.max_tokens,
+  std::string key = fmt::format("{} {} {} {}", constraint_name(request), static_cast<int>(thoughts),
+                                request.thinking_budget.value_or(-1),
                                 request.json_schema ? *request.json_schema : request.regex.value_or(""));
   {
     const std::lock_guard lock(mutex_);
     if (std::shared_ptr<TokenConstraint> known = find(key); known != nullptr) return known;
     if (texts_ == nullptr) texts_ = std::make_shared<const TokenTexts>(tokenizer_, n_tokens_);
   }
-  BASS_ASSIGN_OR_RETURN(std::shared_ptr<TokenConstraint> constraint, make(request, budget, thoughts));
+  BASS_ASSIGN_OR_RETURN(std::shared_ptr<TokenConstraint> constraint, make(request, thoughts));
   const std::lock_guard lock(mutex_);
   if (std::shared_ptr<TokenConstraint> known = find(key); known != nullptr) return known;  // another call's, meanwhile
   kept_.push_front({std::move(key), constraint});

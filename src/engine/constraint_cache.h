@@ -10,7 +10,7 @@
 #include "bass/request.h"
 #include "bass/status.h"
 #include "text/grammar/token_constraint.h"
-#include "text/thought_budget.h"
+#include "text/thoughts.h"
 #include "text/tokenizer.h"
 
 namespace bass {
@@ -42,8 +42,7 @@ class ConstraintCache {
   };
 
   std::shared_ptr<TokenConstraint> find(const std::string& key);  // with the lock held; null: there is none to share
-  [[nodiscard]] Result<std::shared_ptr<TokenConstraint>> make(const Request& request, const ThoughtBudget& budget,
-                                                              ThoughtsAhead thoughts) const;
+  [[nodiscard]] Result<std::shared_ptr<TokenConstraint>> make(const Request& request, ThoughtsAhead thoughts) const;
 
   const Tokenizer& tokenizer_;
   int n_tokens_;

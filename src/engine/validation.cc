@@ -144,10 +144,8 @@ Status validate_request(const Request& request, bool has_draft, int vocab_size) 
       validate_of_chat(request, "chat_template_kwargs", request.chat_template_kwargs, check_template_variables));
   if (request.continue_final_message) BASS_RETURN_IF_ERROR(require_chat(request, "continue_final_message"));
   if (request.think_first) BASS_RETURN_IF_ERROR(require_chat(request, "think_first"));
-  if (request.thinking_budget) {
-    BASS_RETURN_IF_ERROR(check_option("thinking_budget", *request.thinking_budget));
-    BASS_RETURN_IF_ERROR(require_chat(request, "thinking_budget"));
-  }
+  BASS_RETURN_IF_ERROR(check_option("thinking_budget", request.thinking_budget));
+  if (request.thinking_budget) BASS_RETURN_IF_ERROR(require_chat(request, "thinking_budget"));
   for (const TokenId token : request.prompt_tokens) {
     BASS_RETURN_IF_ERROR(require_token(token, "a prompt token", vocab_size));
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "engine/constraint_cache.h"
 #include "engine/messages.h"
 #include "server/api_keys.h"
 #include "server/response_call.h"
@@ -302,7 +303,7 @@ class CallReader {
     if (!must_call) return let_call(tools);
     // A format is of what is said, and nothing is.
     if (call_.shape.schema_key == "response_format") request.json_schema.reset();
-    if (request.json_schema || request.regex)
+    if (has_grammar(request))
       return invalid_argument("\"tool_choice\": the answer is a call, and cannot follow a schema or pattern as well");
     call_.shape.must_call_named = called_.has_value();
     if (called_) std::erase_if(tools, [&](const Tool& tool) { return tool.name != *called_; });
@@ -391,7 +392,7 @@ class CallReader {
     BASS_ASSIGN_OR_RETURN(request.messages, read_messages(messages));
     // Content that has to fit a schema or pattern does so as a whole, unless the caller wants both in it.
     request.think_first = thinks_first_.value_or(parts_reasoning_);
-    const bool is_free = !request.json_schema && !request.regex;
+    const bool is_free = !has_grammar(request);
     call_.shape.parts_reasoning = parts_reasoning_ && (is_free || request.think_first);
     call_.shape.continues_message = request.continue_final_message;
     call_.shape.continues_thoughts = request.continue_final_message && is_in_thoughts(request.messages.back().content);

@@ -1,5 +1,7 @@
 #include "server/reasoning.h"
 
+#include <utility>
+
 #include "text/text_marks.h"
 #include "text/thoughts.h"
 
@@ -82,12 +84,12 @@ void ReasoningReader::finish(Piece* piece) {
 }
 
 void ThoughtCount::take(std::string_view text) {
-  const bool was_thinking = reader_.is_thinking();
+  using Part = ThoughtsPlace::Part;
   if (is_over()) return;
-  reader_.take(text);
+  const Part before = std::exchange(place_, behind_token(place_, text)).part;
   ++n_blank_;
-  if (reader_.is_blank()) return;
-  if (was_thinking || reader_.is_thinking()) n_ += n_blank_;
+  if (place_.part == Part::kBefore) return;
+  if (before == Part::kInside || place_.part == Part::kInside) n_ += n_blank_;
   n_blank_ = 0;
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "text/thought_budget.h"
+
 namespace bass {
 
 /// Tells thoughts and answer of one text apart while it comes. Thoughts stand between <think> and </think> at its
@@ -26,10 +28,6 @@ class ReasoningReader {
   Piece take(std::string_view text);
   /// Adds the rest, at the text's end. Thoughts that were cut are thoughts.
   void finish(Piece* piece);
-
-  /// Nothing but blanks, or a part of the mark that begins thoughts, has come.
-  [[nodiscard]] bool is_blank() const { return state_ == State::kBlank; }
-  [[nodiscard]] bool is_thinking() const { return state_ == State::kInside; }
 
  private:
   enum class State : uint8_t {
@@ -54,15 +52,15 @@ class ReasoningReader {
 class ThoughtCount {
  public:
   /// The prompt ends with the mark that begins them.
-  void begin_inside() { reader_.begin_inside(); }
+  void begin_inside() { place_ = thoughts_place(ThoughtsAhead::kBegun); }
   /// The next token's text.
   void take(std::string_view text);
   /// None of the next tokens is one.
-  [[nodiscard]] bool is_over() const { return !reader_.is_thinking() && !reader_.is_blank(); }
+  [[nodiscard]] bool is_over() const { return place_.part == ThoughtsPlace::Part::kBehind; }
   [[nodiscard]] int64_t n() const { return n_; }
 
  private:
-  ReasoningReader reader_{/*is_on=*/true};
+  ThoughtsPlace place_ = thoughts_place(ThoughtsAhead::kMayBegin);
   int64_t n_ = 0;
   int64_t n_blank_ = 0;  // in front of what they may be
 };

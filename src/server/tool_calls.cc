@@ -171,6 +171,11 @@ void ToolCallReader::add_text(size_t n_bytes, Piece* piece) {
   pending_.erase(0, n_bytes);
 }
 
+void ToolCallReader::give(ToolCall call, Piece* piece) {
+  call.text_len = piece->text.size();
+  piece->calls.push_back(std::move(call));
+}
+
 bool ToolCallReader::add_calls(std::string_view json, Piece* piece) {
   if (!parse_user_json(json).ok()) return false;
   std::vector<ToolCall> calls;
@@ -185,8 +190,7 @@ bool ToolCallReader::add_calls(std::string_view json, Piece* piece) {
     return false;
   for (ToolCall& call : calls) {
     if (std::exchange(has_called_, true) && tools_->only_one) break;
-    call.text_len = piece->text.size();
-    piece->calls.push_back(std::move(call));
+    give(std::move(call), piece);
   }
   return !calls.empty();
 }
@@ -213,8 +217,7 @@ bool ToolCallReader::take_whole(bool is_end, Piece* piece) {
   const size_t first = skip_blanks(pending_, 0);
   if (tools_->must_call && end == pending_.npos) {
     if (std::optional<ToolCall> call = read_cut_call(std::string_view(pending_).substr(first), tools_->names)) {
-      call->text_len = piece->text.size();
-      piece->calls.push_back(std::move(*call));
+      give(std::move(*call), piece);
       pending_.clear();
       return false;
     }

@@ -77,6 +77,7 @@ class ToolCallReader {
   bool take_marked(bool is_end, Piece* piece);
   bool pass_end_mark(bool is_end);
   void add_text(size_t n_bytes, Piece* piece);
+  static void give(ToolCall call, Piece* piece);
   /// False: it is no call.
   bool add_calls(std::string_view json, Piece* piece);
 
